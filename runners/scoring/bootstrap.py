@@ -18,6 +18,8 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 
 BLOCK = 4_000_000
 """Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
+MAX_DELETIONS = 200
+"""Parts that a jackknife deletes one at a time."""
 
 
 class Recorder(Weights):
@@ -107,6 +109,10 @@ class Resamples(Protocol):
         """The resamples, as many at a time as memory allows."""
         ...
 
+    def deletions(self) -> Iterator[Weights]:
+        """Yield the weights of a jackknife, as many at a time as memory allows."""
+        ...
+
 
 class Bootstrap:
     """`times` resamples of whole groups with replacement. The same names give the same draws, in any order of asking."""
@@ -149,6 +155,18 @@ class Bootstrap:
         for counts in self._kept if self._kept is not None else self._draw():
             yield Weights(counts, self.group)
 
+    def deletions(self) -> Iterator[Weights]:
+        """Yield the weights of a jackknife over groups: all but one, or all but one of MAX_DELETIONS random parts of equal size."""
+        parts = min(self.groups, MAX_DELETIONS)
+        part_of = np.arange(self.groups)
+        if self.groups > parts:
+            # A stream of its own, so that the resamples are the same with and without a jackknife.
+            part_of = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(1,))).permutation(self.groups) % parts
+        size = max(1, BLOCK // max(1, len(self.group)))
+        for start in range(0, parts, size):
+            deleted = np.arange(start, min(start + size, parts))
+            yield Weights((part_of != deleted[:, None]).astype(np.float64), self.group)
+
     def _draw(self) -> Iterator[Floats]:
         rng = np.random.default_rng(self._entropy)
         # The generator is read in one go over all blocks, so their size changes no draw.
@@ -185,6 +203,11 @@ class PartOf:
     def blocks(self) -> Iterator[Weights]:
         """The resamples in blocks."""
         for block in self._of.blocks():
+            yield Weights(block.counts, self.group)
+
+    def deletions(self) -> Iterator[Weights]:
+        """Yield the weights of a jackknife over the groups of all rows."""
+        for block in self._of.deletions():
             yield Weights(block.counts, self.group)
 
 

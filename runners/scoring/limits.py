@@ -36,11 +36,9 @@ from qualm.runners.contracts.grouped_weights import Floats
 
 METHODS = ("t", "proportion", "optimistic", "skewed", "correlation", "own", "none")
 FEWEST_GROUPS = 5
-"""Scored groups; with fewer, t and the standard error both are guesses."""
-FEWEST_ROWS = 5
-"""Of the rarer class, where a metric sets two classes against each other..."""
-FEWEST_GROUPS_OF_CLASS = 2
-"""...in so many groups."""
+"""Least number of independent groups, of each class where a metric compares classes; with fewer, t and the standard error are guesses."""
+RARE = 3.0
+"""Events up to which Wilson's interval is modified."""
 FLAT = 1e-12
 Bounds = tuple[float, float]
 """The lowest and the highest value that there can be."""
@@ -102,34 +100,54 @@ def quantile(values: Floats, share: float) -> float:
     return above - (above - below) * (1 - rest) if rest >= 0.5 else below + (above - below) * rest
 
 
-def standard_error(resampled: Floats, groups: int) -> float:
+def standard_error(resampled: Floats, groups: float) -> float:
     """Spread over the resamples that have a value; groups / (groups - 1) undoes what drawing from a sample loses of the variance."""
     defined = resampled[~np.isnan(resampled)]
-    return float(np.std(defined)) * math.sqrt(groups / max(1, groups - 1))
+    return float(np.std(defined)) * math.sqrt(groups / max(1.0, groups - 1))
 
 
-def effective_groups(influences: Floats) -> float:
+def effective_units(group: NDArray[np.int64]) -> float:
+    """Return the effective number of groups by their sizes, (sum of sizes)^2 / sum of sizes^2 (Kish, 1965).
+
+    It is the number of groups where these are equal. Answers of one group that all agree count as one of this many.
+
+    >>> effective_units(np.array([0, 0, 1, 1])), effective_units(np.array([0, 0, 0, 1]))
+    (2.0, 1.6)
+    """
+    sizes = np.bincount(np.unique(group, return_inverse=True)[1]).astype(np.float64)
+    return float(sizes.sum() ** 2 / max(1.0, (sizes**2).sum()))
+
+
+def effective_groups(influences: Floats, slope: float = 0.0) -> float:
     """Return the effective number of groups behind a standard error, from 1 to the number of groups.
 
-    One less is the degrees of freedom of its Student's t, by Satterthwaite's rule (1946): as many as give a variance the same
-    uncertainty as the influences show, 2 n / (kurtosis - (n - 3) / (n - 1)) by the moments of a sample variance (O'Neill, 2014). Normal
-    influences of equal spread give all n groups, a rare class or uneven groups fewer. All n where no influence differs from the mean.
+    One less is the degrees of freedom of its Student's t, by Satterthwaite's rule (1946): twice the inverse of the variance estimate's
+    squared coefficient of variation, here of the influences' own spread (as of a sample variance: O'Neill, 2014). Normal influences of
+    equal spread give all n groups, a rare class or uneven groups fewer. All n where no influence differs from the mean.
 
     Args:
-        influences: (n,) Change of the value with each group, up to a constant and a factor; for instance its values with each group
-            deleted.
+        influences: (n,) Change of the value with each group; for instance the value less its values with each group deleted.
+        slope: Derivative, by the value, of the logarithm of the variance that is expected at that value. The degrees of freedom are then
+            those of the ratio of the two, the design effect: of independent rows it is known, and n groups are n.
 
     >>> effective_groups(np.array([1.0, -1.0, 1.0, -1.0])), round(effective_groups(np.array([6.0] + 99 * [0.0])), 2)
     (4.0, 3.06)
     """
-    n, squares = len(influences), (influences - influences.mean()) ** 2
+    n, off = len(influences), influences - influences.mean()
+    largest = float(np.abs(off).max(initial=0.0))
     # A spread of rounding errors is none.
-    if n < 2 or squares.max() <= (FLAT * max(1.0, float(np.abs(influences).max()))) ** 2:
+    if n < 2 or largest <= FLAT * max(1.0, float(np.abs(influences).max())):
         return float(n)
-    squares = squares / squares.max()
-    kurtosis = n * float((squares**2).sum() / squares.sum() ** 2)
-    excess = kurtosis - (n - 3) / (n - 1)
-    return 1 + min(n - 1.0, 2 * n / excess)
+    squares = (off / largest) ** 2
+    shares = squares / squares.sum() - 1 / n - slope * off
+    variation = float((shares**2).sum()) + 2 / (n * (n - 1))
+    return 1 + min(n - 1.0, 2 / variation)
+
+
+def jackknife_error(deleted: Floats) -> float:
+    """Return the standard error by values with each group deleted (Quenouille, 1956), which allows for the leverage of large groups."""
+    n = len(deleted)
+    return math.sqrt((n - 1) / n * float(((deleted - deleted.mean()) ** 2).sum()))
 
 
 def around(value: float, error: float, q: float) -> tuple[float, float]:
@@ -141,7 +159,9 @@ def score_ends(value: float, error: float, q: float, units: float) -> tuple[floa
     """Wilson's interval (1927) of a share whose standard error is known: the shares p with |value - p| <= q sqrt(p (1 - p) / m).
 
     m is how many independent units would have that error, value (1 - value) / error^2. Where nothing varies (all right, none right)
-    that is unknown, and m = `units`, the number of independent groups: certainly not more of them were seen to agree.
+    that is unknown, and m = `units`, the number of independent groups: certainly not more of them were seen to agree. Of up to RARE events
+    the end at their side is the lower limit of a Poisson mean, if that lies farther out: Wilson's does not hold there (Brown, Cai,
+    DasGupta, 2001, who modify it so).
 
     >>> [round(end, 3) for end in score_ends(0.9, 0.03, 1.96, 100)], [round(end, 3) for end in score_ends(1.0, 0.0, 1.96, 100)]
     ([0.826, 0.945], [0.963, 1.0])
@@ -150,47 +170,16 @@ def score_ends(value: float, error: float, q: float, units: float) -> tuple[floa
     m = varies / error**2 if error > FLAT and varies > FLAT else units
     share = q * q / m
     centre, half = (value + share / 2) / (1 + share), math.sqrt(share * (varies + share / 4)) / (1 + share)
-    return max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half))
+    low, high = min(value, centre - half), max(value, centre + half)
+    return max(0.0, min(low, _of_rare(value, q, m))), min(1.0, max(high, 1 - _of_rare(1 - value, q, m)))
 
 
-def mean_of_groups(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
-    """A mean over rows and its standard error, whole groups being what is drawn: that of a ratio of sums over groups.
+def _of_rare(share: float, q: float, units: float) -> float:
+    """Return the lower limit of a share of up to RARE events, 1 of more."""
+    from scipy.special import gammaincinv, ndtr
 
-    >>> mean_of_groups(np.array([0.0, 1.0, 1.0, 0.0]), np.array([0, 0, 1, 1]))
-    (0.5, 0.0)
-    """
-    place = np.unique(group, return_inverse=True)[1]
-    mean, groups = float(column.mean()), int(place.max()) + 1
-    sums = np.bincount(place, column - mean)
-    return mean, math.sqrt(groups / max(1, groups - 1) * float((sums**2).sum())) / len(column)
-
-
-def earned_less_lost(earned: Floats, lost: Floats, most: float, group: NDArray[np.int64], level: float) -> tuple[float, float]:
-    """The interval of mean(earned) - mean(lost), where losses are rare and 0 to `most` each, gains regular.
-
-    Each mean has an interval of its own, Student's t and Wilson's, and the distances of their ends from the value are put together as
-    those of independent means (Zou, Donner, 2008), which is careful where they are correlated. Where losses are few, resamples and t
-    see too little of their spread, and none of their skewness.
-    """
-    groups = len(np.unique(group))
-    q = critical(level, max(1, groups - 1))
-    (gain, error), (loss, error_of_loss) = mean_of_groups(earned, group), mean_of_groups(lost / most, group)
-    low, high = (most * (end - loss) for end in score_ends(loss, error_of_loss, q, groups))
-    value, half = gain - most * loss, q * error
-    return value - math.hypot(half, high), value + math.hypot(half, low)
-
-
-def mean_of_losses(losses: Floats, most: float, group: NDArray[np.int64], level: float) -> tuple[float, float]:
-    """The interval of a mean of losses, 0 to `most` each, as that of a share of `most`: of rare losses t sees too little.
-
-    >>> low, high = mean_of_losses(np.array([0.0, 0.0, 0.2, 2.0]), 2.0, np.arange(4), 0.95)
-    >>> round(low, 3), round(high, 3)
-    (0.044, 1.731)
-    """
-    mean, error = mean_of_groups(losses / most, group)
-    groups = len(np.unique(group))
-    low, high = score_ends(mean, error, critical(level, max(1, groups - 1)), groups)
-    return most * low, most * high
+    events = share * units
+    return float(gammaincinv(events, 2 * ndtr(-q))) / units if share < 1 and 0 < events <= RARE * (1 + FLAT) else 1.0
 
 
 def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
@@ -210,27 +199,32 @@ def limits(
     method: str,
     value: float,
     resampled: Floats,
-    groups: int,
+    deleted: Floats,
+    units: float,
     level: float,
-    freedom: int,
-    units: int,
+    calibrating: int | None = None,
     least_error: Callable[[float], float] | None = None,
 ) -> Limits:
-    """The interval of one value.
+    """Return the interval of one value.
 
     Args:
-        method: of METHODS but `own` and `none`.
-        value: in the sample.
-        resampled: in every resample, NaN where undefined.
-        groups: scored ones.
-        level: for instance .95.
-        freedom: degrees of freedom of the standard error.
-        units: independent ones, where nothing varies.
-        least_error: the smallest standard error there can be, by the value.
+        method: One of METHODS; `own` is `t` for a mean of values that have an interval of their own each.
+        value: In the sample.
+        resampled: In every resample, NaN where undefined.
+        deleted: With each part of the groups deleted; empty if unknown.
+        units: Effective number of groups that enter.
+        level: For instance .95.
+        calibrating: Groups that thresholds or fits are drawn from in every resample.
+        least_error: Smallest possible standard error, by the value.
     """
-    error, q = standard_error(resampled, groups), critical(level, max(1, freedom))
+    error = standard_error(resampled, units if calibrating is None else min(units, calibrating))
+    if calibrating is None and len(deleted) and method != "optimistic":
+        error = max(error, jackknife_error(deleted))
     # A share beyond [0, 1] is not one by Wilson's formula: such a metric falls back on t.
-    if method in ("t", "skewed", "correlation") or not correlation_or_share(method, value):
+    share = method in ("proportion", "optimistic") and correlation_or_share(method, value)
+    freedom = degrees_of_freedom(value, deleted, units, share)
+    q = critical(level, max(1.0, freedom if calibrating is None else freedom + calibrating - 1))
+    if not share:
         if error <= FLAT:
             return Limits(why_none="every resample gives the same value")
         if method == "correlation" and correlation_or_share(method, value):
@@ -252,3 +246,11 @@ def limits(
     low, high = score_ends(centre, error, q, units)
     # Around a centre that was moved the interval might miss the value that it is printed beside.
     return Limits(min(low, value), max(high, value))
+
+
+def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
+    """Return the degrees of freedom of a standard error over groups; of a share's, those of its design effect."""
+    if not len(deleted):
+        return units - 1
+    slope = (1 - 2 * value) / (value * (1 - value)) if share and 0 < value < 1 else 0.0
+    return min(units, effective_groups(value - deleted, slope)) - 1

@@ -249,6 +249,10 @@ class Sides:
             for stays in self.exchanges.blocks(max(1, BLOCK // max(1, len(self.group)))):
                 yield self._weights(stays, 1 - stays) if side == 0 else self._weights(1 - stays, stays)
 
+    def deletions(self) -> Iterator[Weights]:
+        """Yield nothing: a permutation test needs no jackknife."""
+        return iter(())
+
     def _weights(self, of_a: Floats, of_b: Floats) -> Weights:
         return Weights(np.hstack([of_a, of_b]), self.group)
 

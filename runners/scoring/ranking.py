@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 
 Floats = NDArray[np.float64]
+PLACES = 1000
+"""Of the order of answers, for integrals."""
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
@@ -104,3 +107,37 @@ def auroc_error(score: Floats, ones: int, others: int, value: float) -> float:
     distinct = 1 - float((tied**3 - tied).sum()) / (n**3 - n)
     variance = (value * (1 - value) + (ones + others - 2) * (both - value**2)) / (ones * others)
     return math.sqrt(max(0.0, variance * distinct))
+
+
+def aurc_error(correct: Floats, value: float) -> float:
+    """Return the standard error of an AURC of independent answers, by its value.
+
+    Each wrong answer adds -ln(share of answers at most as doubted) / n. See `_error_of_rarer`.
+    """
+    wrong = 1 - float(correct.mean())
+    value, share = (value, wrong) if wrong <= 0.5 else (1 - value, 1 - wrong)
+    return _error_of_rarer(lambda place: -np.log(place), share, value / share if share else 0.0, len(correct))
+
+
+def augrc_error(correct: Floats, value: float) -> float:
+    """Return the standard error of an AUGRC of independent answers, by its value.
+
+    Each wrong answer adds (share of answers at least as doubted) / n. See `_error_of_rarer`.
+    """
+    wrong = 1 - float(correct.mean())
+    value, share = (value, wrong) if wrong <= 0.5 else (0.5 - value, 1 - wrong)
+    ratio = min(value / share, 1 - 1e-9) if share else 0.0
+    return _error_of_rarer(lambda place: 1 - place, share, ratio / (1 - ratio), len(correct))
+
+
+def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
+    """Return the standard error of the sum of weights of the rarer class over n answers, at their places in the order.
+
+    At place t from 0 to 1 an answer is of the rarer class with chance share / mean t^(1 / mean - 1), at most 1: Lehmann's alternatives
+    (1953), of which -ln(t) is exponential with this mean.
+    """
+    if share <= 0 or mean <= 0:
+        return 0.0
+    place = (np.arange(PLACES) + 0.5) / PLACES
+    chance = np.minimum(1.0, share / mean * place ** (1 / mean - 1))
+    return math.sqrt(float((weight(place) ** 2 * chance * (1 - chance)).mean()) / n)

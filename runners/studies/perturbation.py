@@ -20,7 +20,7 @@ from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
-from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, or_null
+from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_deleted, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.studies import attribution
 from qualm.runners.studies.modality_comparisons import modality_comparisons
@@ -311,7 +311,15 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
     first, fewest = defined[0], min(groups) if groups else None
     possible = mean_bounds(defined)
     return Measured(
-        mean, resampled, n, unscored, method=first.method, groups=fewest, why_no_interval=first.why_no_interval, bounds=possible
+        mean,
+        resampled,
+        n,
+        unscored,
+        method=first.method,
+        groups=fewest,
+        why_no_interval=first.why_no_interval,
+        deleted=mean_deleted(defined),
+        bounds=possible,
     )
 
 

@@ -24,6 +24,7 @@ from qualm.runners.data.splits import TEST, TRAIN
 from qualm.runners.data.statistics import ALL, category_name
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.limits import effective_units
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.studies.blind_classifiers import (
@@ -183,10 +184,10 @@ def _measured(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Meas
         return np.asarray(np.mean(shares, axis=0))
 
     group, width = bootstrap.group, bootstrap.groups
-    resampled = np.concatenate([mean(block.counts) for block in bootstrap.blocks()])
-    units = min(len(np.unique(group[of])) for of in classes)
+    resampled, deleted = (np.concatenate([mean(block.counts) for block in of]) for of in (bootstrap.blocks(), bootstrap.deletions()))
+    units = min(effective_units(group[of]) for of in classes)
     value = float(mean(np.ones((1, width)))[0])
-    return Measured(value, resampled, len(right), 0, method="proportion", groups=width, units=units, kinds=len(classes))
+    return Measured(value, resampled, len(right), 0, method="proportion", groups=width, units=units, deleted=deleted)
 
 
 def _number(of: str, measured: Measured | None) -> dict[str, float | None]:

@@ -22,6 +22,15 @@ def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats
     return forecast, (outcome[:, None] == np.arange(forecast.shape[1])).astype(np.float64)
 
 
+def each_outcome(forecast: Floats, over: str) -> list[Floats]:
+    """Return the outcomes that each row might have had, (n,) each: wrong and right, or every option with a probability."""
+    if over == "answer":
+        return [np.zeros(len(forecast)), np.ones(len(forecast))]
+    # Questions may have fewer options than there are columns; the likeliest stands for those that a question lacks.
+    likeliest = forecast.argmax(axis=1)
+    return [np.where(forecast[:, k] > 0, k, likeliest).astype(np.float64) for k in range(forecast.shape[1])]
+
+
 @dataclass(frozen=True)
 class Parts:
     """(B,) each, summed over events; NaN in a resample without rows."""

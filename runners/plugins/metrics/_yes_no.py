@@ -5,18 +5,17 @@ They read two marks of a judge that tells yes from no: `said` (1 yes, 0 no, -1 n
 
 import numpy as np
 
-from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.contracts.metrics import Floats, ratio
 
 ANSWERS = {"yes": 1.0, "no": 0.0}
 AMBER_COUNT = 0.001
 """What AMBER's script adds to every count that it divides by."""
 
 
-def counts(answer: Floats, truth: Floats, weights: Weights, positive: str) -> tuple[Floats, Floats, Floats]:
-    """Resample by resample: how many were said to be the positive answer and are, were said to be, and are."""
-    of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (answer, truth))
-    sums = weights @ np.column_stack([of_said * of_truth, of_said, of_truth])
-    return sums[:, 0], sums[:, 1], sums[:, 2]
+def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Floats]:
+    """Return two masks: 1 where the positive answer is given, and 1 where it is right."""
+    of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
+    return of_said, of_truth
 
 
 def share(part: Floats, whole: Floats, convention: str) -> Floats:

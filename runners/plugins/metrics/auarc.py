@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.ranking import Kept
+from qualm.runners.scoring.ranking import Kept, aurc_error
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True
@@ -37,6 +37,16 @@ def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Liter
     first = least_doubted.mean[np.arange(len(total)), (least_doubted.here > 0).argmax(axis=1)]
     ends = (first + ratio(least_doubted.right.sum(axis=1), whole)) / 2
     return np.where(total > 1, ratio(area - ends, np.maximum(whole - 1, 1)), np.nan)
+
+
+def classes(uncertainty: Floats, correct: Floats, *, form: str = "trapezoid") -> Floats:
+    """Return the positive-class labels: 1 where the answer is right."""
+    return (correct >= 0.5).astype(np.float64)
+
+
+def least_error(uncertainty: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
+    """Return that of independent answers, by the value."""
+    return aurc_error(correct, 1 - value)
 
 
 def chance(correct: Floats) -> float:

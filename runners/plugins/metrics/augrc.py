@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.ranking import tie_sums
+from qualm.runners.scoring.ranking import augrc_error, tie_sums
 
 CITES = ["traub2024overcoming"]
 ALSO_KNOWN_AS = ["area_under_generalized_risk_coverage", "area_under_generalised_risk_coverage"]
@@ -34,6 +34,16 @@ def augrc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["unce
     here, wrong = tie_sums(doubt if by == "uncertainty" else -doubt, [np.ones_like(correct), 1 - correct], weights)
     before = np.cumsum(wrong, axis=1) - wrong
     return ratio((here * (before + wrong / 2)).sum(axis=1), here.sum(axis=1) ** 2)
+
+
+def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Floats:
+    """Return the positive-class labels: 1 where the answer is right."""
+    return (correct >= 0.5).astype(np.float64)
+
+
+def least_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
+    """Return that of independent answers, by the value."""
+    return augrc_error(correct, value)
 
 
 def chance(correct: Floats) -> float:

@@ -2,8 +2,11 @@
 
 from typing import Literal
 
+import numpy as np
+
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.auarc import auarc
+from qualm.runners.scoring.ranking import aurc_error
 
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["area_under_risk_coverage"]
@@ -28,6 +31,16 @@ def aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["uncer
         ValueError: weights that are not counts.
     """
     return 1 - auarc(doubt if by == "uncertainty" else -doubt, correct, weights, form="rectangle")
+
+
+def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Floats:
+    """Return the positive-class labels: 1 where the answer is right."""
+    return (correct >= 0.5).astype(np.float64)
+
+
+def least_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
+    """Return that of independent answers, by the value."""
+    return aurc_error(correct, value)
 
 
 def chance(correct: Floats) -> float:

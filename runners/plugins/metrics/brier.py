@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
-from qualm.runners.plugins.metrics._brier import events
-from qualm.runners.scoring.limits import mean_of_losses
+from qualm.runners.plugins.metrics._brier import each_outcome, events
+from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 
 CITES = ["brier1950verification"]
 ALSO_KNOWN_AS = ["brier_score", "brier_loss"]
@@ -53,9 +53,11 @@ def interval(
     over: str = "answer",
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Wilson's for the mean of losses between 0 and the largest possible one."""
+    """Return that of losses between those of the best and of the worst outcome of each row."""
     chosen = chosen_rows(is_calibration, rows) > 0
-    return mean_of_losses(_losses(forecast, outcome, over)[chosen], 1.0 if over == "answer" else 2.0, group[chosen], level)
+    forecast, outcome = forecast[chosen], outcome[chosen]
+    possible = np.stack([_losses(forecast, each, over) for each in each_outcome(forecast, over)])
+    return mean_of_outcomes(_losses(forecast, outcome, over), possible.min(axis=0), possible.max(axis=0), group[chosen], level)
 
 
 def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:

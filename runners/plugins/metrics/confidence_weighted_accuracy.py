@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, mean
-from qualm.runners.scoring.limits import earned_less_lost
+from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = True
@@ -25,9 +25,9 @@ def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: W
 
 
 def interval(confidence: Floats, correct: Floats, group: NDArray[np.int64], level: float) -> tuple[float, float]:
-    """All confidence is earned, and of wrong answers lost twice: that is rare where most are right."""
-    lost = confidence * np.where(correct > 0, 1 - correct, 2.0)
-    return earned_less_lost(confidence, lost, 2.0, group, level)
+    """Return that of scores between minus and plus the confidence of each answer."""
+    score = np.where(correct > 0, correct * confidence, -confidence)
+    return mean_of_outcomes(score, -confidence, confidence, group, level)
 
 
 def bounds() -> tuple[float, float]:

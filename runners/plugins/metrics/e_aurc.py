@@ -6,6 +6,7 @@ import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.auarc import auarc
+from qualm.runners.scoring.ranking import aurc_error
 
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["eaurc", "excess_aurc"]
@@ -31,3 +32,13 @@ def e_aurc(doubt: Floats, correct: Floats, weights: Weights, *, by: Literal["unc
     """
     perfect = auarc(-correct, correct, weights, form="rectangle")
     return np.maximum(perfect - auarc(doubt if by == "uncertainty" else -doubt, correct, weights, form="rectangle"), 0.0)
+
+
+def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Floats:
+    """Return the positive-class labels: 1 where the answer is right."""
+    return (correct >= 0.5).astype(np.float64)
+
+
+def least_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
+    """Return that of independent answers, by the value."""
+    return aurc_error(correct, value)

@@ -7,11 +7,12 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["whitehead2022reliable"]
 HIGHER_IS_BETTER = True
-INTERVAL = "t"
+INTERVAL = "own"
 ORDINAL = ["confidence"]
 
 
@@ -42,14 +43,44 @@ def effective_reliability(
     worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)
     if threshold == "none" or not len(correct):
         return ratio(weights @ worth, weights @ np.ones_like(worth))
+    counts, worths, chosen = _cuts(confidence, worth, fold, threshold, weights)
+    each, halves = np.arange(len(counts[0])), len(counts)
+    gained = sum(worths[k][each, chosen[halves - 1 - k]] for k in range(halves))
+    defined = np.all([count.sum(axis=1) > 0 for count in counts], axis=0)
+    return np.where(defined, ratio(np.asarray(gained), sum(count.sum(axis=1) for count in counts)), np.nan)
+
+
+def interval(
+    confidence: Floats,
+    correct: Floats,
+    pred_is_idk: Floats,
+    fold: Floats,
+    group: NDArray[np.int64],
+    level: float,
+    *,
+    cost: float = 1.0,
+    threshold: str = "other_half",
+) -> tuple[float, float]:
+    """Return that of gains at the thresholds as they are, each between minus the cost and 1 where an answer is given."""
+    answered = pred_is_idk == 0
+    if threshold != "none":
+        worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)
+        _, _, chosen = _cuts(confidence, worth, fold, threshold, np.ones((1, len(correct))))
+        least = -np.unique(-confidence)[np.concatenate(chosen)]
+        # Rows of the first half are answered by the threshold of the second.
+        answered &= confidence >= (least[0] if threshold == "same" else np.where(fold == 0, least[1], least[0]))
+    worth = np.where(correct > 0, correct, -cost)
+    return mean_of_outcomes(worth * answered, -cost * answered, 1.0 * answered, group, level)
+
+
+def _cuts(
+    confidence: Floats, worth: Floats, fold: Floats, threshold: str, weights: Weights
+) -> tuple[list[Floats], list[Floats], list[NDArray[np.int64]]]:
+    """Return for each half its rows and their summed worth by descending confidence, and the place of the cut chosen on it."""
     halves = [np.ones_like(fold)] if threshold == "same" else [1 - fold, fold]
     sums = tie_sums(-confidence, [column * half for half in halves for column in (np.ones_like(worth), worth)], weights)
     counts, worths = sums[::2], [np.cumsum(s, axis=1) for s in sums[1::2]]
-    chosen = [_last_best(worth_of, count) for worth_of, count in zip(worths, counts, strict=True)]
-    each = np.arange(len(counts[0]))
-    gained = sum(worths[k][each, chosen[len(halves) - 1 - k]] for k in range(len(halves)))
-    defined = np.all([count.sum(axis=1) > 0 for count in counts], axis=0)
-    return np.where(defined, ratio(np.asarray(gained), sum(count.sum(axis=1) for count in counts)), np.nan)
+    return counts, worths, [_last_best(of, count) for of, count in zip(worths, counts, strict=True)]
 
 
 def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:

@@ -3,13 +3,15 @@
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.measuring.bounded_means import mean_of_types
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True
 INCREASES_WITH = "correct"
-INTERVAL = "proportion"
+INTERVAL = "own"
 NEEDS = {"kinds": "code_of_{by}"}
 
 
@@ -32,6 +34,23 @@ def mean_per_type(
     if not types:
         return np.full(weights.shape[0], np.nan)
     return over_types(ratio(sums[:, :types], sums[:, types:]), mean)
+
+
+def types(correct: Floats, kinds: Floats, *, mean: str = "arithmetic", by: str = "category") -> Floats:
+    """Return the types: each needs independent groups of its own."""
+    return kinds
+
+
+def interval(
+    correct: Floats, kinds: Floats, group: NDArray[np.int64], level: float, *, mean: str = "arithmetic", by: str = "category"
+) -> tuple[float, float]:
+    """Return that of a mean of types whose accuracies have Wilson's intervals."""
+    return mean_of_types(correct, np.ones_like(correct), kinds, group, level, lambda accuracies: over_types(accuracies, mean))
+
+
+def bounds() -> tuple[float, float]:
+    """Return the ends of a share."""
+    return 0.0, 1.0
 
 
 def over_types(accuracies: Floats, mean: str) -> Floats:

@@ -44,6 +44,13 @@ def mme_score(
     return score
 
 
+def types(
+    right: Floats, pictures: Floats, subtasks: Floats, *, judge: str = "", picture: str = "group", subtask: str = "subtask"
+) -> Floats:
+    """Return the subtasks: each needs independent groups of its own."""
+    return subtasks
+
+
 def bounds(subtasks: Floats) -> tuple[float, float]:
     """200 points a subtask."""
     return 0.0, 200.0 * len(np.unique(subtasks))

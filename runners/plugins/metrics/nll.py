@@ -4,14 +4,16 @@ from typing import Annotated, Literal
 
 import numpy as np
 from annotated_types import Ge, Lt
+from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
-from qualm.runners.plugins.metrics._brier import events
+from qualm.runners.plugins.metrics._brier import each_outcome, events
+from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 
 CITES = ["good1952rational"]
 ALSO_KNOWN_AS = ["log_loss", "negative_log_likelihood", "cross_entropy", "logarithmic_score"]
 HIGHER_IS_BETTER = False
-INTERVAL = "t"
+INTERVAL = "own"
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
     "outcome": {"over": {"answer": "correct", "options": "right_option"}},
@@ -58,6 +60,26 @@ def why_undefined(
 ) -> str:
     """What the value over these rows lacks."""
     return "an outcome had probability 0; `floor` sets the least probability that counts"
+
+
+def interval(
+    forecast: Floats,
+    outcome: Floats,
+    is_calibration: Floats,
+    group: NDArray[np.int64],
+    level: float,
+    *,
+    over: str = "answer",
+    floor: float = 2.220446049250313e-16,
+    rows: str = "test",
+) -> tuple[float, float]:
+    """Return that of losses between those of the best and of the worst outcome of each row, infinite where `floor: 0` leaves no bound."""
+    chosen = chosen_rows(is_calibration, rows) > 0
+    forecast, outcome = forecast[chosen], outcome[chosen]
+    possible = np.stack([_losses(forecast, each, over, floor) for each in each_outcome(forecast, over)])
+    if not np.isfinite(possible).all():
+        return -np.inf, np.inf
+    return mean_of_outcomes(_losses(forecast, outcome, over, floor), possible.min(axis=0), possible.max(axis=0), group[chosen], level)
 
 
 def _losses(forecast: Floats, outcome: Floats, over: str, floor: float) -> Floats:

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.plugins.metrics.mean_per_type import over_types
+from qualm.runners.scoring.measuring.bounded_means import mean_of_types
 
 CITES = ["kafle2017analysis"]
 HIGHER_IS_BETTER = True
 INCREASES_WITH = "correct"
-INTERVAL = "proportion"
+INTERVAL = "own"
 NEEDS = {"kinds": "code_of_{by}", "answers": "code_of_references"}
 
 
@@ -48,6 +49,31 @@ def normalised_mean_per_type(
     types = np.flatnonzero(new_type[starts])
     of_types = np.add.reduceat(np.where(there, accuracy, 0.0), types, axis=1)
     return over_types(ratio(of_types, np.add.reduceat(there.astype(np.float64), types, axis=1)), mean)
+
+
+def types(correct: Floats, kinds: Floats, answers: Floats, *, mean: str = "arithmetic", by: str = "category") -> Floats:
+    """Return the types: each needs independent groups of its own."""
+    return kinds
+
+
+def interval(
+    correct: Floats,
+    kinds: Floats,
+    answers: Floats,
+    group: NDArray[np.int64],
+    level: float,
+    *,
+    mean: str = "arithmetic",
+    by: str = "category",
+) -> tuple[float, float]:
+    """Return that of a mean of types, every reference answer of a type weighing alike, with Wilson's intervals."""
+    _, place, count = np.unique(np.stack([kinds, answers]), axis=1, return_inverse=True, return_counts=True)
+    return mean_of_types(correct, 1 / count[place.ravel()], kinds, group, level, lambda accuracies: over_types(accuracies, mean))
+
+
+def bounds() -> tuple[float, float]:
+    """Return the ends of a share."""
+    return 0.0, 1.0
 
 
 def _changes(values: Floats) -> NDArray[np.bool_]:

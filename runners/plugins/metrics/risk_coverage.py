@@ -6,6 +6,7 @@ import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.plugins.metrics.auarc import auarc
+from qualm.runners.scoring.ranking import aurc_error
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False
@@ -32,3 +33,13 @@ def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form
     # auarc's points span [0, 1] in n - 1 steps, these [1/n, 1]
     n = weights @ np.ones_like(correct)
     return (1 - auarc(-confidence, correct, weights)) * ratio(n - 1, n)
+
+
+def classes(confidence: Floats, correct: Floats, *, form: str = "trapezoid") -> Floats:
+    """Return the positive-class labels: 1 where the answer is right."""
+    return (correct >= 0.5).astype(np.float64)
+
+
+def least_error(confidence: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
+    """Return that of independent answers, by the value."""
+    return aurc_error(correct, value)

@@ -43,6 +43,13 @@ def selective_accuracy(
     return least_doubted.mean_of(np.ceil(coverage * least_doubted.total - 1e-9).astype(np.int64))
 
 
+def enters(doubt: Floats, correct: Floats, *, coverage: float = 0.8, by: str = "uncertainty") -> Floats:
+    """Return 1 for the answers that are given, those of equal uncertainty at the cut among them."""
+    score = doubt if by == "uncertainty" else -doubt
+    cut = np.sort(score)[int(np.ceil(coverage * len(score) - 1e-9)) - 1]
+    return np.asarray(score <= cut, dtype=np.float64)
+
+
 def chance(correct: Floats) -> float:
     """Return the value of an uncertainty without information."""
     return float(correct.mean())

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+import numpy as np
+
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.plugins.metrics._yes_no import counts, rounded, share
+from qualm.runners.plugins.metrics._yes_no import positives, rounded, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
@@ -33,7 +35,8 @@ def yes_no_f1(
         convention: `amber`: 2PR / (P + R + 0.0001) of P and R that are rounded to a tenth of a per cent before, and rounded again, as
             AMBER's script prints it; `amber_existence`: with 0.001, as it prints it of the existence questions.
     """
-    hits, of_said, of_truth = counts(said, truth, weights, positive)
+    said_so, is_so = positives(said, truth, positive)
+    hits, of_said, of_truth = (weights @ np.column_stack([said_so * is_so, said_so, is_so])).T
     if convention == "exact":
         return ratio(2 * hits, of_said + of_truth)
     precision, recall = share(hits, of_said, convention), share(hits, of_truth, convention)

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
+import numpy as np
+
 from qualm.runners.contracts.metrics import Floats, Weights
-from qualm.runners.plugins.metrics._yes_no import counts, share
+from qualm.runners.plugins.metrics._yes_no import positives, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
 HIGHER_IS_BETTER = True
@@ -30,5 +32,6 @@ def yes_no_precision(
         positive: The answer that is looked for: "yes" for POPE, "no" for AMBER.
         convention: `amber`: as AMBER's script prints it, over the count + 0.001, rounded to a tenth of a per cent; 0 where there is none.
     """
-    hits, of_said, _ = counts(said, truth, weights, positive)
-    return share(hits, of_said, convention)
+    of_said, of_truth = positives(said, truth, positive)
+    sums = weights @ np.column_stack([of_said * of_truth, of_said])
+    return share(sums[:, 0], sums[:, 1], convention)

@@ -21,7 +21,7 @@ from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD, CHOICE_ONLY, IN_WORDS, OF_DATA, OF_REFERENCE, OPEN_ONLY, PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.conformal.draws import Redraw, design_effect
-from qualm.runners.scoring.limits import FEWEST_GROUPS_OF_CLASS, FEWEST_ROWS
+from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
@@ -185,7 +185,7 @@ def _task(
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
         measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
         measured.chance = chance_of(metric, lambda name: own[name][universe][scored & counted] if name in own else None)
-    _count_groups(measured, metric, arrays, part.bootstrap.groups_of(place[scored]), counted[scored])
+    _count_groups(measured, metric, arrays, weights, part.bootstrap.groups_of(place[scored]), counted[scored])
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
@@ -230,23 +230,36 @@ def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.b
     return _value(metric, [filled[name][scored] for name in metric.reads], Recorder(int(scored.sum()))) if scored.any() else math.nan
 
 
-def _count_groups(measured: Measured, metric: Metric, arrays: list[Floats], group: NDArray[np.int64], counted: NDArray[np.bool_]) -> None:
-    """How many independent groups there are behind a value, and behind each class that it sets against the other."""
-    measured.groups = measured.units = _distinct(group[counted])
+def _count_groups(
+    measured: Measured, metric: Metric, arrays: list[Floats], weights: Recorder, group: NDArray[np.int64], counted: NDArray[np.bool_]
+) -> None:
+    """Count the independent groups behind a value, and behind each class that it compares."""
+    measured.groups = _distinct(group[counted])
     if metric.own_interval is not None:
         measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))
     if metric.null_test is not None:
         measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
     if metric.least_error is not None:
         measured.least_error = partial(metric.least_error, *arrays, **metric.args)
-    if metric.classes is None or np.isnan(measured.value):
+    if np.isnan(measured.value):
         return
-    of_one = metric.classes(*arrays, **metric.args) > 0
-    rows, groups = min((int(rows.sum()), _distinct(group[rows])) for rows in (of_one & counted, ~of_one & counted))
-    # Two classes have a mean each, which takes two degrees of freedom.
-    measured.units, measured.kinds = min(measured.units, groups), 2
-    if rows < FEWEST_ROWS or groups < FEWEST_GROUPS_OF_CLASS:
-        measured.rare = f"{rows} answers of the rarer kind, in {groups} groups: an interval needs {FEWEST_ROWS} in {FEWEST_GROUPS_OF_CLASS}"
+    enter = counted
+    if metric.enters is not None:
+        enter = counted & (metric.enters(*arrays, **metric.args) > 0)
+    elif weights.only_sums and weights.columns:
+        # A row of which nothing is summed is in neither part of a ratio.
+        enter = counted & np.any([(column != 0).any(axis=1) for column in weights.columns], axis=0)
+    parts, what = [enter], "enter"
+    if metric.classes is not None:
+        of_one = metric.classes(*arrays, **metric.args) > 0
+        parts, what = [enter & of_one, enter & ~of_one], "have answers of the rarer kind"
+    if metric.types is not None:
+        types = metric.types(*arrays, **metric.args)
+        parts, what = [enter & (types == name) for name in np.unique(types[enter])], "have questions of the rarest type"
+    groups = min(_distinct(group[rows]) for rows in parts)
+    measured.units = min(effective_units(group[rows]) for rows in parts)
+    if groups < FEWEST_GROUPS <= measured.groups:
+        measured.rare = f"{groups} of {measured.groups:,} groups {what}: an interval needs {FEWEST_GROUPS}"
 
 
 def _distinct(codes: NDArray[np.int64]) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.runtime.precision import result
-from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, limits, standard_error, within
+from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, degrees_of_freedom, limits, standard_error, within
 from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
@@ -34,14 +34,13 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
         ends = Limits(min(low, one.value), max(high, one.value))
         if one.calibrating is not None and one.given is not None:
             ends = _wider(one, ends, level, groups)
+        if not math.isfinite(ends.high - ends.low):
+            return Limits(why_none="there is no bound to what an unseen answer would add")
         if ends.high - ends.low <= FLAT:
             return Limits(why_none="every resample gives the same value")
     else:
         units = groups if one.units is None else one.units
-        fewest, freedom = units, units - one.kinds
-        if one.calibrating is not None:
-            fewest, freedom = min(units, one.calibrating), units + one.calibrating - 2
-        ends = limits(one.method, one.value, one.resampled, fewest, level, freedom, units, one.least_error)
+        ends = limits(one.method, one.value, one.resampled, one.deleted, units, level, one.calibrating, one.least_error)
     ends = ends if ends.why_none else within(ends, one.value, one.bounds)
     if ends.why_none:
         return ends
@@ -53,7 +52,8 @@ def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
     """The interval of one fit, wider by what values differ from fit to fit: both variances are added."""
     assert one.given is not None and one.calibrating is not None
     units = groups if one.units is None else one.units
-    reach = critical(level, max(1, units + one.calibrating - 2)) * standard_error(one.resampled - one.given, one.calibrating)
+    freedom = degrees_of_freedom(one.value, one.deleted, units, False) + one.calibrating - 1
+    reach = critical(level, max(1.0, freedom)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
 
 
@@ -106,4 +106,8 @@ def _why_none(one: Measured, groups: int) -> str:
     undefined = int(np.isnan(one.resampled).sum())
     if 2 * undefined > len(one.resampled):
         return f"undefined in {undefined} of {len(one.resampled)} resamples"
-    return one.rare
+    if one.rare:
+        return one.rare
+    if one.units is not None and one.units < FEWEST_GROUPS:
+        return f"effective number of groups {one.units:.1f}: an interval needs {FEWEST_GROUPS}"
+    return "undefined without some of the groups" if np.isnan(one.deleted).any() else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,12 +49,10 @@ class Measured:
     """By which method its interval is, of `qualm.runners.scoring.limits`."""
     groups: int | None = None
     """Groups with a scored row; None where nobody counted."""
-    units: int | None = None
-    """Groups of the rarer class, where there are two."""
-    kinds: int = 1
-    """2 where two classes are set against each other: as many degrees of freedom are lost."""
+    units: float | None = None
+    """Effective number of groups that enter, by their rows (Kish, 1965); of the rarest class where classes are compared."""
     rare: str = ""
-    """Why one class is too rare for an interval."""
+    """Why too few groups enter for an interval."""
     own_interval: Callable[[float], tuple[float, float]] | None = None
     given: Floats | None = None
     """Of conformal sets: in every resample of the test rows at the sample's own threshold. `resampled` has thresholds of its own."""
@@ -68,6 +66,8 @@ class Measured:
     null_test: Callable[[], tuple[float, str]] | None = None
     recalibrated: Recalibration | None = None
     """What the confidence that it reads was recalibrated by."""
+    deleted: Floats = field(default_factory=lambda: np.empty(0))
+    """(parts,) Value with each part of the groups deleted (`Resamples.deletions`), test rows alone; empty without a jackknife."""
     bounds: Bounds = UNBOUNDED
     """Which its value cannot leave, nor its interval."""
     chance: float = math.nan
@@ -121,15 +121,21 @@ def mean_of(parts: list[Measured]) -> Measured:
         first.method,
         first.groups,
         first.units,
-        first.kinds,
         next((p.rare for p in parts if p.rare), ""),
         None,
         _mean_given(parts),
         first.calibrating,
         why_no_interval=first.why_no_interval,
+        deleted=mean_deleted(parts),
         bounds=mean_bounds(parts),
         scored_share=min(p.scored_share for p in parts),
     )
+
+
+def mean_deleted(parts: Sequence[Measured]) -> Floats:
+    """Average the values of a jackknife; empty where parts have different ones."""
+    lengths = {len(p.deleted) for p in parts}
+    return np.asarray(np.mean([p.deleted for p in parts], axis=0)) if len(lengths) == 1 else np.empty(0)
 
 
 def mean_bounds(parts: Sequence[Measured]) -> Bounds:

@@ -39,6 +39,10 @@ class Metric:
     """By which method of `qualm.runners.scoring.limits`."""
     classes: Callable[..., Floats] | None = None
     """Tells the rows of the one class from those of the other, where the metric sets two against each other."""
+    types: Callable[..., Floats] | None = None
+    """Gives the type of each row, where the metric averages over types."""
+    enters: Callable[..., Floats] | None = None
+    """Gives 1 for rows in the denominator, where a metric of ranks has not all in it."""
     own_interval: Callable[..., tuple[float, float]] | None = None
     why_no_interval: str = ""
     """Of the method `none`."""
@@ -90,12 +94,13 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
             )
         function = rule.load("metrics", ref["plugin"])
         over = _over(plugin.declares.get("OVER"), ref["args"])
-        names = ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds", "chance")
-        why, classes, interval, least, null, bounds, chance = (getattr(sys.modules[function.__module__], name, None) for name in names)
+        names = ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds", "chance")
+        module = sys.modules[function.__module__]
+        why, classes, types, enters, interval, least, null, bounds, chance = (getattr(module, name, None) for name in names)
         method = plugin.declares.get("INTERVAL", "none")
         none = plugin.declares.get("WHY_NO_INTERVAL", "" if "INTERVAL" in plugin.declares else UNDECLARED)
         rating = reads[plugin.reads.index(plugin.declares["INCREASES_WITH"])] if "INCREASES_WITH" in plugin.declares else ""
-        own = (why, method, classes, interval, none, least, null, bounds, chance, rating)
+        own = (why, method, classes, types, enters, interval, none, least, null, bounds, chance, rating)
         metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, *own))
     return metrics
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples)
     _resample(fixed, bootstrap)
     for task, other in zip(tasks, fixed, strict=True):
         task.measured.given = other.measured.resampled[: len(task.measured.resampled)]
+        task.measured.deleted = other.measured.deleted
 
 
 def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -124,7 +126,8 @@ def _recalibrate(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in values at the sample's own sets. Equal columns of all tasks are summed once, in one matrix product."""
+    """Fill in values at the sample's own sets, of resamples and of the jackknife. Equal columns of all tasks are summed once, in one matrix
+    product."""
     summing = {k: task for k, task in enumerate(tasks) if task.weights.only_sums}
     most = sum(column.shape[1] for task in summing.values() for column in task.weights.columns)
     sums = np.empty((most, bootstrap.groups))  # rows that are not filled take no memory
@@ -135,7 +138,7 @@ def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
         places[k] = [[_place(row, place_of, sums) for row in of_sample.each_group_sum(each)] for each in task.weights.columns]
     summed = sums[: len(place_of)]
     values: list[list[Floats]] = [[] for _ in tasks]
-    for block in bootstrap.blocks():
+    for block in chain(bootstrap.blocks(), bootstrap.deletions() if bootstrap.times else ()):
         sums_of_block = summed @ block.counts.T
         for k, task in enumerate(tasks):
             weights = block.rows(task.rows)
@@ -145,8 +148,8 @@ def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
                 values[k].append(
                     numbers(task.metric.plugin, f"metric '{task.metric.label}', one value per resample", returned, (len(part.counts),))
                 )
-    for task, resampled in zip(tasks, values, strict=True):
-        task.measured.resampled = np.concatenate([*resampled, np.empty(0)])
+    for task, of_task in zip(tasks, values, strict=True):
+        task.measured.resampled, task.measured.deleted = np.split(np.concatenate([*of_task, np.empty(0)]), [bootstrap.times])
 
 
 def _parts(weights: Weights, n: int) -> Iterator[Weights]:

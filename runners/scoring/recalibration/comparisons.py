@@ -140,10 +140,13 @@ def difference(a: One, b: One, level: float) -> Limits:
     times = min(len(a.measured.resampled), len(b.measured.resampled))
     drawn = b.measured.resampled[:times] - a.measured.resampled[:times]
     units = min(a.measured.groups or 0, b.measured.groups or 0)
-    fewest = min([units, *(m.calibrating for m in (a.measured, b.measured) if m.calibrating is not None)])
+    calibrating = min((m.calibrating for m in (a.measured, b.measured) if m.calibrating is not None), default=None)
+    fewest = units if calibrating is None else min(units, calibrating)
     if fewest < ends_of.FEWEST_GROUPS:
         return Limits(why_none=f"{fewest} groups on one side of the split: an interval needs {ends_of.FEWEST_GROUPS}")
-    ends = limits("t", value, drawn, fewest, level, units + fewest - 2, units)
+    with_jackknife = len(a.measured.deleted) == len(b.measured.deleted)
+    deleted = b.measured.deleted - a.measured.deleted if with_jackknife else np.empty(0)
+    ends = limits("t", value, drawn, deleted, units, level, calibrating)
     return ends if ends.why_none else within(ends, value, apart(a.measured.bounds))
 
 

@@ -61,3 +61,8 @@ class First:
                 return
             yield Weights(block.counts[:left], block.group)
             left -= len(block.counts)
+
+    def deletions(self) -> Iterator[Weights]:
+        """Yield the weights of a jackknife over all groups."""
+        deletions: Iterator[Weights] = self.of.deletions()
+        return deletions

@@ -106,3 +106,20 @@ def test_draws_are_those_that_were_published():
     """They follow from the names as UTF-8, so that a number of today has the resamples of yesterday, in any language."""
     (block,) = Bootstrap(np.arange(6), 3, 7, "d", "category=Tür").blocks()
     assert block.counts.tolist() == [[1, 1, 0, 1, 2, 1], [0, 2, 1, 2, 1, 0], [2, 2, 0, 0, 1, 1]]
+
+
+def test_a_jackknife_of_few_groups_deletes_each_once():
+    (block,) = Bootstrap(np.array([7, 7, 3, 9]), 10, 1, "x").deletions()
+    assert (block.counts == 1 - np.eye(3)).all() and block.group.tolist() == [1, 1, 0, 2]
+
+
+def test_a_jackknife_of_many_groups_deletes_random_parts_of_equal_size_each_once():
+    bootstrap = Bootstrap(np.repeat(np.arange(450), 2), 10, 1, "x")
+    resamples = [block.counts for block in bootstrap.blocks()]
+    deleted = 1 - np.concatenate([block.counts for block in bootstrap.deletions()])
+    assert deleted.shape == (200, 450) and (deleted.sum(axis=0) == 1).all() and set(deleted.sum(axis=1)) == {2.0, 3.0}
+    again = Bootstrap(np.repeat(np.arange(450), 2), 10, 1, "x")
+    assert (deleted == 1 - np.concatenate([block.counts for block in again.deletions()])).all(), "the same parts for the same names"
+    assert all((a == b.counts).all() for a, b in zip(resamples, again.blocks(), strict=True)), "whatever was asked for before"
+    (seen,) = PartOf(bootstrap, np.array([4, 8])).deletions()
+    assert np.asarray(seen).shape == (200, 2) and (np.asarray(seen) == 1 - deleted[:, [4, 8]]).all()

@@ -11,15 +11,18 @@ from qualm.runners.scoring.limits import (
     METHODS,
     correlation_or_share,
     critical,
-    earned_less_lost,
+    degrees_of_freedom,
     effective_groups,
+    effective_units,
     fisher_ends,
+    jackknife_error,
     limits,
-    mean_of_groups,
     quantile,
     score_ends,
     standard_error,
 )
+
+NOTHING = np.empty(0)
 
 
 @pytest.mark.parametrize(("level", "freedom"), [(0.95, 9), (0.9, 1), (0.99, 40)])
@@ -28,20 +31,31 @@ def test_critical_values_of_students_t(level, freedom):
     assert critical(level, math.inf) == pytest.approx(stats.norm.ppf((1 + level) / 2))
 
 
-@pytest.mark.parametrize(("right", "n"), [(0, 20), (1, 20), (10, 20), (97, 100), (100, 100)])
+@pytest.mark.parametrize(("right", "n"), [(0, 20), (4, 20), (10, 20), (96, 100), (100, 100)])
 def test_wilsons_interval_as_statsmodels_has_it(right, n):
     share = right / n
     found = score_ends(share, math.sqrt(share * (1 - share) / n), stats.norm.ppf(0.975), n)
     assert found == pytest.approx(proportion_confint(right, n, method="wilson"))
 
 
+@pytest.mark.parametrize("events", [1, 2, 3])
+def test_the_near_end_of_rare_events_is_the_limit_of_a_poisson_mean(events):
+    """Brown, Cai, DasGupta (2001), equation 10; the far end stays Wilson's."""
+    share, q = events / 100, stats.norm.ppf(0.975)
+    low, high = score_ends(share, math.sqrt(share * (1 - share) / 100), q, 100)
+    assert low == pytest.approx(stats.chi2.ppf(0.05, 2 * events) / 2 / 100)
+    assert high == pytest.approx(proportion_confint(events, 100, method="wilson")[1])
+    mirrored = score_ends(1 - share, math.sqrt(share * (1 - share) / 100), q, 100)
+    assert mirrored == pytest.approx((1 - high, 1 - low))
+
+
 def test_rows_that_stand_or_fall_together_count_as_one():
     rng = np.random.default_rng(0)
     right = rng.random(40) < 0.7
     drawn = rng.integers(0, 40, (4000, 40))
-    single = limits("proportion", right.mean(), right[drawn].mean(axis=1), 40, 0.95, 39, 40)
+    single = limits("proportion", right.mean(), right[drawn].mean(axis=1), NOTHING, 40, 0.95)
     tenfold = np.repeat(right, 10)
-    again = limits("proportion", tenfold.mean(), right[drawn].mean(axis=1), 40, 0.95, 39, 40)
+    again = limits("proportion", tenfold.mean(), right[drawn].mean(axis=1), NOTHING, 40, 0.95)
     assert (single.low, single.high) == (again.low, again.high)
     expected = proportion_confint(right.sum(), 40, method="wilson")
     assert (single.low, single.high) == pytest.approx(expected, abs=0.02)
@@ -56,12 +70,33 @@ def test_wilsons_interval_of_what_never_varied_ends_at_it_whatever_is_rounded(un
     assert score_ends(0.0, 0.0, q, units) == (0.0, pytest.approx(1 - low))
 
 
-@pytest.mark.parametrize("freedom", [0, 1, 2])
-def test_the_interval_of_t_has_one_degree_of_freedom_at_least(freedom):
+@pytest.mark.parametrize("units", [1.5, 2, 3])
+def test_the_interval_of_t_has_one_degree_of_freedom_at_least(units):
     drawn = np.array([0.4, 0.6])
-    found = limits("t", 0.5, drawn, 3, 0.9, freedom, 3)
-    half = stats.t.ppf(0.95, max(1, freedom)) * 0.1 * math.sqrt(3 / 2)
+    found = limits("t", 0.5, drawn, NOTHING, units, 0.9)
+    half = stats.t.ppf(0.95, max(1, units - 1)) * 0.1 * math.sqrt(units / max(1, units - 1))
     assert (found.low, found.high) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_the_standard_error_is_the_larger_of_bootstrap_and_jackknife_and_t_has_the_effective_number_of_groups():
+    """A mean of 6 groups, one of them apart: the textbook's standard error, and 1 + 12 / (4.2 - 3 / 5) groups by kurtosis."""
+    values = np.array([6.0, 0, 0, 0, 0, 0])
+    deleted = (values.sum() - values) / 5
+    assert jackknife_error(deleted) == pytest.approx(1.0)
+    for spread, error in ((0.5, 1.0), (3.0, 3.0 * math.sqrt(6 / 5))):
+        found = limits("t", 1.0, 1 + spread * np.array([1.0, -1.0]), deleted, 6, 0.9)
+        half = stats.t.ppf(0.95, 12 / (4.2 - 3 / 5)) * error
+        assert (found.low, found.high) == pytest.approx((1 - half, 1 + half))
+
+
+def test_degrees_of_freedom_of_a_share_are_those_of_its_design_effect():
+    """Of independent rows the binomial variance is known by the share, so that rare errors take no degrees of freedom."""
+    right = np.r_[np.zeros(3), np.ones(97)]
+    deleted = (right.sum() - right) / 99
+    assert degrees_of_freedom(0.97, deleted, 100, share=True) == pytest.approx(99)
+    assert degrees_of_freedom(0.97, deleted, 100, share=False) < 10
+    assert degrees_of_freedom(0.97, deleted, 40.5, share=True) == 39.5
+    assert degrees_of_freedom(0.97, NOTHING, 40.5, share=True) == 39.5
 
 
 def test_fishers_z():
@@ -73,7 +108,7 @@ def test_fishers_z():
 def test_a_perfect_correlation_has_the_interval_of_t(value):
     """atanh of 1 is infinite, so Fisher's z has none."""
     resampled = value * np.array([1.0, 0.96, 0.98, 1.0, 0.94])
-    found = limits("correlation", value, resampled, 30, 0.95, 29, 30)
+    found = limits("correlation", value, resampled, NOTHING, 30, 0.95)
     half = stats.t.ppf(0.975, 29) * standard_error(resampled, 30)
     assert (found.low, found.high) == pytest.approx((value - half, value + half)) and half > 0.01
 
@@ -102,7 +137,7 @@ def test_an_interval_holds_its_own_value_and_has_a_width(method, value, resample
     drawn = np.array(resampled)
     if np.isnan(drawn).all():
         return
-    found = limits(method, value, drawn, groups, 0.95, groups - 1, groups)
+    found = limits(method, value, drawn, NOTHING, groups, 0.95)
     if found.why_none:
         assert math.isnan(found.low) and math.isnan(found.high)
         return
@@ -113,46 +148,29 @@ def test_an_interval_holds_its_own_value_and_has_a_width(method, value, resample
 
 def test_a_standard_error_is_never_below_the_least_one():
     drawn = np.array([0.97, 0.98, 0.99])
-    narrow, wide = (limits("proportion", 0.98, drawn, 50, 0.95, 49, 50, least) for least in (lambda value: 0.0, lambda value: 0.05))
+    narrow, wide = (limits("proportion", 0.98, drawn, NOTHING, 50, 0.95, None, least) for least in (lambda value: 0.0, lambda value: 0.05))
     assert wide.low < narrow.low < narrow.high < wide.high
     assert (wide.low, wide.high) == pytest.approx(score_ends(0.98, 0.05, critical(0.95, 49), 50))
 
 
 def test_of_what_is_optimistic_the_bias_counts_twice():
     drawn = np.array([0.85, 0.95, 0.85, 0.95])  # 0.1 above the value, spread 0.05
-    found = limits("optimistic", 0.8, drawn, 10_000, 0.95, 9_999, 10_000)
+    found = limits("optimistic", 0.8, drawn, NOTHING, 10_000, 0.95)
     low, high = score_ends(0.7, math.hypot(0.05 * math.sqrt(10_000 / 9_999), 0.1), critical(0.95, 9_999), 10_000)
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
-def test_the_error_of_a_mean_of_groups_is_that_of_a_ratio_as_statsmodels_has_it():
-    from statsmodels.regression.linear_model import OLS
-
-    rng = np.random.default_rng(0)
-    group, column = np.sort(rng.integers(0, 12, 100)), rng.normal(size=100)
-    robust = OLS(column, np.ones(100)).fit(cov_type="cluster", cov_kwds={"groups": group, "use_correction": False})
-    assert mean_of_groups(column, group) == pytest.approx((robust.params[0], robust.bse[0] * math.sqrt(12 / 11)))
-
-
-def test_without_losses_the_low_end_is_that_of_wilson_and_the_high_end_that_of_t():
-    gain = np.linspace(0.5, 1, 100)
-    low, high = earned_less_lost(gain, np.zeros(100), 2.0, np.arange(100), 0.95)
-    q = critical(0.95, 99)
-    half, most_lost = q * gain.std(ddof=1) / 10, 2 * proportion_confint(0, 100, 2 * stats.norm.sf(q), "wilson")[1]
-    assert (low, high) == pytest.approx((0.75 - math.hypot(half, most_lost), 0.75 + half))
-
-
 def test_what_is_skewed_reaches_to_the_outer_of_t_and_percentiles():
     drawn = np.r_[np.full(90, 1.0), np.full(10, 1.5)]
-    low, high = (lambda found: (found.low, found.high))(limits("skewed", 1.0, drawn, 50, 0.95, 49, 50))
+    low, high = (lambda found: (found.low, found.high))(limits("skewed", 1.0, drawn, NOTHING, 50, 0.95))
     error = standard_error(drawn, 50)
     assert (low, high) == pytest.approx((1 - critical(0.95, 49) * error, 1.5))
 
 
 def test_what_is_skewed_and_cannot_be_negative_has_no_negative_end():
     drawn = np.r_[np.full(90, 1.0), np.full(10, 6.0)]
-    assert limits("skewed", 1.0, drawn, 50, 0.95, 49, 50).low == 0.0
-    assert limits("skewed", -1.0, drawn - 2, 50, 0.95, 49, 50).low == -1.0
+    assert limits("skewed", 1.0, drawn, NOTHING, 50, 0.95).low == 0.0
+    assert limits("skewed", -1.0, drawn - 2, NOTHING, 50, 0.95).low == -1.0
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 37, 41, 1000])
@@ -193,3 +211,8 @@ def test_the_effective_number_of_groups_ignores_shift_scale_and_order():
 def test_influences_that_do_not_vary_leave_all_groups():
     assert effective_groups(np.full(7, 0.1) + np.array([1e-17, 0, 0, 0, 0, 0, 0])) == 7
     assert effective_groups(np.array([3.0])) == 1
+
+
+def test_groups_count_by_their_sizes_as_kish_has_it():
+    assert effective_units(np.repeat([7, 3, 9], [4, 4, 4])) == 3
+    assert effective_units(np.repeat([0, 1, 2], [10, 1, 1])) == pytest.approx(144 / 102)

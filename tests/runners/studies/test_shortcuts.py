@@ -141,12 +141,12 @@ def test_undefined_says_why():
 
 
 def test_where_nothing_varies_the_class_with_fewer_groups_says_how_sure_that_is():
-    """All right, with six groups of the rarer class: Wilson's interval of six, Student's t losing a degree of freedom for each class."""
+    """All right, with six groups of the rarer class: Wilson's interval of six."""
     rows = planted(50, "train", 1.0)
     rows += [row(5000 + i, True, "What colour is thing 1?", group=f"a{i}") for i in range(60)]
     rows += [row(6000 + i, False, "What colour is thing 1 tomorrow?", group=f"u{i}") for i in range(6)]
     found = measured(made(rows))["all", "question"]
-    q = stats.t.ppf(0.975, 6 - 2)
+    q = stats.t.ppf(0.975, 6 - 1)
     assert (found["balanced_accuracy"], found["balanced_high"]) == (1, 1) and found["balanced_low"] == pytest.approx(1 / (1 + q * q / 6))
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
@@ -123,27 +124,91 @@ def test_settings_that_calibrate_on_the_same_rows_are_measured_once():
     assert values["auroc[a]"].value != values["auroc[b]"].value
 
 
+def cell_of_groups(groups, columns, uncertainties=None, kinds=None, choices=None):
+    base = {"question": "?", "answerable": True, "choices": choices}
+    rows = [base | {"sample_id": f"s{i}", "group": f"g{g}"} for i, g in enumerate(groups)]
+    if kinds is not None:
+        rows = [row | {"category": f"c{kind:g}", "references": [f"r{kind:g}"]} for row, kind in zip(rows, kinds, strict=True)]
+    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
+    return Cell("m", samples, "clean", columns, {}, uncertainties or {}), make_slices(samples, [], 50, 3)[0]
+
+
 @pytest.mark.parametrize(
     ("wrong", "rare"),
     [
         ([0, 2, 4, 6, 8], ""),
-        ([0, 2, 4, 6], "4 answers of the rarer kind, in 4 groups: an interval needs 5 in 2"),
-        ([0, 1, 2, 3, 4], ""),
-        ([0, 1, 2], "3 answers of the rarer kind, in 2 groups: an interval needs 5 in 2"),
-        ([0, 1, 80, 81, 82], "5 answers of the rarer kind, in 1 groups: an interval needs 5 in 2"),
+        ([0, 2, 4, 6], "4 of 41 groups have answers of the rarer kind: an interval needs 5"),
+        ([0, 1, 2, 3, 4], "3 of 41 groups have answers of the rarer kind: an interval needs 5"),
+        ([0, 1, 80, 81, 82], "2 of 41 groups have answers of the rarer kind: an interval needs 5"),
     ],
 )
-def test_a_metric_of_two_kinds_of_answers_needs_five_of_each_in_two_groups(wrong, rare):
+def test_a_metric_of_two_kinds_of_answers_needs_five_groups_of_each(wrong, rare):
     n = 100
-    groups = np.where(np.arange(n) < 80, np.arange(n) // 2, 0)
-    rows = [{"sample_id": f"s{i}", "group": f"g{groups[i]}", "question": "?", "answerable": True} for i in range(n)]
-    samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
     correct = np.ones(n)
     correct[wrong] = 0
-    cell = Cell("m", samples, "clean", {"correct": correct}, {}, {"u": np.random.default_rng(0).random(n)})
+    cell, part = cell_of_groups(np.where(np.arange(n) < 80, np.arange(n) // 2, 40), {"correct": correct}, {"u": np.arange(n) % 7.0})
     metrics = read_metrics([{"label": "auroc", "plugin": "auroc", "args": {}}])
-    (task,), _ = tasks_of(metrics, cell, make_slices(samples, [], 10, 3)[0])
-    assert task.measured.rare == rare and task.measured.kinds == 2
+    (task,), _ = tasks_of(metrics, cell, part)
+    assert task.measured.rare == rare
+
+
+def three_of_three(positives):
+    """A thousand questions of which few enter a ratio, all of these right."""
+    few = np.zeros(1000)
+    few[:positives] = 1.0
+    return few
+
+
+@pytest.mark.parametrize(
+    ("plugin", "columns", "args"),
+    [
+        ("f1_idk", {"pred_is_idk": "few", "gt_is_idk": "few"}, {}),
+        ("f1_uncertain", {"says_uncertain": "few", "uncertain": "few"}, {}),
+        ("answerable_accuracy", {"correct": "few", "answerable": "few"}, {}),
+        ("hedge_rate", {"pred_is_idk": "many", "hedges": "few"}, {}),
+        ("hallucination_rate", {"correct": "none", "clean_correct": "few"}, {"only_clean_correct": True}),
+        ("hallucinated_sentence_ratio", {"marked_by_j/hallucinated": "few", "marked_by_j/sentences": "few"}, {"judge": "j"}),
+        ("option_rate", {"predicted": "few", "n_options": "one or two", "is_calibration": "none"}, {"option": "B"}),
+        ("yes_no_precision", {"marked_by_j/said": "few", "marked_by_j/truth": "all"}, {"judge": "j"}),
+        ("yes_no_recall", {"marked_by_j/said": "all", "marked_by_j/truth": "few"}, {"judge": "j"}),
+        ("yes_no_f1", {"marked_by_j/said": "few", "marked_by_j/truth": "few"}, {"judge": "j"}),
+        ("mean_per_type", {"correct": "all"}, {}),
+        ("normalised_mean_per_type", {"correct": "all"}, {}),
+        ("mme_score", {"rated_by_j": "all"}, {"judge": "j", "subtask": "category"}),
+        ("selective_accuracy", {"confidence": "rows", "correct": "all"}, {"coverage": 0.003, "by": "confidence"}),
+        ("e_aurc", {"confidence": "rows", "correct": "many"}, {"by": "confidence"}),
+        ("aurc", {"confidence": "rows", "correct": "many"}, {"by": "confidence"}),
+        ("augrc", {"confidence": "rows", "correct": "many"}, {"by": "confidence"}),
+        ("risk_coverage", {"confidence": "rows", "correct": "many"}, {}),
+    ],
+)
+def test_what_only_three_questions_enter_has_no_interval_and_with_five_that_of_five(plugin, columns, args):
+    of_means = {"mean_per_type", "normalised_mean_per_type", "mme_score", "aurc", "e_aurc", "augrc", "risk_coverage"}
+    for entering in (3, 5):
+        few = three_of_three(entering)
+        kinds = {"few": few, "many": 1 - few, "none": 0 * few, "all": few**0, "rows": np.arange(1000) / 1000, "one or two": few + 1}
+        of_metric = args | ({"coverage": entering / 1000} if "coverage" in args else {})
+        metrics = read_metrics([{"label": plugin, "plugin": plugin, "args": of_metric}])
+        taken = {name: kinds[kind] for name, kind in columns.items()}
+        cell, part = cell_of_groups(np.arange(1000), taken, None, few, ["A", "B"] if plugin == "option_rate" else None)
+        ((_, measured),) = evaluate(metrics, cell, part)
+        (ends,) = intervals([measured], 0.95, 1000)
+        assert measured.units == entering
+        if entering == 3:
+            assert ends.why_none.startswith(("3 of 1,000 groups ", "3 scored groups")) and ends.why_none.endswith(": an interval needs 5")
+        elif plugin not in of_means:
+            q = stats.t.ppf(0.975, 4)
+            assert (ends.low, ends.high) == (pytest.approx(1 / (1 + q * q / 5), abs=1e-6), 1), "Wilson's of five"
+
+
+@pytest.mark.parametrize("sizes", [[1] * 20, [60, *[2] * 20]])
+def test_groups_that_are_too_uneven_have_no_interval_and_say_so(sizes):
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    cell, part = cell_of_groups(group, {"correct": np.arange(len(group)) % 2.0})
+    ((_, measured),) = evaluate(read_metrics([{"label": "accuracy", "plugin": "accuracy", "args": {}}]), cell, part)
+    (ends,) = intervals([measured], 0.95, len(sizes))
+    assert measured.units == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))
+    assert ends.why_none == ("" if len(sizes) == 20 else "effective number of groups 2.7: an interval needs 5")
 
 
 def test_what_says_no_target_has_no_band_beside_it():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from qualm.runners.scoring.limits import Limits
+from qualm.runners.scoring.limits import Limits, effective_groups
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.measured import Measured
 
@@ -67,11 +67,22 @@ def test_where_groups_calibrate_those_of_the_smaller_side_are_few_and_both_sides
     assert ends(one, 0.9, groups) == pytest.approx((2 - half, 2 + half))
 
 
-def test_classes_of_so_many_units_take_a_degree_of_freedom_each():
+def test_the_effective_number_of_groups_gives_the_degrees_of_freedom():
     draws = np.random.default_rng(0).normal(size=300)
     one = measured(2.0, draws)
-    one.units, one.kinds = 8, 2
-    half = stats.t.ppf(0.95, 6) * draws.std() * np.sqrt(8 / 7)
+    one.units = 7.5
+    half = stats.t.ppf(0.95, 6.5) * draws.std() * np.sqrt(7.5 / 6.5)
+    assert ends(one, 0.9, 30) == pytest.approx((2 - half, 2 + half))
+    one.deleted = 2.0 + 0.001 * np.array([5.0, -1, -1, -1, -1, -1, 0, 0, 0, 0])
+    half = stats.t.ppf(0.95, effective_groups(one.deleted) - 1) * draws.std() * np.sqrt(7.5 / 6.5)
+    assert ends(one, 0.9, 30) == pytest.approx((2 - half, 2 + half)) and effective_groups(one.deleted) < 7.5
+
+
+def test_calibrating_groups_add_their_own_degrees_of_freedom():
+    draws = np.random.default_rng(0).normal(size=300)
+    one = measured(2.0, draws)
+    one.units, one.calibrating, one.deleted = 9.0, 7, 2.0 + 0.001 * np.array([5.0, -1, -1, -1, -1, -1, 0, 0, 0, 0])
+    half = stats.t.ppf(0.95, effective_groups(one.deleted) - 1 + 7 - 1) * draws.std() * np.sqrt(7 / 6)
     assert ends(one, 0.9, 30) == pytest.approx((2 - half, 2 + half))
 
 

@@ -44,6 +44,16 @@ def test_a_resample_is_the_data_set_with_each_group_as_often_as_it_was_drawn(tas
     assert by_name["auroc"] == pytest.approx([roc_auc_score(1 - right[rows], uncertainty[rows]) for rows in drawn])
 
 
+def test_the_jackknife_is_the_data_set_without_each_group(tasks):
+    found, cell, bootstrap = tasks
+    resample(found, bootstrap)
+    right, uncertainty, group = cell.columns["correct"], cell.uncertainties["u"], cell.samples.groups
+    kept = [group != g for g in np.unique(group)]
+    by_name = {task.metric.label: task.measured.deleted for task in found}
+    assert by_name["accuracy"] == pytest.approx([right[rows].mean() for rows in kept])
+    assert by_name["auroc"] == pytest.approx([roc_auc_score(1 - right[rows], uncertainty[rows]) for rows in kept])
+
+
 def test_without_sets_or_fits_of_its_own_a_threshold_makes_no_difference(tasks):
     found, _, bootstrap = tasks
     resample(found, bootstrap)

@@ -1,0 +1,147 @@
+"""Intervals of means whose rare events the sample may not hold: losses of sure answers, accuracies of rare types.
+
+A standard error over what was seen is too small where the unseen would matter: of a hundred sure answers without an error it is 0. So the
+mean is split into parts with an interval each, Wilson's for shares of events and Student's t for what is known of every row, and the
+distances of their ends are combined as those of independent estimates (MOVER: Zou, Donner, 2008; of proportions Newcombe, 1998). Where
+groups make the parts vary together, the distances grow by the ratio of the two standard errors, with and without that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qualm.runners.contracts.grouped_weights import Floats
+from qualm.runners.scoring.limits import FLAT, critical, effective_groups, score_ends
+
+STRATA = 5
+"""Strata of rows by what their outcome decides over: each spans a factor of 2, the last all that is smaller."""
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A weighted mean of outcomes in [0, 1], with its interval."""
+
+    value: float
+    low: float
+    high: float
+    influences: Floats
+    """(groups,) Each group's part in the difference from the mean; their squares add up to the variance."""
+
+
+def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, level: float) -> Share:
+    """Return the share of outcomes and Wilson's interval, at the jackknife's standard error over groups.
+
+    The error is not below that of as many independent rows as the weights are worth (Kish, 1965). Where nothing varies, as many units are
+    seen to agree as the groups' weights are worth.
+
+    Args:
+        outcomes: (n,) From 0 to 1.
+        weights: (n,) Positive.
+        group: (n,) From 0 to groups - 1.
+        groups: How many there are.
+        level: For instance .95.
+    """
+    weights = weights / weights.sum()
+    value = float(np.clip(weights @ outcomes, 0.0, 1.0))
+    of_group = np.bincount(group, weights, groups)
+    influences: Floats = np.bincount(group, weights * (outcomes - value), groups).astype(np.float64)
+    units, rows = 1 / float((of_group**2).sum()), 1 / float((weights**2).sum())
+    # Of a single group no other is left.
+    deleted = influences / np.maximum(1 - of_group, 1 / 2)
+    error = max(float(np.linalg.norm(deleted)), math.sqrt(value * (1 - value) / rows))
+    low, high = score_ends(value, error, critical(level, max(1.0, units - 1)), units)
+    return Share(value, low, high, influences)
+
+
+def mean_of_outcomes(losses: Floats, least: Floats, most: Floats, group: Ints, level: float) -> tuple[float, float]:
+    """Return the interval of a mean of losses, each between two bounds that are known before its outcome.
+
+    A loss is its lower bound and a share of the distance of its bounds, 1 or 0 where an answer is right or wrong. Rows are put into strata
+    of similar distances, so that the many outcomes that decide over little do not speak for the few that decide over much. Within a
+    stratum the share has Wilson's interval, and the mean loss that is expected at each row's bounds has that of Student's t.
+
+    Args:
+        losses: (n,)
+        least: (n,) Smallest possible loss of each row.
+        most: (n,) Largest possible one, finite.
+        group: (n,) Group of each row.
+        level: For instance .95.
+
+    >>> low, high = mean_of_outcomes(np.full(50, 0.01), np.full(50, 0.01), np.full(50, 0.81), np.arange(50), 0.95)
+    >>> round(low, 3), round(high, 3)
+    (0.01, 0.07)
+    """
+    place = np.unique(group, return_inverse=True)[1]
+    n, groups = len(losses), int(place.max()) + 1
+    # A partial rating may cost less than either end.
+    least, most = np.minimum(least, losses), np.maximum(most, losses)
+    reach, expected = most - least, least.astype(np.float64)
+    largest = float(reach.max())
+    strata = np.full(n, -1)
+    if largest > 0:
+        strata = np.where(reach > 0, np.clip(-np.log2(np.maximum(reach / largest, 1e-300)), 0, STRATA - 1).astype(np.int64), -1)
+    down, up, influences = [], [], []
+    for stratum in np.unique(strata[strata >= 0]):
+        rows = strata == stratum
+        share = weighted_share((losses - least)[rows] / reach[rows], reach[rows], place[rows], groups, level)
+        scale = float(reach[rows].sum()) / n
+        down.append(scale * (share.value - share.low))
+        up.append(scale * (share.high - share.value))
+        influences.append(scale * share.influences)
+        expected[rows] += reach[rows] * share.value
+    mean = float(losses.mean())
+    known = np.bincount(place, expected - mean, groups) / n
+    of_group = np.bincount(place, minlength=groups) / n
+    deleted = known / np.maximum(1 - of_group, 1 / 2)
+    units = min(effective_groups(deleted), 1 / float((of_group**2).sum()))
+    half = critical(level, max(1.0, units - 1)) * float(np.linalg.norm(deleted))
+    return combine(mean, [*down, half], [*up, half], np.array([*influences, known]))
+
+
+def mean_of_types(
+    outcomes: Floats, weights: Floats, types: Floats, group: Ints, level: float, mean: Callable[[Floats], Floats]
+) -> tuple[float, float]:
+    """Return the interval of a mean over types of the share of outcomes of each.
+
+    Args:
+        outcomes: (n,) From 0 to 1.
+        weights: (n,) Weight of each row within its type.
+        types: (n,) Type of each row.
+        group: (n,) Group of each row.
+        level: For instance .95.
+        mean: Of (k, types) shares, (k,).
+    """
+    place = np.unique(group, return_inverse=True)[1]
+    groups, names = int(place.max()) + 1, np.unique(types)
+    chosen = [types == name for name in names]
+    shares = [weighted_share(outcomes[rows], weights[rows], place[rows], groups, level) for rows in chosen]
+    values, lows, highs = (np.array([getattr(share, end) for share in shares]) for end in ("value", "low", "high"))
+    value = float(mean(values[None])[0])
+    if not values.all() and value == 0:
+        # A harmonic mean is 0 as long as any of its shares is.
+        return 0.0, float(mean(highs[None])[0])
+    moved_down, moved_up = (mean(np.where(np.eye(len(names), dtype=bool), ends, values)) for ends in (lows, highs))
+    step = 1e-6
+    slopes = (value - mean(values - step * values * np.eye(len(names)))) / (step * np.maximum(values, FLAT))
+    return combine(value, value - moved_down, moved_up - value, slopes[:, None] * np.array([share.influences for share in shares]))
+
+
+def combine(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
+    """Combine the distances of the ends of parts into an interval of their sum.
+
+    Args:
+        value: The sum.
+        down: (parts,) Distance of each part's low end.
+        up: (parts,) Distance of its high end.
+        influences: (parts, groups) Influence of each group on each part.
+    """
+    apart, together = float((influences**2).sum()), float((influences.sum(axis=0) ** 2).sum())
+    # Parts that make up for each other are taken as independent, which is conservative.
+    wider = math.sqrt(max(1.0, together / apart)) if apart > 0 else 1.0
+    return value - wider * float(np.linalg.norm(down)), value + wider * float(np.linalg.norm(up))
