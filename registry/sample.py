@@ -321,8 +321,13 @@ COMPARISONS = pa.schema(
         ("difference", pa.float64()),  # b minus a
         ("low", pa.float64()),
         ("high", pa.float64()),
-        ("p", pa.float64()),  # two-sided, from exchanges of the two models' answers within groups
+        ("p", pa.float64()),  # two-sided, that the difference is 0
         ("p_adjusted", pa.float64()),  # for the tests of this metric, or of all metrics, on this dataset and slice
+        ("why", pa.string()),  # reason why there is no p
+        ("compared_by", pa.string()),  # the unbiased metric whose values these are, squared; null: the metric itself
+        ("margin", pa.float64()),  # largest difference that does not matter
+        ("p_equivalent", pa.float64()),  # that the difference is not within the margin; corrected as p_adjusted, by Holm's method for max-T
+        ("p_not_worse", pa.float64()),  # that b is worse by the margin or more; corrected likewise
         ("n", pa.int64()),
         ("higher_is_better", pa.bool_()),  # null: neither direction is
         ("scored_share_a", pa.float64()),  # of each side by itself; the test is over rows that both have
@@ -442,7 +447,7 @@ EFFECTS = pa.schema(
         ("metric", pa.string()),
         ("value", pa.float64()),
         ("reference", pa.float64()),  # without an effect: with clean and perturbed exchanged, or a correlation of 0
-        ("p", pa.float64()),  # two-sided, from random exchanges within groups, or deals between groups of equal size
+        ("p", pa.float64()),  # two-sided, that value and reference are equal
         ("p_adjusted", pa.float64()),  # for the tests of this metric, or of all metrics, on this dataset and slice
         ("n", pa.int64()),
     ]

@@ -1,13 +1,12 @@
 """Commands from a spec to its results: `validate`, `plan`, `compile`, `run`."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.forecast.extras import advice, missing_extras
-from qualm.compiler.forecast.reach import smallest_p
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.terminal import completion
@@ -35,7 +34,6 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
             print_json({"ok": False, "problems": [p.as_dict() for p in error.problems]})
             raise typer.Exit(2) from None
         raise
-    lacking, reach = advice(missing_extras(plan.stages)), smallest_p(resolved)
     facts = {
         "ok": True,
         "spec": resolved.spec.name,
@@ -47,12 +45,12 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
         "stages": len(plan.stages),
     }
     if as_json:
-        print_json(facts | {"tests": reach and {**asdict(reach), "advice": reach.advice}})
+        print_json(facts)
     else:
         counts = ", ".join(f"{n} {what if n != 1 else what[:-1]}" for what, n in facts.items() if what not in ("ok", "spec"))
         typer.echo(f"{facts['spec']}: valid ({counts})")
-        for line in filter(None, (lacking, reach.advice if reach else "")):
-            typer.echo(line, err=True)
+        if lacking := advice(missing_extras(plan.stages)):
+            typer.echo(lacking, err=True)
 
 
 def plan(

@@ -39,7 +39,6 @@ class Resampling(BaseModel):
     level: float = Field(gt=0, lt=1)
     resamples: int = Field(ge=0, le=MAX_NUMBER)
     seed: int = Field(ge=0, le=MAX_EXACT)
-    permutations: int = Field(0, ge=0, le=MAX_NUMBER)
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = "none"
 
 
@@ -145,14 +144,15 @@ def compare(
     groups: str | None = None,
     level: float = 0.95,
     resamples: int = 1000,
-    permutations: int = 10_000,
+    margin: float | dict[str, float] | None = None,
     correction: str = "max_t",
     seed: int = 0,
 ) -> pl.DataFrame:
     """Two models' answers to the same questions: b minus a by every metric, with its interval and the p-value of a paired test.
 
-    The test exchanges the two models' answers within whole groups (`qualm.runners.scoring.paired_tests`); p-values are corrected over all
-    metrics of the call, together. That none is found is no evidence that there is no difference.
+    The test is Student's t over whole groups (`qualm.runners.scoring.paired_tests`); p-values are corrected over all metrics of the call,
+    together. That none is found is no evidence that there is no difference: `margin` tests for that. Calibration errors are compared by
+    the squared bias-corrected one.
 
     Args:
         a: The answers of one model, as `score` takes them.
@@ -163,7 +163,7 @@ def compare(
         groups: The column by which rows belong together, in `a`.
         level: Of the intervals.
         resamples: Of the intervals.
-        permutations: Of the test.
+        margin: Largest difference that does not matter, of all shares and correlations or by metric.
         correction: `max_t`, `holm`, `benjamini_hochberg` or `none`.
         seed: Of both.
 
@@ -180,7 +180,7 @@ def compare(
         >>> a, b = {"correct": [0, 1, 0, 0, 0, 0, 0, 0]}, {"correct": [1, 1, 1, 1, 1, 1, 1, 0]}
         >>> table = qualm.compare(a, b, ["accuracy"], resamples=200)
         >>> table.select("difference", "p", "better").rows()
-        [(0.75, 0.03125, 'b')]
+        [(0.75, 0.0253..., 'b')]
     """
     import polars as pl
 
@@ -190,7 +190,7 @@ def compare(
     from qualm.runners.scoring.measuring.measured import Slice
     from qualm.runners.scoring.paired_tests import compare as tested
 
-    check_settings(Resampling, level=level, resamples=resamples, seed=seed, permutations=permutations, correction=correction)
+    check_settings(Resampling, level=level, resamples=resamples, seed=seed, correction=correction)
     chosen = _metrics(metrics)
     mine, yours = _aligned(frame(a), frame(b), on)
     fields = _fields(chosen)
@@ -203,7 +203,7 @@ def compare(
     family = Family(correction, "study")
     labels, rows = _labels(chosen), list[dict[str, Any]]()
     with one_thread(), _argument_errors():
-        for test in tested(chosen, one, other, part, level, permutations, seed):
+        for test in tested(chosen, one, other, part, level, margin):
             place: dict[str, Any] = {"dataset": "", "slice": "all", "metric": test.metric}
             family.add(place, test.evidence)
             rows.append(place | _named(test.metric, labels) | {"a": test.value_a, "b": test.value_b, "difference": test.difference})

@@ -121,7 +121,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
         decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
-    tested = {"compare": spec.compare.model_dump(include={"permutations", "correction", "family"})}
+    tested = {"compare": spec.compare.model_dump(include={"correction", "family"})}
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
@@ -145,7 +145,7 @@ def _data_facts(stage: PlannedStage) -> dict[str, Any]:
 
 
 def _tests(layout: Layout) -> dict[str, Any]:
-    return layout.resolved.spec.compare.model_dump(include={"permutations", "correction", "family"})
+    return layout.resolved.spec.compare.model_dump(include={"correction", "family"})
 
 
 def _unscored(layout: Layout) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def compare_scores(
         metrics: these alone, by plugin or label; p-values are then corrected for their number.
 
     Returns:
-        `a`, `b`, `paired`, `level`, `test` (name, permutations, correction, family), `notes`, `changed_results`,
+        `a`, `b`, `paired`, `level`, `test` (name, margin, correction, family), `notes`, `changed_results`,
         `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better)
         and `mcnemar` (dataset, metric, n, both_right, only_a, only_b, both_wrong, p, p_holm).
 
@@ -221,7 +221,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
                 result["notes"].append(f"{dataset}: McNemar's test assumes independent questions; the intervals resample whole groups")
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
-            sizes = interval["bootstrap"], interval["level"], stage.seed, test["permutations"]
+            sizes = interval["bootstrap"], interval["level"], stage.seed, test["margin"]
             model_differences += [(model, d) for d in differences(mine, yours, metrics, *sizes)]
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs, metrics)]
     rows = corrected_together([d for _, d in model_differences], test["correction"], test["family"])
@@ -245,7 +245,7 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
 def _test_of(stage: PlannedStage) -> dict[str, Any]:
     """How differences are tested: as the spec's `compare:` says, where it compares, else as specs do by default."""
     settings = stage.params.get("compare") or Compare().model_dump()
-    return {"name": "paired permutation", **{key: settings[key] for key in ("permutations", "correction", "family")}}
+    return {"name": "paired t", **{key: settings[key] for key in ("margin", "correction", "family")}}
 
 
 def report_inputs(*sides: Chosen) -> list[str]:
@@ -305,7 +305,11 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
     if test := comparison["test"]:
         named = CORRECTIONS.get(test["correction"])
         how = f"{named}: corrected over {OVER[test['family']]}" if named else "uncorrected"
-        console.print(Text(f"p: {test['name']} test, {test['permutations']:,} exchanges of whole groups; {how}", style="dim"))
+        console.print(Text(f"p: {test['name']} test over whole groups; {how}", style="dim"))
+        from qualm.compiler.results.comparisons import remarks
+
+        for line in remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]]):
+            console.print(Text(line, style="dim"))
         dim = sum(not d["told_apart"] for d in comparison["differences"])
         if dim:
             of = len(comparison["differences"])

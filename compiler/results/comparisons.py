@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from qualm.compiler.results.tables import metrics_down
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.runners.reporting.charts.heat import stars
+from qualm.runners.scoring import families
 from qualm.runners.scoring.families import how_corrected, verdict
 from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
 
@@ -41,9 +42,21 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
             console.print()
     if tests:
         corrected = how_corrected({"correction": correction, "family": family})
-        console.print(
-            Text(f"* p < .05, ** p < .01, *** p < .001 by paired permutation, {corrected}; intervals are uncorrected", style="dim")
-        )
+        text = f"* p < .05, ** p < .01, *** p < .001 by a paired t test, {corrected}; intervals are uncorrected"
+        console.print(Text("\n".join([text, *remarks(tests)]), style="dim"))
+
+
+def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each metric that is compared by another, or not at all, and for each finding about a margin."""
+    lines = []
+    for metric, by in dict.fromkeys((t["metric"], t["compared_by"]) for t in tests if t["compared_by"]):
+        lines.append(f"{metric}: compared by {by}, squared, since the estimate is biased by an amount that depends on the model")
+    for metric, why in dict.fromkeys((t["metric"], t["why"]) for t in tests if t["why"]):
+        lines.append(f"{metric}: not tested: {why}")
+    for test in tests:
+        if text := families.within_margin(test["p_equivalent"], test["p_not_worse"], test["margin"]):
+            lines.append(f"{test['metric']}: {test['b']} is {text} {test['a']}")
+    return lines
 
 
 def _table(tests: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Grid:

@@ -7,7 +7,7 @@ many questions) cancels out of the difference. Comparing two intervals by eye th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,18 @@ class PairedDifference:
     """Rows that both sides are measured on."""
     higher_is_better: bool | None
     p: float | None = None
-    """Of the permutation test: two-sided, answers exchanged within groups (`qualm.runners.scoring.paired_tests`)."""
+    """Two-sided, of Student's t (`qualm.runners.scoring.paired_tests`)."""
     p_adjusted: float | None = None
     """Corrected over all that is compared at once, or a part of it, as the spec's `compare: {family}` says."""
+    why: str | None = None
+    """Reason why there is no p."""
+    compared_by: str | None = None
+    """The unbiased metric, squared, whose values these are; None: the metric itself."""
+    margin: float | None = None
+    p_equivalent: float | None = None
+    """Of two one-sided tests that the difference is within the margin; corrected."""
+    p_not_worse: float | None = None
+    """That b is not worse by the margin or more; corrected."""
     scored_share_a: float | None = None
     scored_share_b: float | None = None
     """Of each side by itself, on the questions that both were asked."""
@@ -143,9 +152,15 @@ def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
 
 
 def differences(
-    a: Cell, b: Cell, metrics: Sequence[Metric], times: int, level: float, seed: int, permutations: int = 10_000
+    a: Cell,
+    b: Cell,
+    metrics: Sequence[Metric],
+    times: int,
+    level: float,
+    seed: int,
+    margin: float | Mapping[str, float] | None = None,
 ) -> list[PairedDifference]:
-    """Every metric that both cells allow, each tested by exchanging whole groups. The cells must be aligned."""
+    """Test every metric that both cells allow. The cells must be aligned."""
     import numpy as np
 
     from qualm.runners.scoring.bootstrap import Bootstrap
@@ -153,7 +168,7 @@ def differences(
     from qualm.runners.scoring.paired_tests import compare
 
     part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
-    return [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, permutations, seed)]
+    return [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, margin)]
 
 
 def corrected_together(rows: Sequence[PairedDifference], correction: str, family: str) -> list[PairedDifference]:
@@ -161,11 +176,16 @@ def corrected_together(rows: Sequence[PairedDifference], correction: str, family
     from qualm.runners.scoring.families import Evidence, Family
 
     together = Family(correction, family)
-    places: list[dict[str, Any]] = [{"dataset": d.dataset, "slice": "all", "metric": d.metric} for d in rows]
+    margins = ("p_equivalent", "p_not_worse")
+    places: list[dict[str, Any]] = [
+        {"dataset": d.dataset, "slice": "all", "metric": d.metric} | {name: getattr(d, name) for name in margins} for d in rows
+    ]
     for place, d in zip(places, rows, strict=True):
         together.add(place, d.evidence or Evidence(math.nan))
     together.correct()
-    return [replace(d, p_adjusted=place["p_adjusted"]) for place, d in zip(places, rows, strict=True)]
+    return [
+        replace(d, p_adjusted=place["p_adjusted"], **{name: place[name] for name in margins}) for place, d in zip(places, rows, strict=True)
+    ]
 
 
 def _difference(dataset: str, t: Test) -> PairedDifference:
@@ -173,7 +193,9 @@ def _difference(dataset: str, t: Test) -> PairedDifference:
 
     a, b, delta, low, high, p = (or_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p))
     shares = {"scored_share_a": or_null(t.share_a), "scored_share_b": or_null(t.share_b)}
-    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, evidence=t.evidence, **shares)
+    about: dict[str, Any] = {name: or_null(getattr(t, name)) for name in ("margin", "p_equivalent", "p_not_worse")} | shares
+    about |= {"why": t.why or None, "compared_by": t.compared_by or None, "evidence": t.evidence}
+    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, **about)
 
 
 def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:

@@ -14,7 +14,6 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, run_time_stage, side_here
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.language import Compare
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 from qualm.registry.text import print_json
@@ -65,8 +64,6 @@ class Reach:
     """Of the difference of two models, the median over pairs; None where stored answers do not show it."""
     smallest_difference: float | None
     """None where no difference can be shown, or where that is not known."""
-    least_p: float
-    """The smallest p-value that there can be: of few groups there are few exchanges."""
     questions_needed: int | None
 
 
@@ -85,7 +82,6 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
         ProjectError: neither answers nor samples are there, and no number of questions was named.
     """
     side = side_here(project, spec)
-    settings = side.stage.params.get("compare") or Compare().model_dump()
     models = {name: name for name in side.models}
     report_inputs((side, models))
     try:
@@ -98,15 +94,13 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
         by_dataset.setdefault(dataset, []).append(cell)
     for dataset in side.stage.inputs["datasets"]:
         if len(by_dataset.get(dataset, [])) > 1:
-            rows += _from_answers(side, by_dataset[dataset], metrics or ["accuracy"], assumptions, settings["permutations"])
+            rows += _from_answers(side, by_dataset[dataset], metrics or ["accuracy"], assumptions)
         else:
-            rows += _assumed(side, dataset, assumptions, settings["permutations"])
+            rows += _assumed(side, dataset, assumptions)
     return rows
 
 
-def _from_answers(
-    side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], assumptions: Assumptions, permutations: int
-) -> list[Reach]:
+def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], assumptions: Assumptions) -> list[Reach]:
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
@@ -116,7 +110,7 @@ def _from_answers(
             row
             for part in _slices(side, cells[0].samples, RESAMPLES)
             for metric in metrics
-            for row in _spreads(part, metric, cells, assumptions, permutations)
+            for row in _spreads(part, metric, cells, assumptions)
         ]
 
 
@@ -128,7 +122,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
     )
 
 
-def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions, permutations: int) -> list[Reach]:
+def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[Reach]:
     """The spread of the difference of each pair of models, over the same resamples."""
     import numpy as np
 
@@ -146,11 +140,11 @@ def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: As
         errors = [float(np.nanstd(a.resampled - b.resampled)) * small for a, b in combinations(of, 2)]
         if errors:
             where = (of[0].n, groups, median(errors), len(errors))
-            rows.append(_reach(cells[0].samples.name, part.label, label, "answers", where, assumptions, permutations))
+            rows.append(_reach(cells[0].samples.name, part.label, label, "answers", where, assumptions))
     return rows
 
 
-def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions, permutations: int) -> list[Reach]:
+def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> list[Reach]:
     from qualm.runners.data.splits import read_scored
     from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.stage import StageError
@@ -171,7 +165,7 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions, permu
     rows = []
     for label, n, groups in parts:
         spread = standard_error(n, n / groups, assumptions.disagreement, assumptions.within)
-        rows.append(_reach(dataset, label, "accuracy", "assumed", (n, groups, spread, 0), assumptions, permutations))
+        rows.append(_reach(dataset, label, "accuracy", "assumed", (n, groups, spread, 0), assumptions))
     return rows
 
 
@@ -181,21 +175,18 @@ def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
     return make_slices(samples, side.stage.params.get("slices", []), times, side.stage.seed)
 
 
-def _reach(
-    dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions, permutations: int
-) -> Reach:
-    from qualm.runners.scoring.limits import FLAT
-    from qualm.runners.scoring.power import least_p, questions_needed, smallest_difference
+def _reach(dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions) -> Reach:
+    from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT
+    from qualm.runners.scoring.power import questions_needed, smallest_difference
 
     n, groups, error, pairs = where
-    least = least_p(groups, permutations)
-    if groups < 2 or error <= FLAT:  # models that answer alike, or one group: no spread is seen, which is not one of 0
-        return Reach(dataset, part, metric, n, groups, source, pairs, None, None, least, None)
-    difference = smallest_difference(error, groups, assumptions.level, assumptions.power) if least < assumptions.level else None
+    if groups < FEWEST_GROUPS or error <= FLAT:  # models that answer alike show no spread, which is not one of 0
+        return Reach(dataset, part, metric, n, groups, source, pairs, None, None, None)
+    difference = smallest_difference(error, groups, assumptions.level, assumptions.power)
     needed = None
     if assumptions.difference:
         needed = questions_needed(assumptions.difference, n, groups, error, assumptions.level, assumptions.power)
-    return Reach(dataset, part, metric, n, groups, source, pairs, error, difference, least, needed)
+    return Reach(dataset, part, metric, n, groups, source, pairs, error, difference, needed)
 
 
 def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Console) -> None:
@@ -212,12 +203,14 @@ def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Consol
         grid.print(console)
         console.print(Text(_from(here[0], assumptions), style="dim"))
         console.print()
+    from qualm.runners.scoring.limits import FEWEST_GROUPS
+
     note = f"found with probability {assumptions.power:g} by a paired test at two-sided {assumptions.level:.3g}"
     note += f", .05 over {assumptions.tests:,} tests" if assumptions.tests > 1 else "; --tests N for a family of N tests"
     console.print(Text(note, style="dim"))
     differences = {_difference(row, assumptions) for row in rows}
     if NONE in differences:
-        console.print(Text("none: so few groups have too few exchanges for any p-value this small", style="dim"))
+        console.print(Text(f"none: a test needs {FEWEST_GROUPS} groups", style="dim"))
     if UNKNOWN in differences or any(row.standard_error is None for row in rows):
         console.print(Text("unknown: all models' stored answers score alike there, or lie in one group, and show no spread", style="dim"))
 
@@ -226,7 +219,9 @@ def _difference(row: Reach, assumptions: Assumptions) -> str:
     """The smallest difference as it is shown."""
     if row.smallest_difference is not None:
         return measure(row.smallest_difference)
-    return NONE if row.least_p >= assumptions.level or row.groups < 2 else UNKNOWN
+    from qualm.runners.scoring.limits import FEWEST_GROUPS
+
+    return NONE if row.groups < FEWEST_GROUPS else UNKNOWN
 
 
 def _from(row: Reach, assumptions: Assumptions) -> str:

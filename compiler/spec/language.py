@@ -375,6 +375,9 @@ class Interval(_Strict):
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
+Margin = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
 class Compare(_Strict):
     """Intervals and tests of results."""
 
@@ -386,11 +389,10 @@ class Compare(_Strict):
     pairs: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Once] = Field(
         [], description="Further pairs of models to test, as `[a, b]`: is b better than a?"
     )
-    permutations: Whole = Field(
-        10_000,
-        ge=0,
-        le=MAX_NUMBER,
-        description="Number of random exchanges of two models' answers per permutation test; a tenth of it for rank-based metrics.",
+    margin: Margin | dict[str, Margin] | None = Field(
+        None,
+        description="Largest difference that does not matter, of all shares and correlations or by metric: tests whether two models are "
+        "equal within it, and whether a model is not worse by more.",
     )
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = Field(
         "max_t", description="Correction of p-values for multiple testing; `max_t` takes the correlation between tests into account."

@@ -5,19 +5,18 @@ A plugin `NAME.py` has these constants and functions:
         HIGHER_IS_BETTER = True          # or False; None if neither direction is better
         OVER = "gt_is_idk"               # optional: the metric is over rows where this column is 1, and n counts those;
                                          # {"flag": "clean_correct"}: only if the parameter `flag` is set
-        TEST = "exchange"                # optional: test of a perturbation's effect (`qualm.runners.scoring.perturbed.perturbation_tests`),
-                                         # or `independence`, with a function
-                                         # `correlated(columns..., *, parameters...) -> (rows it is over, x, y)`
+        TEST = "exchange"                # optional: test of a perturbation's effect (`qualm.runners.scoring.perturbed.perturbation_tests`):
+                                         # against the value with clean and perturbed answers exchanged, or `independence`: against 0
         INTERVAL = "proportion"          # optional: method of its interval (`qualm.runners.scoring.limits`); no interval without it;
                                          # "own" with a function `interval(columns..., group, level, *, parameters...) -> (low, high)`,
                                          # "none" if no interval of it is known to have its coverage
         WHY_NO_INTERVAL = "..."          # only with "none": the reason, for the report
+        COMPARED_BY = "ece_debiased"     # optional: the unbiased metric, with a parameter `squared`, by which two models are compared,
+                                         # where the bias of this one depends on the model
+        WHY_NO_TEST = "..."              # optional: the reason why two models are not compared by it
         TARGET = "1 - alpha"             # optional: its nominal value, by the conformal setting; shown with a band
         ROW_BY_ROW = True                # optional, for metrics of sums: each summed row depends only on the same row of the columns, so
                                          # that many resamples with different columns (fits, sets of parts) are evaluated at once
-        ORDINAL = ["uncertainty"]        # optional: arguments of which only the order within a model matters, jointly if several. They
-                                         # are replaced by ranks before a permutation test exchanges answers of two models, since scales
-                                         # may differ
         INCREASES_WITH = "correct"       # optional: an argument of ratings from 0 to 1 with which the metric never falls, so that it lies
                                          # between its values with all unread answers wrong and all right
         COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads

@@ -59,7 +59,7 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if family := settings.get("family"):
         yield "Rankings", f"paired differences over the same resamples, {how_corrected({'correction': 'max_t', 'family': family})}"
     if compare := settings.get("compare"):
-        yield "Tests", f"{compare['permutations']:,} random exchanges within groups; p-values {how_corrected(compare)}"
+        yield "Tests", f"paired t tests over whole groups; p-values {how_corrected(compare)}"
     yield from _judged(settings)
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
         yield "Decoding", "none here: all answers were recorded elsewhere"

@@ -46,10 +46,8 @@ class Evidence:
     """What a family needs to know of one test."""
 
     p: float
-    size: float = np.nan
-    """The difference in units of its own spread under chance; its sign does not matter."""
-    chance: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
-    """The same under chance, in exchanges that all tests of a data set share."""
+    draws: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    """The tested difference in resamples that all tests of a slice share: around its mean, in units of its spread."""
 
 
 @dataclass
@@ -71,6 +69,11 @@ class Family:
         for of in members.values():
             for (row, _), p in zip(of, corrected([evidence for _, evidence in of], self.correction), strict=True):
                 row["p_adjusted"] = None if np.isnan(p) else p
+            for name in ("p_equivalent", "p_not_worse"):
+                rows = [row for row, _ in of if row.get(name) is not None]
+                by = "holm" if self.correction == "max_t" else self.correction
+                for row, p in zip(rows, adjusted([row[name] for row in rows], by), strict=True):
+                    row[name] = p
 
 
 def how_corrected(settings: Mapping[str, Any]) -> str:
@@ -95,6 +98,17 @@ def verdict(p_adjusted: float | None, difference: float | None, higher_is_better
     return "better" if (difference > 0) == higher_is_better else "worse"
 
 
+def within_margin(p_equivalent: float | None, p_not_worse: float | None, margin: float | None) -> str:
+    """Return what corrected one-sided tests say of b against a, to stand before the name of a; empty if nothing.
+
+    >>> within_margin(0.01, 0.001, 0.02), within_margin(0.2, 0.001, 0.02), within_margin(0.2, None, 0.02)
+    ('equal within 0.02 to', 'not worse by 0.02 than', '')
+    """
+    if p_equivalent is not None and p_equivalent < ALPHA:
+        return f"equal within {margin:g} to"
+    return f"not worse by {margin:g} than" if p_not_worse is not None and p_not_worse < ALPHA else ""
+
+
 def _metric_of(row: Mapping[str, Any]) -> str:
     """On the grid of perturbations all estimators of a metric, else each label by itself."""
     return str(metric_of(row["metric"]) if "variant" in row else row["metric"])
@@ -115,25 +129,29 @@ def corrected(tests: Sequence[Evidence], correction: str) -> list[float]:
 
 
 def max_t(tests: Sequence[Evidence]) -> list[float]:
-    """Step-down max-T p-values (Westfall & Young, Resampling-Based Multiple Testing, 1993, algorithm 2.8; Ge et al., 2003).
+    """Step-down max-T p-values (Westfall and Young, 1993, algorithm 2.8; Ge and others, 2003), from resamples.
 
-    Each test's statistic is its difference over the spread of that difference under chance. The largest of a family is set
-    against the largest under chance in the same exchanges, the second against the largest of the others, and so on. Tests that go
-    together count as the few that they are, and the smallest possible p is 1 / (1 + exchanges) however many tests there are.
-    The chance of any false alarm stays below the level as with Holm. Undefined (NaN) where a test is; such tests do not count.
+    Each p-value is turned into the normal deviate of equal p. The largest of a family is set against the largest deviate, over all its
+    tests, of the same resample; the second against the largest of the others, and so on. Tests that go together count as the few that
+    they are, and the smallest p is 1 / (1 + resamples) however many tests there are. The chance of any false alarm stays below the level
+    as with Holm, which is taken where a test has no resamples. Undefined (NaN) where a test is; such tests do not count.
     """
+    from scipy.special import ndtri
+
     p_values = np.full(len(tests), np.nan)
-    defined = [k for k, test in enumerate(tests) if not np.isnan(test.p) and len(test.chance)]
-    if not defined:
-        return [float(p) for p in p_values]
-    times = min(len(tests[k].chance) for k in defined)
+    defined = [k for k, test in enumerate(tests) if not np.isnan(test.p)]
+    if any(not len(tests[k].draws) for k in defined):
+        return adjusted([test.p for test in tests], "holm")
+    times = max((len(tests[k].draws) for k in defined), default=0)
     highest = np.zeros(times, dtype=np.float32)
+    deviates = {k: float(-ndtri(tests[k].p / 2)) for k in defined}
     # From the smallest up, `highest` grows into the maximum over all tests no larger than this one: step-down in a single pass.
-    ascending = sorted(defined, key=lambda k: tests[k].size)
+    ascending = sorted(defined, key=lambda k: deviates[k])
     for k in ascending:
-        highest = np.fmax(highest, np.abs(tests[k].chance[:times]))
-        # Never below the raw p, which may rest on more exchanges than the family shares.
-        p_values[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= tests[k].size - TIE)) / (1 + times))
+        # Recalibrated confidences have fewer resamples; repeated, each still has its own distribution.
+        highest = np.maximum(highest, np.abs(np.resize(tests[k].draws, times)))
+        # Resamples of few groups may have lighter tails than Student's t, so never below the raw p.
+        p_values[k] = max(tests[k].p, (1 + np.count_nonzero(highest >= deviates[k] - TIE)) / (1 + times))
     least = 0.0
     # A test that is less clear than another must not have a smaller corrected p.
     for k in reversed(ascending):
@@ -191,22 +209,3 @@ def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
         tail = above - (above - below) * (1 - share) if share >= 0.5 else below + (above - below) * share
         spread[many] = np.maximum(spread[many], tail / NORMAL_TAIL)
     return spread
-
-
-def standardised(difference: float, exchanged: Floats, shared: NDArray[np.int64], rounding: float) -> tuple[float, NDArray[np.float32]]:
-    """A difference and those under chance, over the spread of the latter; `shared` are the exchanges that all tests share.
-
-    What is no larger than `rounding` is 0: of two models with the same answers, last digits would else be set against last digits, and
-    a size of 14 with a p-value of 1 holds back that of every smaller test. A difference where chance makes none is beyond all chance.
-
-    >>> size, chance = standardised(3e-17, np.array([1e-18, -2e-18, 0.0]), np.arange(3), 1e-12)
-    >>> size, chance.tolist()
-    (0.0, [0.0, 0.0, 0.0])
-    """
-    sizes = np.abs(exchanged)
-    sizes[sizes <= rounding] = 0.0
-    size = abs(difference) if abs(difference) > rounding else 0.0
-    scale = 0.0 if np.isnan(sizes).all() else float(balanced_spread(sizes))
-    if not scale:
-        return math.inf if size else 0.0, np.zeros(len(shared), dtype=np.float32)
-    return size / scale, (sizes[shared] / scale).astype(np.float32)

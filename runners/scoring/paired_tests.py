@@ -1,18 +1,27 @@
-"""Two models on the same questions: the difference of every metric with its interval and p-value.
+"""Paired comparison of two models on the same questions: difference, interval and p-value of every metric.
 
-Both sides are measured on the same rows and in the same resamples, so what they share (easy questions, one image with many
-questions) cancels out. The two sides are laid out as one cell of twice the rows, groups of b behind those of a; a side, a
-resample of a side and an exchange of answers are then nothing but weights, and every metric takes part unchanged,
-calibration errors and rankings too, which are no means.
+Both sides are measured on the same rows and in the same resamples of whole groups, so that what they share (easy questions, several
+questions about one image) cancels out. The two sides are laid out as one cell of twice the rows, groups of b behind those of a; a side and
+a resample of a side are then nothing but weights, and every metric takes part unchanged, calibration errors and rankings too.
+
+The test is Student's t of the difference over its standard error, with the effective number of groups less one as degrees of freedom; the
+interval inverts it. It assumes that the two metrics are equal, not that the two models are exchangeable: models of different accuracy or
+sharpness may have equal AUROC or calibration (Janssen, 1997; Chung and Romano, 2013, on studentised tests under such nulls).
+
+- The standard error is the largest of three: of the bootstrap; of the delete-a-group jackknife, which allows for large groups; and
+  |difference| / sqrt(groups), that of the sign of as many groups as agree, which is needed where all differ alike.
+- A metric whose estimate is biased by an amount that depends on the model is compared by an unbiased one, which its plugin names
+  (`COMPARED_BY`): calibration errors by the squared bias-corrected error. Its test is conservative for calibrated models.
+- There is no test where a single value has no interval, and below MIN_CLASS_ROWS answers of the rarer class where a metric contrasts two.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -23,24 +32,39 @@ from qualm.registry.plugins import rule
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.bootstrap import BLOCK
+from qualm.runners.runtime.precision import result
+from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.families import Evidence, standardised
-from qualm.runners.scoring.limits import apart
+from qualm.runners.scoring.families import Evidence
+from qualm.runners.scoring.limits import (
+    BOUNDS,
+    FEWEST_GROUPS,
+    FLAT,
+    Bounds,
+    Limits,
+    apart,
+    critical,
+    degrees_of_freedom,
+    effective_units,
+    jackknife_error,
+    standard_error,
+    within,
+)
 from qualm.runners.scoring.measuring.evaluate import tasks_of
-from qualm.runners.scoring.measuring.intervals import intervals
-from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
-from qualm.runners.scoring.measuring.metrics import Metric
+from qualm.runners.scoring.measuring.measured import MetricTask, Slice, mean_of
+from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.resampling import resample
-from qualm.runners.scoring.power import fewest
 from qualm.runners.scoring.recalibration.drawing import First
 
-SLACK = 1e-12
+MIN_CLASS_ROWS = 10
+"""Least number of answers of the rarer class (right or wrong, answerable or not) of each model."""
+NUMBERS = ("value_a", "value_b", "difference", "low", "high", "p", "margin", "p_equivalent", "p_not_worse")
+"""Fields of a Test that are columns of COMPARISONS."""
 
 
 @dataclass(frozen=True)
 class Test:
-    """One metric of b against a on one dataset and slice."""
+    """Result of one metric for b against a on one dataset and slice."""
 
     metric: str
     value_a: float
@@ -50,6 +74,15 @@ class Test:
     p: float
     n: int
     higher_is_better: bool | None
+    why: str = ""
+    """Reason why there is no p-value."""
+    compared_by: str = ""
+    """Unbiased quantity whose values these are, where the metric's own difference is biased."""
+    p_equivalent: float = np.nan
+    """Of two one-sided tests that the difference lies within the margin (Schuirmann, 1987)."""
+    p_not_worse: float = np.nan
+    """One-sided: b is worse than a by less than the margin."""
+    margin: float = np.nan
     share_a: float = np.nan
     """Scored share of a by itself; the test is over the rows that both are scored on."""
     share_b: float = np.nan
@@ -60,44 +93,37 @@ class Test:
         return self.value_b - self.value_a
 
 
-def compare(metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, permutations: int, seed: int) -> list[Test]:
-    """Every metric that applies to both cells, over the rows that both are scored on.
+def compare(
+    metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, margins: float | Mapping[str, float] | None = None
+) -> list[Test]:
+    """Test every metric that applies to both cells, over the rows that both are scored on.
 
-    The interval is Student's t over the slice's own resamples of groups (`qualm.runners.scoring.limits`), none of a metric that
-    has none itself. The p-value is
-    that of a permutation test: if the two models were alike, exchanging their answers within any group would change
-    nothing, so the difference is set against those after random exchanges (all of them where there are few groups);
-    p = (1 + as large or larger ones) / (1 + exchanges), two-sided. Groups are exchanged whole since their rows are not
-    independent. Every test of a data set sees the same random exchanges, whatever its metric, slice or pair, so that tests can be
-    corrected for what they share. Undefined (NaN) with fewer than two groups, or where a side has no value.
+    Args:
+        metrics: Metrics of the spec.
+        a: Cell of the first model.
+        b: Cell of the second, with the same samples.
+        part: Slice and its resamples.
+        level: Level of the intervals.
+        margins: Largest difference that does not matter, of all shares and correlations or by metric label.
     """
     both, shares = side_by_side(a, b), [scored_shares(metrics, cell, part) for cell in (a, b)]
     rows = np.concatenate([part.rows, part.rows + a.samples.n])
-    tasks, labels = tasks_of(metrics, both, replace(part, rows=rows))
+    compared = [_compared(metric) for metric in metrics]
+    tasks, labels = tasks_of(compared, both, replace(part, rows=rows))
     live = [task for task in tasks if task.measured.n]
-    for task in live:
-        _rank(task, a.samples.n)
-    together = fewest(permutations)
-    exchanges = {times: Exchanges(part, a.samples, times, together, seed) for times in (permutations, together)}
-    # Metrics that sum columns are cheap, and get all exchanges; the others get as few as still show significance.
-    for only_sums, times in ((True, permutations), (False, together)):
-        chosen = [task for task in live if task.weights.only_sums == only_sums and task.refit is None]
-        if chosen:
-            drawn_too = any(task.redraw is not None for task in chosen)
-            resample(chosen, _sides(part, exchanges[times], a.samples, together, seed, drawn_too))
-    anew: dict[int, list[MetricTask]] = {}
+    resample([task for task in live if task.refit is None], Sides(part.bootstrap, len(part.rows), a.samples.n))
+    refitted: dict[int, list[MetricTask]] = {}
     for task in live:
         if task.refit is not None:
-            anew.setdefault(task.refit.refits, []).append(task)
-    for refits, chosen in anew.items():
-        resample(chosen, _sides(fewer(part, refits), exchanges[together], a.samples, together, seed, True))
-    better = {m.label: rule.get("metrics", m.function.__name__).declares.get("HIGHER_IS_BETTER") for m in metrics}
+            refitted.setdefault(task.refit.refits, []).append(task)
+    for refits, chosen in refitted.items():
+        resample(chosen, Sides(First(part.bootstrap, refits), len(part.rows), a.samples.n))
+    of_label = {metric.label: (metric, by) for metric, by in zip(metrics, compared, strict=True)}
     tests = []
     for label, of in labels:
-        refit = of[0].refit
-        times = permutations if of[0].weights.only_sums and refit is None else together
-        drawn = part if refit is None else fewer(part, refit.refits)
-        test = _test(label, of, drawn, exchanges[times], level, better[_owner(label, better)])
+        metric, by = of_label[_owner(label, of_label)]
+        name = "" if by is metric else by.plugin.name
+        test = _test(label, by, of, part.bootstrap, a.samples.n, level, _margin(metric, margins), name)
         tests.append(replace(test, share_a=shares[0].get(label, np.nan), share_b=shares[1].get(label, np.nan)))
     return tests
 
@@ -107,40 +133,24 @@ def scored_shares(metrics: Sequence[Metric], cell: Cell, part: Slice) -> dict[st
     return {label: mean_of([task.measured for task in of]).scored_share for label, of in tasks_of(metrics, cell, part)[1]}
 
 
-def _rank(task: MetricTask, half: int) -> None:
-    """Replace what a metric reads the order of by ranks within each side, in (0, 1].
-
-    Neither side's value moves; but exchanged answers of two models would else stand in the order of the models' scales, and where few
-    answers are wrong equally good models would be called different (`different_scales` in tests/simulation/comparisons.py).
-    """
-    names = task.metric.plugin.declares.get("ORDINAL", ())
-    places = [i for i, name in enumerate(task.metric.plugin.reads[:-1]) if name in names]
-    # Sums do not look at the order; and a refit works on scores, whose scale it needs.
-    if not places or task.refit is not None or task.weights.only_sums:
-        return
-    columns = np.stack([task.arrays[i] for i in places])
-    for side in (task.of_cell < half, task.of_cell >= half):
-        if side.any():
-            _, place, counts = np.unique(columns[:, side], return_inverse=True, return_counts=True)
-            ranks = (np.cumsum(counts) - (counts - 1) / 2) / counts.sum()
-            # Mid-ranks: ties stay ties.
-            columns[:, side] = ranks[place].reshape(len(places), -1)
-    for i, column in zip(places, columns, strict=True):
-        task.arrays[i] = column
+def _compared(metric: Metric) -> Metric:
+    """Return the metric by which a metric is compared: itself, or the unbiased one that its plugin names."""
+    name = metric.plugin.declares.get("COMPARED_BY")
+    if name is None:
+        return metric
+    parameters = signature(rule.load("metrics", name)).parameters.values()
+    args = {one.name: metric.args.get(one.name, one.default) for one in parameters if one.kind is one.KEYWORD_ONLY}
+    (other,) = read_metrics([{"label": metric.label, "plugin": name, "args": args | {"squared": True}}])
+    return replace(other, interval="t", why_no_interval="")
 
 
-def fewer(part: Slice, refits: int) -> Slice:
-    """A slice with as many resamples as a recalibrated confidence is fitted anew in."""
-    return replace(part, bootstrap=First(part.bootstrap, refits))
-
-
-def _sides(part: Slice, exchanges: Exchanges, samples: Samples, together: int, seed: int, drawn_too: bool) -> Sides:
-    """The weights of both sides; of `drawn_too` also those of the whole data set, where what calibrates lies outside of a slice."""
-    sides = Sides(part, exchanges)
-    if drawn_too and part.bootstrap.whole is not part.bootstrap:
-        every = Slice("", np.arange(samples.n), part.bootstrap.whole)
-        sides.whole = Sides(every, Exchanges(every, samples, exchanges.times, together, seed, listed=False))
-    return sides
+def _margin(metric: Metric, margins: float | Mapping[str, float] | None) -> float:
+    """Return the margin of a metric; NaN where none is declared, or where it is compared in other units than its own."""
+    if margins is None or "COMPARED_BY" in metric.plugin.declares:
+        return math.nan
+    if isinstance(margins, Mapping):
+        return float(margins.get(metric.label, math.nan))
+    return float(margins) if metric.interval in BOUNDS else math.nan
 
 
 def _owner(label: str, labels: dict[str, Any]) -> str:
@@ -148,87 +158,161 @@ def _owner(label: str, labels: dict[str, Any]) -> str:
     return label if label in labels else label[: label.rindex("[")]
 
 
-def _test(label: str, of: list[MetricTask], part: Slice, exchanges: Exchanges, level: float, better: bool | None) -> Test:
+def _test(
+    label: str, metric: Metric, of: list[MetricTask], bootstrap: Resamples, half: int, level: float, margin: float, compared_by: str
+) -> Test:
     measured = mean_of([task.measured for task in of])
     # Rows of both sides were counted; the test is over half of them.
-    n = measured.n // 2
+    n, better = measured.n // 2, metric.plugin.declares.get("HIGHER_IS_BETTER")
     values = measured.resampled
     if not len(values):
-        return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better)
+        return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better, measured.why or "no row that both are scored on", compared_by)
+    # In the order in which `Sides` hands out weights: a, b, resamples of a, of b.
     value_a, value_b = float(values[0]), float(values[1])
-    drawn = 2 * part.bootstrap.times
-    # In the order in which `Sides` hands out weights: a, b, resamples of a, of b, exchanges seen from a, from b.
-    boot, swapped = values[2 : 2 + drawn].reshape(2, -1), values[2 + drawn :].reshape(2, -1)
-    difference = value_b - value_a
-    why = "one side has no value" if np.isnan(difference) else ""
-    of_difference = Measured(difference, boot[1] - boot[0], n, 0, why, groups=measured.groups, calibrating=measured.calibrating)
-    of_difference.why_no_interval, of_difference.bounds = measured.why_no_interval, apart(measured.bounds)
-    ends = intervals([of_difference], level, part.bootstrap.groups)[0]
-    p, evidence = _p_value(difference, swapped[1] - swapped[0], part.bootstrap.groups), Evidence(np.nan)
-    if not np.isnan(p):
-        evidence = Evidence(p, *standardised(difference, swapped[1] - swapped[0], exchanges.shared, SLACK))
-    return Test(label, value_a, value_b, ends.low, ends.high, p, n, better, evidence=evidence)
+    drawn, deleted = (sides.reshape(2, -1) for sides in (values[2:], measured.deleted))
+    groups = bootstrap.groups if measured.groups is None else measured.groups
+    classes = [rarest_class(task, half) for task in of if task.metric.classes is not None]
+    units = min([float(groups) if measured.units is None else measured.units, *(units for _, units in classes)])
+    difference = Difference(
+        value_b - value_a,
+        drawn[1] - drawn[0],
+        deleted[1] - deleted[0],
+        groups if measured.calibrating is None else min(groups, measured.calibrating),
+        units if measured.calibrating is None else units + measured.calibrating - 1,
+    )
+    why = str(metric.plugin.declares.get("WHY_NO_TEST", "")) or metric.why_no_interval or difference.why_no_test
+    if not why and classes and (rows := min(rows for rows, _ in classes)) < MIN_CLASS_ROWS:
+        why = f"{rows} answers of the rarer class: a test needs {MIN_CLASS_ROWS}"
+    if why:
+        return Test(label, value_a, value_b, np.nan, np.nan, np.nan, n, better, why, compared_by)
+    ends = difference.interval(level, apart(measured.bounds))
+    equivalent, not_worse = difference.within_margin(margin, better, apart(measured.bounds))
+    return Test(
+        label,
+        value_a,
+        value_b,
+        ends.low,
+        ends.high,
+        difference.p,
+        n,
+        better,
+        compared_by=compared_by,
+        p_equivalent=equivalent,
+        p_not_worse=not_worse,
+        margin=margin,
+        evidence=Evidence(difference.p, difference.draws),
+    )
 
 
-def _p_value(difference: float, exchanged: Floats, groups: int) -> float:
-    defined = exchanged[~np.isnan(exchanged)]
-    if np.isnan(difference) or groups < 2 or not len(defined):
-        return float("nan")
-    as_large = int((np.abs(defined) >= abs(difference) - SLACK).sum())
-    # The identity is among the exchanges, so p is their share and needs no 1 added; the difference is at least as large as itself.
-    if len(exchanged) == 2**groups:  # every exchange there is, the one that changes nothing among them
-        return max(1, as_large) / len(defined)
-    return (1 + as_large) / (1 + len(defined))
+def rarest_class(task: MetricTask, half: int) -> tuple[int, float]:
+    """Count the rows, and the effective number of groups, of the rarest class of either side.
 
-
-@lru_cache(maxsize=2)
-def _drawn(dataset: str, seed: int, groups: int, times: int) -> NDArray[np.uint8]:
-    """Random exchanges of a data set as bits, (groups, times / 8)."""
-    text = json.dumps(["exchange", seed, dataset], ensure_ascii=False)
-    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
-    # As bits: a thousand exchanges of a hundred thousand groups fit into 13 MB.
-    return rng.integers(0, 256, (groups, -(-times // 8)), dtype=np.uint8)
-
-
-class Exchanges:
-    """Which groups of a slice keep their side: a random choice for the whole data set, seen on the slice.
-
-    All 2^groups of them where that is no more than was asked for.
+    Args:
+        task: Of a metric that contrasts classes, on two sides.
+        half: Rows of one side's cell.
     """
+    assert task.metric.classes is not None
+    counts = []
+    for side in (task.of_cell < half, task.of_cell >= half):
+        codes = task.metric.classes(*(column[side] for column in task.arrays), **task.metric.args) > 0
+        counted, group = task.counted[side], task.group[side]
+        for rows in (codes & counted, ~codes & counted):
+            counts.append((int(rows.sum()), effective_units(group[rows]) if rows.any() else 0.0))
+    return min(rows for rows, _ in counts), min(units for _, units in counts)
 
-    def __init__(self, part: Slice, samples: Samples, times: int, together: int, seed: int, listed: bool = True) -> None:
-        """With `listed` all there are are taken one by one, where they are few."""
-        codes = np.unique(samples.groups, return_inverse=True)[1]
-        # Drawn for the data set and picked by group, so that a group is exchanged in the same rounds whatever the slice.
-        bits = _drawn(samples.name, seed, int(codes.max(initial=-1)) + 1, times)[np.unique(codes[part.rows])]
-        self._stays = np.unpackbits(bits, axis=1, count=times) if bits.size else np.zeros((len(bits), times), dtype=np.uint8)
-        half = len(self._stays)
-        self.shared: NDArray[np.int64] = np.arange(min(together, times))
-        """Of these exchanges those that all tests of the data set share, in one order."""
-        if listed and half < 40 and 2**half <= times:
-            # The shared exchanges as places among the listed ones: bit by bit, group k is bit k.
-            self.shared = (2 ** np.arange(half)) @ self._stays[:, : len(self.shared)].astype(np.int64)
-            self._stays = (np.arange(2**half) >> np.arange(half)[:, None] & 1).astype(np.uint8)
-        self.times = self._stays.shape[1]
 
-    def blocks(self, step: int) -> Iterator[Floats]:
-        """1 where a group keeps its side, (exchanges, groups), so many at a time."""
-        for start in range(0, self.times, step):
-            yield self._stays[:, start : start + step].T.astype(np.float64)
+@dataclass(frozen=True)
+class Difference:
+    """A value that is 0 under the null hypothesis, with its resamples and jackknife."""
+
+    value: float
+    resampled: Floats
+    deleted: Floats
+    """Empty without a jackknife."""
+    groups: int
+    units: float
+    """Effective number of groups by their rows."""
+
+    @cached_property
+    def why_no_test(self) -> str:
+        """Reason why there is no test; empty if there is one."""
+        if math.isnan(self.value):
+            return "one side has no value"
+        if self.groups < FEWEST_GROUPS:
+            return f"{self.groups} scored group{'s' * (self.groups != 1)}: a test needs {FEWEST_GROUPS}"
+        undefined = int(np.isnan(self.resampled).sum())
+        if 2 * undefined > len(self.resampled):
+            return f"undefined in {undefined} of {len(self.resampled)} resamples"
+        return "undefined without some of the groups" if np.isnan(self.deleted).any() else ""
+
+    @cached_property
+    def error(self) -> float:
+        """Standard error; 0 where no group differs from another and the difference is 0."""
+        of_bootstrap = standard_error(self.resampled, self.groups) if len(self.resampled) else 0.0
+        of_jackknife = jackknife_error(self.deleted) if len(self.deleted) else 0.0
+        error = max(of_bootstrap, of_jackknife, abs(self.value) / math.sqrt(self.groups))
+        return error if error > FLAT else 0.0
+
+    @cached_property
+    def freedom(self) -> float:
+        return max(1.0, degrees_of_freedom(self.value, self.deleted, self.units, False))
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of Student's t."""
+        from scipy.special import stdtr
+
+        return float(2 * stdtr(self.freedom, -abs(self.value) / self.error)) if self.error else 1.0
+
+    def interval(self, level: float, bounds: Bounds) -> Limits:
+        """Return the interval that the test inverts."""
+        if not self.error:
+            return Limits(why_none="every resample gives the same value")
+        reach = critical(level, self.freedom) * self.error
+        ends = within(Limits(self.value - reach, self.value + reach), self.value, bounds)
+        return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
+
+    def within_margin(self, margin: float, higher_is_better: bool | None, bounds: Bounds) -> tuple[float, float]:
+        """Return p-values that the value lies within the margin, and that it is worse than 0 by less than the margin.
+
+        One group is taken to differ as much as it can if none is seen to differ.
+        """
+        from scipy.special import stdtr
+
+        error = max(self.error, (bounds[1] - bounds[0]) / 2 / self.groups)
+        if math.isnan(margin) or math.isinf(error):
+            return math.nan, math.nan
+        below, above = (float(stdtr(self.freedom, (side - margin) / error)) for side in (self.value, -self.value))
+        not_worse = math.nan if higher_is_better is None else above if higher_is_better else below
+        return max(below, above), not_worse
+
+    @property
+    def draws(self) -> NDArray[np.float32]:
+        """Resampled values around their mean in units of their spread, 0 where undefined."""
+        centred = self.resampled - (np.nanmean(self.resampled) if len(self.resampled) else 0.0)
+        spread = float(np.sqrt(np.nanmean(centred**2))) if len(centred) else 0.0
+        return np.nan_to_num(centred / spread if spread > FLAT else np.zeros_like(centred)).astype(np.float32)
 
 
 class Sides:
-    """Weights of both sides: a, b, the bootstrap of a, that of b, and exchanges as seen from a and from b."""
+    """Weights of both sides: a, b, then some resamples of a, and the same of b."""
 
-    def __init__(self, part: Slice, exchanges: Exchanges) -> None:
-        self.bootstrap, self.exchanges = part.bootstrap, exchanges
-        self.half = part.bootstrap.groups
+    def __init__(self, bootstrap: Resamples, rows: int, rows_of_dataset: int) -> None:
+        """Lay two sides out behind each other.
+
+        Args:
+            bootstrap: Resamples of one side.
+            rows: Rows of the slice on one side.
+            rows_of_dataset: Rows of the dataset on one side.
+        """
+        self.bootstrap = bootstrap
+        self.half = bootstrap.groups
         self.groups = 2 * self.half
-        own = part.bootstrap.seen_on(np.arange(len(part.rows))).group
+        own = bootstrap.seen_on(np.arange(rows)).group
         self.group = np.concatenate([own, own + self.half])
-        self.times = 2 * (1 + part.bootstrap.times + exchanges.times)
-        self.whole = self
-        """The same of all rows of the data set: what calibrates is drawn and exchanged too, also where it is outside of the slice."""
+        self.times = 2 * (1 + bootstrap.times)
+        # Thresholds and fits are drawn anew from all rows of the dataset.
+        self.whole = self if bootstrap.whole is bootstrap else Sides(bootstrap.whole, rows_of_dataset, rows_of_dataset)
 
     def seen_on(self, rows: NDArray[Any]) -> Weights:
         return Weights(np.empty((0, self.groups)), self.group[rows])
@@ -241,17 +325,16 @@ class Sides:
         # One resample with only a, one with only b: the point estimates of both come out of the same pass.
         yield self._weights(one, none)
         yield self._weights(none, one)
-        for side in (0, 1):
-            for block in self.bootstrap.blocks():
-                counts, empty = block.counts, np.zeros_like(block.counts)
-                yield self._weights(counts, empty) if side == 0 else self._weights(empty, counts)
-        for side in (0, 1):
-            for stays in self.exchanges.blocks(max(1, BLOCK // max(1, len(self.group)))):
-                yield self._weights(stays, 1 - stays) if side == 0 else self._weights(1 - stays, stays)
+        yield from self._of_each_side(self.bootstrap.blocks)
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield nothing: a permutation test needs no jackknife."""
-        return iter(())
+        yield from self._of_each_side(self.bootstrap.deletions)
+
+    def _of_each_side(self, blocks: Callable[[], Iterator[Weights]]) -> Iterator[Weights]:
+        for is_a in (True, False):
+            for block in blocks():
+                counts, empty = block.counts, np.zeros_like(block.counts)
+                yield self._weights(counts, empty) if is_a else self._weights(empty, counts)
 
     def _weights(self, of_a: Floats, of_b: Floats) -> Weights:
         return Weights(np.hstack([of_a, of_b]), self.group)

@@ -1,18 +1,13 @@
 """How small a difference a paired comparison can show: before the run, from what its spread is or is assumed to be.
 
 A two-sided test at level a finds a difference d with probability `power` if d is (t_{1-a/2} + t_power) standard errors of the difference
-large; t has one degree of freedom less than there are groups, which are what is exchanged and resampled. Differences of opposite
+large; t has one degree of freedom less than there are groups, which are what is resampled. Differences of opposite
 sign that the test would find are not counted: at a power worth having there are none.
 """
 
 from __future__ import annotations
 
 import math
-
-RANKS = 10
-"""Metrics that need single rows' weights get a tenth of the exchanges: each costs a pass over all rows, not over group sums."""
-FEWEST = 1_000
-"""But no fewer than these, or than were asked for: below, a p-value of .05 is a matter of luck."""
 
 
 def standard_error(questions: int, group_size: float, disagreement: float, within: float) -> float:
@@ -53,21 +48,3 @@ def questions_needed(difference: float, questions: int, groups: int, error: floa
             break
         enough = following
     return math.ceil(enough * questions / groups)
-
-
-def least_p(groups: int, permutations: int) -> float:
-    """The smallest p-value that exchanges of so many groups can give: two of all 2^groups, or one among the random ones.
-
-    >>> least_p(4, 10_000), round(least_p(50, 9_999), 6)
-    (0.125, 0.0001)
-    """
-    return 2 / 2**groups if groups < 40 and 2**groups <= permutations else 1 / (1 + permutations)
-
-
-def fewest(permutations: int) -> int:
-    """How many of so many exchanges metrics made of ranks get, and how many are shared by all tests of a family.
-
-    >>> fewest(10_000), fewest(50_000), fewest(99)
-    (1000, 5000, 99)
-    """
-    return max(permutations // RANKS, min(permutations, FEWEST))

@@ -27,10 +27,11 @@ from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
-from qualm.runners.scoring.limits import UNBOUNDED, Bounds
+from qualm.runners.scoring.limits import UNBOUNDED, Bounds, degrees_of_freedom
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.missing.scored_share import shares_differ
+from qualm.runners.scoring.paired_tests import MIN_CLASS_ROWS
 
 Floats = NDArray[np.float64]
 MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"
@@ -62,6 +63,8 @@ class Candidate:
     chance: float = math.nan
     """What an uncertainty without information reaches."""
     scored_share: float = math.nan
+    freedom: float = math.inf
+    """Degrees of freedom of its standard error: those of the rarer class, where its metric contrasts two."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,11 @@ class Rankings:
                 draws[id(measured)] = drawn_of(metric, measured)
             if (drawn := draws[id(measured)]) is None:
                 continue
-            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, measured.chance, measured.scored_share)
+            if metric.classes is not None and (measured.units or 0.0) < MIN_CLASS_ROWS:
+                continue
+            freedom = degrees_of_freedom(measured.value, measured.deleted, measured.units or groups, False)
+            shares = measured.chance, measured.scored_share
+            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, *shares, freedom)
             better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
             where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
             if among_models:
@@ -169,6 +176,8 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
         return None
     if defined.mean() < DEFINED or measured.recalibrated is not None:  # recalibrated ones have comparisons and resamples of their own
         return None
+    if "COMPARED_BY" in metric.plugin.declares or "WHY_NO_TEST" in metric.plugin.declares:  # its bias depends on the model
+        return None
     if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
         return None
     # The few undefined resamples are put at the value itself, where they widen no spread.
@@ -204,6 +213,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     drawn = drawn * stretch[:, None]
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
+    freedom = max(1.0, min(groups - 1.0, *(c.freedom for c in candidates)))
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
         sizes = centred[i] - centred[i + 1 :]
@@ -217,11 +227,11 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
             sizes, spread = (sizes, spread) if live.all() else (sizes[live], spread[live])
             highest = np.fmax(highest, np.divide(sizes, spread[:, None], out=sizes).max(axis=0))
     upper = np.triu_indices(len(values), 1)
-    z[upper] = z.T[upper] = deviate(z[upper], groups)
+    z[upper] = z.T[upper] = deviate(z[upper], freedom)
     spread = balanced_spread(centred)
     live = spread > 1e-7
     widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)
-    half = np.where(live, _back(float(np.quantile(widest, level)), groups) * small * spread, np.nan)
+    half = np.where(live, _back(float(np.quantile(widest, level)), freedom) * small * spread, np.nan)
     low, high = values - half, values + half
     if share:
         from scipy.special import expit
@@ -230,7 +240,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     floor, ceiling = np.array([c.bounds for c in candidates]).T
     # Ends stay within what the metric can be, and hold the value that is printed.
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
-    least_p = bonferroni(z) if groups <= FEW_GROUPS else np.zeros_like(z)
+    least_p = bonferroni(z) if freedom < FEW_GROUPS else np.zeros_like(z)
     names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
     ends = _pair_ends(candidates, level, place[4] in PAIRED)
     chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
@@ -253,18 +263,18 @@ def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
     return np.log(inside / (1 - inside)), 1 / (inside * (1 - inside))
 
 
-def deviate(t: Floats, groups: int) -> Floats:
-    """A t statistic of so many groups as the normal deviate of equal p: with few groups the spread itself is uncertain."""
+def deviate(t: Floats, freedom: float) -> Floats:
+    """Turn Student's t into the normal deviate of equal p."""
     from scipy.special import ndtri, stdtr
 
-    return np.asarray(np.minimum(-ndtri(stdtr(groups - 1, -t)), 1e6), dtype=np.float64)
+    return np.asarray(np.minimum(-ndtri(stdtr(freedom, -t)), 1e6), dtype=np.float64)
 
 
-def _back(z: float, groups: int) -> float:
+def _back(z: float, freedom: float) -> float:
     from scipy.special import ndtr, stdtrit
 
     beyond = float(ndtr(-z))
-    return -float(stdtrit(groups - 1, beyond)) if beyond > 0 else math.inf
+    return -float(stdtrit(freedom, beyond)) if beyond > 0 else math.inf
 
 
 def bonferroni(z: Floats) -> Floats:

@@ -280,7 +280,7 @@ def _effects(
     """Rows of EFFECTS, each handed to the family that corrects it."""
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     counts = {label: measured.n for label, measured in values}
-    for one in effects_of.effects(tested, cell, part, stage.params["tests"]["permutations"], stage.seed):
+    for one in effects_of.effects(tested, cell, part):
         numbers = {name: or_null(getattr(one, name)) for name in ("value", "reference", "p")}
         row = same | {"metric": one.metric, "n": counts[one.metric]} | numbers
         family.add(row, one.evidence)
@@ -322,11 +322,12 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
     for part in slices:
         for a, b in paired_tests.pairs_of(compare, list(cells)):
             same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
-            for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["permutations"], stage.seed):
-                numbers = {name: or_null(getattr(test, name)) for name in ("value_a", "value_b", "difference", "low", "high", "p")}
+            for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["margin"]):
+                numbers = {name: or_null(getattr(test, name)) for name in paired_tests.NUMBERS}
                 shares = {"scored_share_a": or_null(test.share_a), "scored_share_b": or_null(test.share_b)}
-                same_rows = {"n": test.n, "higher_is_better": test.higher_is_better}
-                comparisons.append(same | {"metric": test.metric} | numbers | same_rows | shares)
+                about: dict[str, Any] = {"n": test.n, "higher_is_better": test.higher_is_better}
+                about |= {"why": test.why or None, "compared_by": test.compared_by or None}
+                comparisons.append(same | {"metric": test.metric} | numbers | about | shares)
                 family.add(comparisons[-1], test.evidence)
     stage.count(comparisons=len(comparisons))
     return comparisons

@@ -45,7 +45,7 @@ def test_compiling_imports_no_heavy_library() -> None:
 
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_the_quick_commands_import_no_heavy_library(command: str, tmp_path: Path) -> None:
-    """All that they import, the count of kept answers and the reach of tests included, as Python itself lists it."""
+    """All that they import, the count of kept answers included, as Python itself lists it."""
     qualm = [sys.executable, "-X", "importtime", "-m", "qualm"]
     subprocess.run([*qualm, "init", "new"], cwd=tmp_path, capture_output=True, check=True)
     done = subprocess.run([*qualm, command, "quickstart"], cwd=tmp_path / "new", capture_output=True, text=True, check=True)

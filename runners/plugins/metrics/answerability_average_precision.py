@@ -7,7 +7,6 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["gurari2018vizwiz"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

@@ -9,7 +9,6 @@ from qualm.runners.scoring.ranking import Kept, aurc_error
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

@@ -10,7 +10,6 @@ from qualm.runners.scoring.ranking import augrc_error, tie_sums
 CITES = ["traub2024overcoming"]
 ALSO_KNOWN_AS = ["area_under_generalized_risk_coverage", "area_under_generalised_risk_coverage"]
 HIGHER_IS_BETTER = False
-ORDINAL = ["doubt"]
 INTERVAL = "proportion"
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 

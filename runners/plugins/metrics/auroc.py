@@ -9,7 +9,6 @@ from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import auroc_error, tie_sums
 
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

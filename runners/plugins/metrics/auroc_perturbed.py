@@ -7,7 +7,6 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty", "clean_uncertainty"]
 INTERVAL = "proportion"
 COMPANIONS = ["unchanged_input_rate"]
 

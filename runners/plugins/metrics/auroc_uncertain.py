@@ -6,7 +6,6 @@ from qualm.runners.plugins.metrics.auroc import least_error as least_error_of_au
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

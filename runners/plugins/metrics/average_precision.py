@@ -11,7 +11,6 @@ from qualm.runners.scoring.ranking import tie_sums
 CITES = ["hendrycks2017baseline"]
 ALSO_KNOWN_AS = ["aupr", "auprc", "pr_auc", "aupr_error", "aupr_err", "aupr_in", "aupr_success", "ap"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty"]
 INTERVAL = "proportion"
 
 

@@ -9,7 +9,6 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["uncertainty"]
 INTERVAL = "optimistic"
 COMPANIONS = ["best_f1_floor"]
 

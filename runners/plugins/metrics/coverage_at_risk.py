@@ -10,7 +10,6 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["geifman2017selective", "whitehead2022reliable"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["confidence"]
 INTERVAL = "none"
 WHY_NO_INTERVAL = (
     "the threshold is chosen on the answers it is measured on, so the value is too high by chance, and resamples repeat the choice"

@@ -11,7 +11,6 @@ from qualm.runners.scoring.ranking import aurc_error
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["eaurc", "excess_aurc"]
 HIGHER_IS_BETTER = False
-ORDINAL = ["doubt"]
 INTERVAL = "proportion"
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 

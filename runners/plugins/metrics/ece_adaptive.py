@@ -11,6 +11,7 @@ from qualm.runners.scoring.binning import Calibrated
 
 CITES = ["nguyen2015posterior", "nixon2019measuring"]
 ALSO_KNOWN_AS = ["adaptive_ece", "ace", "adaece", "adaptive_calibration_error", "equal_mass_ece", "ece_equal_mass"]
+COMPARED_BY = "ece_debiased"
 HIGHER_IS_BETTER = False
 INTERVAL = "none"
 WHY_NO_INTERVAL = "the error is too large by chance, and resamples, which add to that, do not show by how much"

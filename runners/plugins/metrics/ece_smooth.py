@@ -11,6 +11,7 @@ from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, un
 
 CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
+COMPARED_BY = "ece_debiased"
 HIGHER_IS_BETTER = False
 ROW_BY_ROW = True
 INTERVAL = "own"

@@ -13,7 +13,6 @@ from qualm.runners.scoring.ranking import tie_sums
 CITES = ["whitehead2022reliable"]
 HIGHER_IS_BETTER = True
 INTERVAL = "own"
-ORDINAL = ["confidence"]
 
 
 def effective_reliability(

@@ -11,7 +11,6 @@ from qualm.runners.scoring.ranking import tie_sums
 CITES = ["liang2018enhancing"]
 ALSO_KNOWN_AS = ["fpr95", "fpr_95", "fpr@95", "fpr95tpr", "fprx"]
 HIGHER_IS_BETTER = False
-ORDINAL = ["uncertainty"]
 INTERVAL = "none"
 WHY_NO_INTERVAL = "the threshold is chosen on these very answers, by their few most certain wrong ones"
 

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import numpy as np
 from annotated_types import Gt, Le
-from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
@@ -57,22 +56,13 @@ def hallucination_change_correlation(
     return np.clip(apart / spread * np.sqrt(rate * (1 - rate)), -1.0, 1.0)
 
 
-def correlated(
-    uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
-) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """The rows it is over, the changes of uncertainty and 1 where the answer became wrong: what the metric correlates."""
-    was_right = clean_correct >= right_from
-    rows = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
-    return rows, uncertainty_change, (was_right & (correct < right_from)).astype(np.float64)
-
-
 def why_undefined(
     uncertainty_change: Floats, correct: Floats, clean_correct: Floats, *, only_clean_correct: bool = False, right_from: float = 0.5
 ) -> str:
-    """What the value over these rows lacks."""
-    rows, _, hallucinated = correlated(
-        uncertainty_change, correct, clean_correct, only_clean_correct=only_clean_correct, right_from=right_from
-    )
+    """Return what the value over these rows lacks."""
+    was_right = clean_correct >= right_from
+    rows = was_right if only_clean_correct else np.ones(len(correct), dtype=bool)
+    hallucinated = was_right & (correct < right_from)
     if not hallucinated.any():
         return "no answer became wrong"
     return "every answer became wrong" if hallucinated[rows].all() else "all changes of uncertainty are equal"

@@ -11,6 +11,7 @@ from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["gupta2021calibration"]
 ALSO_KNOWN_AS = ["ks_error", "ks_ece", "ks", "kolmogorov_smirnov_calibration_error"]
+COMPARED_BY = "ece_debiased"
 HIGHER_IS_BETTER = False
 INTERVAL = "none"
 WHY_NO_INTERVAL = "the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much"

@@ -9,6 +9,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import members
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
+COMPARED_BY = "ece_debiased"
 HIGHER_IS_BETTER = False
 ROW_BY_ROW = True
 INTERVAL = "none"

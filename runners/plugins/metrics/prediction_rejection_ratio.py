@@ -11,7 +11,6 @@ from qualm.runners.scoring.ranking import Kept
 CITES = ["malinin2021uncertainty", "fadeeva2023lmpolygraph"]
 ALSO_KNOWN_AS = ["prr", "prr_0.5", "rejection_ratio"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["doubt"]
 INTERVAL = "correlation"
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 SLACK = 1e-12

@@ -10,7 +10,6 @@ from qualm.runners.scoring.ranking import aurc_error
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
 HIGHER_IS_BETTER = False
-ORDINAL = ["confidence"]
 INTERVAL = "proportion"
 
 

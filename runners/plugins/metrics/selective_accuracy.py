@@ -11,7 +11,6 @@ from qualm.runners.scoring.ranking import Kept
 CITES = ["elyaniv2010foundations", "geifman2017selective"]
 ALSO_KNOWN_AS = ["accuracy_at_coverage", "selective_risk", "risk_at_coverage"]
 HIGHER_IS_BETTER = True
-ORDINAL = ["doubt"]
 INTERVAL = "proportion"
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 

@@ -185,7 +185,8 @@ def _task(
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
         measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
         measured.chance = chance_of(metric, lambda name: own[name][universe][scored & counted] if name in own else None)
-    _count_groups(measured, metric, arrays, weights, part.bootstrap.groups_of(place[scored]), counted[scored])
+    group_of_row = part.bootstrap.groups_of(place[scored])
+    _count_groups(measured, metric, arrays, weights, group_of_row, counted[scored])
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
@@ -194,7 +195,7 @@ def _task(
             group = part.bootstrap.groups_of(place[scored])[counted[scored]]
             effect = design_effect(taken["covered"][scored][counted[scored]], np.unique(group, return_inverse=True)[1])
             measured.band = redraw.band(universe[scored & counted], effect)
-    return MetricTask(metric, arrays, place[scored], weights, measured, universe[scored], redraw)
+    return MetricTask(metric, arrays, place[scored], weights, measured, universe[scored], group_of_row, counted[scored], redraw)
 
 
 def _scored(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:

@@ -99,6 +99,10 @@ class MetricTask:
     measured: Measured
     of_cell: NDArray[np.int64]
     """Places of these rows in the cell."""
+    group: NDArray[np.int64]
+    """Group of each of these rows."""
+    counted: NDArray[np.bool_]
+    """Rows that the metric is over; the others only calibrate."""
     redraw: Redraw | None = None
     """How to calibrate its sets anew."""
     refit: Recalibration | None = None

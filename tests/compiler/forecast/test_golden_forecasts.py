@@ -14,7 +14,6 @@ import pytest
 from qualm.compiler.forecast.inference import estimate
 from qualm.compiler.forecast.needs import lines, needs
 from qualm.compiler.forecast.prices import costs
-from qualm.compiler.forecast.reach import smallest_p
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.forecast.text_prices import text_costs
 from qualm.compiler.forecast.together import together
@@ -55,7 +54,6 @@ def forecast(path: Path, root: Path) -> dict[str, Any]:
     plan = make_plan(resolved)
     run = [Forecast(stage.name, stage.kind, "run") for stage in plan.stages]
     estimates = list(estimate(plan, run, root, SETTINGS, "a100"))
-    reach = smallest_p(resolved)
     missing = [need for need in needs(plan, run, root, SETTINGS) if need.kind != "extra"]  # which parts are installed differs
     whole = together(plan, run, estimates, root, SETTINGS, 3, CLUSTER)
     return {
@@ -64,7 +62,6 @@ def forecast(path: Path, root: Path) -> dict[str, Any]:
         "costs of texts": [c.as_json() for c in text_costs(plan, plan.stages, root, SETTINGS)],
         "needs": [n.as_json() for n in missing],
         "needs as printed": list(lines(missing)),
-        "reach": None if reach is None else [reach.tests, reach.p, reach.enough, reach.advice],
         "together": whole.as_json(),
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,26 +86,10 @@ def read_tested(results: Results) -> Tested:
     tests = results.stage.params.get("tests")
     how = ""
     if tests and not frame.is_empty():
-        how = f"Two-sided, from {tests['permutations']:,} random exchanges or deals of whole groups, {how_corrected(tests)}."
-        how += _too_few(frame, tests)
+        how = f"Two-sided t tests over whole groups, {how_corrected(tests)}."
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
     holding = results.scores.filter(
         pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & (pl.col("low") <= 0) & (pl.col("high") >= 0)
     )
     return Tested(frame, plugins, how, str(path or ""), frozenset(holding.select("model", "dataset", "metric", "variant").iter_rows()))
-
-
-def _too_few(frame: pl.DataFrame, tests: Mapping[str, Any]) -> str:
-    """A warning where so few exchanges were drawn that no p-value can survive its correction."""
-    metric = pl.col("metric").str.split("[").list.first()
-    place: list[str | pl.Expr] = ["dataset", "slice"]
-    together: dict[str, list[str | pl.Expr]] = {"metric": [*place, metric], "slice": place, "study": [pl.lit(1).alias("study")]}
-    largest = frame.drop_nulls("p").group_by(together[tests["family"]]).len()["len"].max()
-    if tests["correction"] != "holm" or not isinstance(largest, int) or largest / (1 + tests["permutations"]) < SURE:
-        return ""
-    enough = math.ceil(largest / SURE)
-    return (
-        f" With {largest:,} tests together and {tests['permutations']:,} exchanges the smallest possible p is "
-        f"{number(largest / (1 + tests['permutations']), 2)}: to find any effect, `compare: {{permutations}}` must be above {enough:,}."
-    )
