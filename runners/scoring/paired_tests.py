@@ -35,7 +35,7 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.families import Evidence
+from qualm.runners.scoring.families import Evidence, balanced_spread
 from qualm.runners.scoring.limits import (
     BOUNDS,
     FEWEST_GROUPS,
@@ -290,7 +290,7 @@ class Difference:
     def draws(self) -> NDArray[np.float32]:
         """Resampled values around their mean in units of their spread, 0 where undefined."""
         centred = self.resampled - (np.nanmean(self.resampled) if len(self.resampled) else 0.0)
-        spread = float(np.sqrt(np.nanmean(centred**2))) if len(centred) else 0.0
+        spread = float(balanced_spread(centred)) if len(centred) else 0.0
         return np.nan_to_num(centred / spread if spread > FLAT else np.zeros_like(centred)).astype(np.float32)
 
 
