@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from qualm.compiler.library.columns import INDICES, ArgumentError, check_values, floats, frame
 from qualm.compiler.library.functions import check_settings, reference
 from qualm.compiler.spec.errors import nearest
+from qualm.compiler.spec.language import Margin
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SCORED, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
@@ -40,6 +41,7 @@ class Resampling(BaseModel):
     resamples: int = Field(ge=0, le=MAX_NUMBER)
     seed: int = Field(ge=0, le=MAX_EXACT)
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = "none"
+    margin: Margin | dict[str, Margin] | None = None
 
 
 def score(
@@ -169,6 +171,8 @@ def compare(
 
     Returns:
         A row for each metric and uncertainty: `metric`, `parameters`, `uncertainty`, `a`, `b`, `difference`, `low`, `high`, `level`, `p`,
+        `margin`, `p_equivalent` and `p_not_worse` (corrected: below .05, b is equal to a within the margin, or not worse by more), `why`
+        (reason without p), `compared_by` (the unbiased metric, squared, whose values these are),
         `p_adjusted`, `n`, `scored_share_a` and `scored_share_b` (of each side by itself; the test is over rows that both have),
         `higher_is_better`, and `better`: "a" or "b" where the corrected test finds a difference, else null.
 
@@ -187,10 +191,10 @@ def compare(
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.bootstrap import Bootstrap
     from qualm.runners.scoring.families import Family, verdict
-    from qualm.runners.scoring.measuring.measured import Slice
+    from qualm.runners.scoring.measuring.measured import Slice, or_null
     from qualm.runners.scoring.paired_tests import compare as tested
 
-    check_settings(Resampling, level=level, resamples=resamples, seed=seed, correction=correction)
+    check_settings(Resampling, level=level, resamples=resamples, seed=seed, correction=correction, margin=margin)
     chosen = _metrics(metrics)
     mine, yours = _aligned(frame(a), frame(b), on)
     fields = _fields(chosen)
@@ -208,10 +212,13 @@ def compare(
             family.add(place, test.evidence)
             rows.append(place | _named(test.metric, labels) | {"a": test.value_a, "b": test.value_b, "difference": test.difference})
             rows[-1] |= {"low": test.low, "high": test.high, "level": level, "p": test.p, "n": test.n, "place": place}
-            rows[-1] |= {"scored_share_a": test.share_a, "scored_share_b": test.share_b}
+            rows[-1] |= {"scored_share_a": test.share_a, "scored_share_b": test.share_b, "margin": test.margin}
+            rows[-1] |= {"why": test.why or None, "compared_by": test.compared_by or None}
+            place |= {"p_equivalent": or_null(test.p_equivalent), "p_not_worse": or_null(test.p_not_worse)}
     family.correct()
     for row in rows:
-        row["p_adjusted"] = p = row.pop("place")["p_adjusted"]
+        row |= {name: row["place"][name] for name in ("p_adjusted", "p_equivalent", "p_not_worse")}
+        p = row.pop("place")["p_adjusted"]
         word = verdict(None if p is None or math.isnan(p) else p, row["difference"], row["higher_is_better"])
         row["better"] = {"better": "b", "worse": "a"}.get(word)
     schema = _differences_schema()
@@ -233,7 +240,9 @@ def _differences_schema() -> dict[str, Any]:
     import polars as pl
 
     shares = {"scored_share_a": pl.Float64, "scored_share_b": pl.Float64}
+    margins = {name: pl.Float64 for name in ("margin", "p_equivalent", "p_not_worse")}
     p = {"p": pl.Float64, "p_adjusted": pl.Float64, "n": pl.Int64, **shares, "higher_is_better": pl.Boolean, "better": pl.String}
+    p |= margins | {"why": pl.String, "compared_by": pl.String}
     return {**_KEYS, "a": pl.Float64, "b": pl.Float64, "difference": pl.Float64, **_ENDS, **p}
 
 

@@ -49,12 +49,12 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
 def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each metric that is compared by another, or not at all, and for each finding about a margin."""
     lines = []
-    for metric, by in dict.fromkeys((t["metric"], t["compared_by"]) for t in tests if t["compared_by"]):
+    for metric, by in dict.fromkeys((t["metric"], t["compared_by"]) for t in tests if t.get("compared_by")):
         lines.append(f"{metric}: compared by {by}, squared, since the estimate is biased by an amount that depends on the model")
-    for metric, why in dict.fromkeys((t["metric"], t["why"]) for t in tests if t["why"]):
+    for metric, why in dict.fromkeys((t["metric"], t["why"]) for t in tests if t.get("why")):
         lines.append(f"{metric}: not tested: {why}")
     for test in tests:
-        if text := families.within_margin(test["p_equivalent"], test["p_not_worse"], test["margin"]):
+        if text := families.within_margin(*map(test.get, ("p_equivalent", "p_not_worse", "margin"))):
             lines.append(f"{test['metric']}: {test['b']} is {text} {test['a']}")
     return lines
 

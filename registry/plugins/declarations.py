@@ -15,7 +15,6 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "INTERVAL": ("metrics", "by which method its interval is"),
         "WHY_NO_INTERVAL": ("metrics", "why it has none"),
         "COMPARED_BY": ("metrics", "the unbiased metric by which two models are compared"),
-        "WHY_NO_TEST": ("metrics", "why two models are not compared by it"),
         "ROW_BY_ROW": ("metrics", "each row of what it sums is made of that row alone"),
         "INCREASES_WITH": ("metrics", "the argument with which it never falls, so that unread answers bound it"),
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),

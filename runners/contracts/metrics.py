@@ -13,7 +13,6 @@ A plugin `NAME.py` has these constants and functions:
         WHY_NO_INTERVAL = "..."          # only with "none": the reason, for the report
         COMPARED_BY = "ece_debiased"     # optional: the unbiased metric, with a parameter `squared`, by which two models are compared,
                                          # where the bias of this one depends on the model
-        WHY_NO_TEST = "..."              # optional: the reason why two models are not compared by it
         TARGET = "1 - alpha"             # optional: its nominal value, by the conformal setting; shown with a band
         ROW_BY_ROW = True                # optional, for metrics of sums: each summed row depends only on the same row of the columns, so
                                          # that many resamples with different columns (fits, sets of parts) are evaluated at once

@@ -180,7 +180,7 @@ def _test(
         groups if measured.calibrating is None else min(groups, measured.calibrating),
         units if measured.calibrating is None else units + measured.calibrating - 1,
     )
-    why = str(metric.plugin.declares.get("WHY_NO_TEST", "")) or metric.why_no_interval or difference.why_no_test
+    why = metric.why_no_interval or difference.why_no_test
     if not why and classes and (rows := min(rows for rows, _ in classes)) < MIN_CLASS_ROWS:
         why = f"{rows} answers of the rarer class: a test needs {MIN_CLASS_ROWS}"
     if why:

@@ -176,7 +176,7 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
         return None
     if defined.mean() < DEFINED or measured.recalibrated is not None:  # recalibrated ones have comparisons and resamples of their own
         return None
-    if "COMPARED_BY" in metric.plugin.declares or "WHY_NO_TEST" in metric.plugin.declares:  # its bias depends on the model
+    if "COMPARED_BY" in metric.plugin.declares:  # its bias depends on the model
         return None
     if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
         return None

@@ -38,7 +38,7 @@ estimators: [lexical_similarity]
 conformal:
   ours: {scores: [lac, aps], alpha: 0.2}
 metrics: [accuracy, coverage, set_size, ece: {bins: 10}, auroc]
-compare: {baseline: small, permutations: 200, interval: {bootstrap: 50}}
+compare: {baseline: small, interval: {bootstrap: 50}}
 """
 
 

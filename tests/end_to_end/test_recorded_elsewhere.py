@@ -29,7 +29,7 @@ conformal:
   ours: {scores: [lac, aps], alpha: 0.2}
 metrics: [accuracy, coverage, set_size, ece: {bins: 10}, auroc, lave_idk_accuracy]
 slices: [subject]
-compare: {baseline: small, permutations: 200, interval: {bootstrap: 50}}
+compare: {baseline: small, interval: {bootstrap: 50}}
 """
 
 

@@ -13,7 +13,7 @@ from qualm.runners.plugins.metrics.ece import null_test as null_test_of_ece
 
 CITES = ["chandu2025certainlyuncertain"]
 HIGHER_IS_BETTER = False
-WHY_NO_TEST = "its estimate is biased by an amount that depends on the model; compare `ece`"
+COMPARED_BY = "ece_idk_debiased"
 ROW_BY_ROW = True
 INTERVAL = "own"
 OVER = "gt_is_idk"

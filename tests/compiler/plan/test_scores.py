@@ -24,7 +24,7 @@ def test_what_perturbations_do_is_tested_where_a_metric_asks(tmp_path: Path) -> 
     stage = asked.stage("score")
     assert asked.stage("report").params["tests"] == stage.params["tests"]
     assert stage.outputs["effects"] == "results/t/effects.parquet"
-    assert stage.params["tests"] == {"permutations": 10000, "correction": "max_t", "family": "study"}
+    assert stage.params["tests"] == {"correction": "max_t", "family": "study"}
 
 
 def test_what_perturbations_do_is_studied_where_a_metric_of_it_is_named(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class Checkout:
         write_table(root / "comparisons.parquet", [a_test(a="m", b="m+t")], COMPARISONS)
         metrics = [{"label": "accuracy", "plugin": "accuracy", "args": {}}]
         params = {"metrics": metrics, "interval": {"bootstrap": 50, "level": 0.95}, "judge": "rules", "confidence": "sequence"}
-        params["compare"] = {"baseline": "m", "pairs": [], "permutations": 100, "correction": "holm", "family": "metric"}
+        params["compare"] = {"baseline": "m", "pairs": [], "margin": None, "correction": "holm", "family": "metric"}
         inputs = {"datasets": {"d": "data"}, "generations": {"m": {"d": "m.parquet"}}}
         inputs |= {"judgements": "judged.parquet", "abstentions": "abstentions.parquet"}  # type: ignore[dict-item]
         outputs = {"scores": "scores.parquet", "comparisons": "comparisons.parquet"}

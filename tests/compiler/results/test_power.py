@@ -48,14 +48,14 @@ def test_assumed_where_answers_are_missing(checkout: Checkout) -> None:
 
 
 def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
-    checkout.add("s", {"a": flips(60, 0.6, 1), "b": flips(60, 0.7, 2)}, groups=5)
+    checkout.add("s", {"a": flips(60, 0.6, 1), "b": flips(60, 0.7, 2)}, groups=4)
     asked = Assumptions(difference=0.02)
     print_power(reaches(checkout, None, None, asked), asked, Console(width=100))  # type: ignore[arg-type]
     out = capsys.readouterr().out
-    assert "d · accuracy" in out and "the median over 1 pairs of models" in out and "none: so few groups" in out
+    assert "d · accuracy" in out and "the median over 1 pairs of models" in out and "none: a test needs 5 groups" in out
     show_power(checkout, None, None, asked, True)  # type: ignore[arg-type]
     found = json.loads(capsys.readouterr().out)
-    assert found["level"] == 0.05 and found["rows"][0]["least_p"] == 0.0625 and found["rows"][0]["smallest_difference"] is None
+    assert found["level"] == 0.05 and found["rows"][0]["smallest_difference"] is None
 
 
 def test_models_that_answer_alike_show_no_spread(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,12 +65,12 @@ def test_models_that_answer_alike_show_no_spread(checkout: Checkout, capsys: pyt
     assert (row.standard_error, row.smallest_difference, row.questions_needed) == (None, None, None)
     print_power([row], Assumptions(), Console(width=160))
     out = capsys.readouterr().out
-    assert "unknown" in out and "score alike there" in out and "too few exchanges" not in out
+    assert "unknown" in out and "score alike there" in out
 
 
 def reach(**facts: Any) -> Reach:
     told = {"dataset": "d", "slice": "all", "metric": "accuracy", "questions": 1200, "groups": 1200, "source": "answers", "pairs": 3}
-    found = {"standard_error": 0.01, "smallest_difference": 0.028, "least_p": 0.0001, "questions_needed": 2400}
+    found = {"standard_error": 0.01, "smallest_difference": 0.028, "questions_needed": 2400}
     return Reach(**{**told, **found, **facts})
 
 
@@ -78,9 +78,9 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
     nothing = {"questions": 60, "smallest_difference": None, "questions_needed": None}
     rows = [
         reach(),
-        reach(slice="color", groups=4, least_p=0.0125, **nothing),
+        reach(slice="color", groups=4, **nothing),
         reach(slice="count", groups=1, standard_error=None, **nothing),
-        reach(slice="size", groups=2, standard_error=None, least_p=0.0124, **nothing),
+        reach(slice="size", groups=20, standard_error=None, **nothing),
         reach(dataset="e", source="assumed", pairs=0),
     ]
     print_power(rows, Assumptions(difference=0.02, tests=4), Console(width=160))
@@ -90,7 +90,7 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "all    1,200   1,200           0.010                0.028   2,400",
         "color     60       4           0.010                 none       ?",
         "count     60       1         unknown                 none       ?",
-        "size      60       2         unknown              unknown       ?",
+        "size      60      20         unknown              unknown       ?",
         "spread: of stored answers, the median over 3 pairs of models",
         "",
         "e · accuracy",
@@ -100,7 +100,7 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
         "--disagreement and --within change that",
         "",
         "found with probability 0.8 by a paired test at two-sided 0.0125, .05 over 4 tests",
-        "none: so few groups have too few exchanges for any p-value this small",
+        "none: a test needs 5 groups",
         "unknown: all models' stored answers score alike there, or lie in one group, and show no spread",
     ]
     print_power(rows[-1:], Assumptions(), Console(width=160))
@@ -124,24 +124,24 @@ def test_a_spread_is_over_the_fewest_groups_of_what_is_defined(monkeypatch: pyte
 
     resampled = {"a": [0.0, 2.0], "b": [1.0, 1.0], "c": [0.0, 4.0]}
     values = {
-        "a": Measured(1.0, np.array(resampled["a"]), 8, 0, groups=4),
-        "b": Measured(1.0, np.array(resampled["b"]), 8, 0, groups=2),
+        "a": Measured(1.0, np.array(resampled["a"]), 8, 0, groups=12),
+        "b": Measured(1.0, np.array(resampled["b"]), 8, 0, groups=5),
         "c": Measured(2.0, np.array(resampled["c"]), 8, 0),
         "empty": Measured(1.0, np.array([5.0, 9.0]), 0, 8, groups=1),
         "undefined": Measured(np.nan, np.array([5.0, 9.0]), 8, 0, "no rows", groups=1),
     }
     monkeypatch.setattr(evaluate, "evaluate", lambda metrics, cell, part: [("m", values[cell.model])])
-    part: Any = SimpleNamespace(label="all", bootstrap=SimpleNamespace(groups=3))
+    part: Any = SimpleNamespace(label="all", bootstrap=SimpleNamespace(groups=6))
 
     def spreads(*models: str) -> list[Reach]:
         cells: Any = [SimpleNamespace(model=model, samples=SimpleNamespace(name="d")) for model in models]
-        return power._spreads(part, None, cells, Assumptions(), 100)  # type: ignore[arg-type]
+        return power._spreads(part, None, cells, Assumptions())  # type: ignore[arg-type]
 
     (found,) = spreads(*values)
     assert (found.dataset, found.slice, found.metric, found.source) == ("d", "all", "m", "answers")
-    assert (found.questions, found.groups, found.pairs) == (8, 2, 3)
-    # The spreads of the pairs are 1, 1 and 2; two groups show less than there is, by the root of a half.
-    assert found.standard_error == pytest.approx(2**0.5)
+    assert (found.questions, found.groups, found.pairs) == (8, 5, 3)
+    # The spreads of the pairs are 1, 1 and 2; five groups show less than there is, by the root of four fifths.
+    assert found.standard_error == pytest.approx(1.25**0.5)
     (found,) = spreads("a", "c")
-    assert (found.groups, found.pairs) == (3, 1) and found.standard_error == pytest.approx(1.5**0.5)
+    assert (found.groups, found.pairs) == (6, 1) and found.standard_error == pytest.approx(1.2**0.5)
     assert spreads("a", "empty", "undefined") == [], "one model has nothing to differ from"

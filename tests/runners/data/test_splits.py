@@ -200,7 +200,7 @@ def test_a_model_asked_a_part_is_scored_on_it_and_compared_on_what_both_were_ask
     metrics = [{"label": m, "plugin": m, "args": {}} for m in ("lave_idk_accuracy", "confidence_weighted_accuracy")]
     params = {
         "metrics": metrics, "slices": [], "judge": "rules", "interval": {"bootstrap": 10, "level": 0.9}, "confidence": "verify",
-        "compare": {"baseline": "m", "pairs": [], "permutations": 20, "correction": "none", "family": "study"}, "subsets": {"dear": part},
+        "compare": {"baseline": "m", "pairs": [], "margin": None, "correction": "none", "family": "study"}, "subsets": {"dear": part},
     }  # fmt: skip
     judge.run(stage("judge", {"judges": [ref]}, inputs, ["judgements"]))
     outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes", "comparisons"]

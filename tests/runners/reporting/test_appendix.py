@@ -21,7 +21,7 @@ MODEL = {"name": "large", "plugin": "hf_vlm", "files": "registry/data/weights"}
 ARGS = {"artifact": "registry/data/weights", "dtype": "float32", "hub": None, "revision": None, "quantization": "none", "adapter": "extra"}
 MADE = {
     "interval": {"bootstrap": 1000, "level": 0.9},
-    "compare": {"permutations": 2000, "correction": "holm", "family": "metric"},
+    "compare": {"correction": "holm", "family": "metric"},
     "decoding": {"max_new_tokens": 16, "draws": 10, "temperature": 0.7, "top_p": 0.95},
     "confidence": "verify",
     "models": [MODEL | {"args": ARGS}],
@@ -47,7 +47,7 @@ def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
         "90% intervals from 1,000 bootstrap resamples of whole groups",
         "Each value has its interval (90% ",
         'Point at a value to see its n and groups. <b class="best">Bold</b>: told apart from every other row of its column.',
-        "2,000 random exchanges within groups; p-values corrected by Holm's method over the tests of one metric on one data set and slice",
+        "paired t tests over whole groups; p-values corrected by Holm's method over the tests of one metric on one data set and slice",
         "greedy, at most 16 new tokens; 10 draws at temperature 0.7, top_p 0.95",
         "registry/data/weights",
         "float32",

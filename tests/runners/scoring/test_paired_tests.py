@@ -124,12 +124,10 @@ def test_equally_calibrated_models_of_unequal_sharpness_are_not_called_different
     assert called <= 6
 
 
-@pytest.mark.parametrize("metric", [ref("coverage_at_risk", risk=0.3), ref("brier_resolution"), ref("ece_idk")])
+@pytest.mark.parametrize("metric", [ref("coverage_at_risk", risk=0.3), ref("brier_resolution")])
 def test_what_has_no_valid_test_says_why(metric):
     rng = np.random.default_rng(6)
     a, b = (cell(name, rng.integers(0, 2, 90), rng.random(90)) for name in "ab")
-    for side in (a, b):
-        side.columns["gt_is_idk"] = np.arange(90) % 2 * 1.0
     found = run(metric, a, b)
     assert np.isnan([found.low, found.high, found.p]).all() and found.why and not np.isnan(found.difference)
 

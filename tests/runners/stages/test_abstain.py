@@ -261,7 +261,7 @@ class Worded(World):
     def compare(self, pairs):
         params = {"metrics": [ref("lave_idk_accuracy"), ref("confidence_weighted_accuracy")], "slices": [], "judge": "rules",
                   "interval": {"bootstrap": 50, "level": 0.95}, "confidence": "sequence", "family": "study",
-                  "compare": {"baseline": None, "pairs": pairs, "permutations": 200, "correction": "max_t", "family": "study"}}  # fmt: skip
+                  "compare": {"baseline": None, "pairs": pairs, "margin": None, "correction": "max_t", "family": "study"}}  # fmt: skip
         outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes", "comparisons"]
         score.run(stage("score", params, self.inputs | {"abstentions": "results/abstentions"}, outputs))
         rows = read_table(Path("results/comparisons"), COMPARISONS).to_pylist()

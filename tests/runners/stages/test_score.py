@@ -452,9 +452,7 @@ def test_a_variant_is_paired_with_the_clean_answers_to_the_same_samples(world):
 def test_the_grid_is_tested_and_corrected_as_a_whole(world):
     OUTPUTS.append("effects")
     try:
-        run = world.run_all(
-            metrics=[*PAIRED, *HALLUCINATIONS], slices=[], tests={"permutations": 999, "correction": "holm", "family": "metric"}
-        )
+        run = world.run_all(metrics=[*PAIRED, *HALLUCINATIONS], slices=[], tests={"correction": "holm", "family": "metric"})
     finally:
         OUTPUTS.remove("effects")
     rows, scores = _rows("effects", EFFECTS), world.scores()
@@ -488,7 +486,7 @@ def test_the_study_of_perturbations_stands_beside_the_scores(world):
     made = ["effects", *perturbation.FIELDS, "modality_scores", "rank_stability", "attributions", "blames"]
     OUTPUTS.extend(made)
     blur = {"variant": "blur@radius=2.0", "plugin": "blur", "modality": "image", "args": {"radius": 2.0}}
-    tests = {"permutations": 99, "correction": "holm", "family": "metric"}
+    tests = {"correction": "holm", "family": "metric"}
     try:
         world.run_all(metrics=[*PAIRED, *HALLUCINATIONS], slices=["kind"], tests=tests, variants=[blur])
     finally:
@@ -540,7 +538,7 @@ def test_under_another_question_nothing_is_right_or_wrong(world):
     before = world.scores()
     OUTPUTS.append("effects")
     try:
-        tests = {"permutations": 9, "correction": "holm", "family": "metric"}
+        tests = {"correction": "holm", "family": "metric"}
         run = world.run_all(metrics=metrics, slices=[], unscored=["blur@radius=2.0"], tests=tests)
     finally:
         OUTPUTS.remove("effects")
@@ -628,7 +626,7 @@ def test_sets_with_a_threshold_for_each_part(world, per):
     calibrate.run(stage("calibrate", {"settings": [setting]}, world.inputs, ["sets", "thresholds"]))
     judge.run(stage("judge", {"judges": [ref("rules")]}, world.inputs, ["judgements"]))
     inputs = world.inputs | {n: f"results/{n}" for n in ("sets", "judgements")}
-    compare = {"baseline": "m1", "pairs": [], "permutations": 50, "correction": "none", "family": "study"}
+    compare = {"baseline": "m1", "pairs": [], "margin": None, "correction": "none", "family": "study"}
     changes = {"metrics": [ref("coverage"), ref("set_size")], "conformal": [setting], "compare": compare, "slices": ["category"]}
     score.run(stage("score", SCORE | changes, inputs, [*OUTPUTS, "comparisons"]))
     sets = [r for r in read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist() if r["variant"] == "clean" and r["model"] == "m1"]

@@ -83,7 +83,7 @@ def test_what_is_compared_and_studied_is_written(tmp_path: Path) -> None:
     assert score.params["compare"] == {
         "baseline": "base",
         "pairs": [["base+controlled", "other"]],
-        "permutations": 10_000,
+        "margin": None,
         "correction": "max_t",
         "family": "study",
     }

@@ -100,24 +100,6 @@ def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_e
     np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 
-def test_what_is_declared_ordinal_counts_by_its_order_alone_and_nothing_else_does():
-    every, undeclared = columns(), set()
-    for name in rule.names("metrics"):
-        plugin, function, args = rule.get("metrics", name), rule.load("metrics", name), ARGS.get(name, {})
-        reads = {argument: column for argument, column in columns_of(plugin, args).items() if column != "weights"}
-        numbers = {argument for argument, column in reads.items() if column in ("uncertainty", "clean_uncertainty", "confidence")}
-        ordinal = set(plugin.declares.get("ORDINAL", ()))
-        assert ordinal <= numbers, name
-        arrays = [every[column] for column in reads.values()]
-        bent = [array**5 if argument in numbers else array for argument, array in zip(reads, arrays, strict=True)]
-        (weights,) = Bootstrap(np.arange(N) // 3, 30, 1).blocks()
-        same = np.array_equal(function(*arrays, weights, **args), function(*bent, weights, **args), equal_nan=True)
-        assert same or not ordinal, name
-        undeclared |= {name} if same and numbers and not ordinal else set()
-    of_single_rows = {"best_f1_floor", "brier_uncertainty", "uncertainty_reflection_rate", "uncertainty_tie_rate"}
-    assert undeclared == of_single_rows, "which order no rows by it"
-
-
 def test_order_of_rows_does_not_matter(metric):
     _, function, arrays, args = metric
     order = np.random.default_rng(1).permutation(N)
@@ -222,7 +204,7 @@ def test_what_stands_beside_a_metric_has_its_parameters_and_their_defaults():
     for name in rule.names("metrics"):
         function = rule.load("metrics", name)
         defaults = {p.name: p.default for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
-        for beside in ("why_undefined", "classes", "correlated", "interval", "least_error", "null_test", "bounds"):
+        for beside in ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds"):
             if (other := getattr(sys.modules[function.__module__], beside, None)) is not None:
                 own = {p.name: p.default for p in signature(other).parameters.values() if p.kind is p.KEYWORD_ONLY}
                 assert own.items() <= defaults.items(), f"{beside} of {name}"
@@ -254,7 +236,7 @@ def test_differences_stay_where_they_can_be(low, high):
             group, columns | {"n_options": np.full(n, 4.0), "pred_is_idk": np.zeros(n), "fold": group % 2.0}, {}, probs, np.zeros(n, int)
         )
         cells.append(cell_of(world, 1))
-    tests = compare(metrics, *cells, Slice("all", np.arange(n), Bootstrap(group, 60, 0, "d", "all")), 0.95, 99, 0)
+    tests = compare(metrics, *cells, Slice("all", np.arange(n), Bootstrap(group, 60, 0, "d", "all")), 0.95)
     can_be = {m.label: bounds_of(m, {"never_empty": np.ones(n), "n_options": np.full(n, 4.0)}.get) for m in metrics}
     printed = [test for test in tests if not np.isnan(test.low)]
     assert {test.metric.partition("[")[0] for test in printed} >= {"accuracy", "confidence_weighted_accuracy"}
@@ -364,6 +346,3 @@ def test_half_right_answers_are_on_the_side_that_the_parameter_says(name, args, 
     arrays = [np.array(HALVES.get(column, np.arange(6.0))) for column in columns_of(plugin, args).values() if column != "weights"]
     module = sys.modules[rule.load("metrics", name).__module__]
     assert module.classes(*arrays, **args).tolist() == expected
-    if name == "hallucination_change_correlation":
-        rows, change, wrong = module.correlated(*arrays, **args)
-        assert rows.all() and change.tolist() == list(range(6)) and wrong.tolist() == expected

@@ -19,7 +19,7 @@ from qualm.runners.scoring.bootstrap import Bootstrap
 from tests.runners.plugins.metrics.test_contract import ARGS, columns
 from tests.support.checks.held_numbers import held, outcome
 
-HOOKS = ("why_undefined", "classes", "bounds", "correlated")
+HOOKS = ("why_undefined", "classes", "bounds")
 OF_DEFINED = ("null_test", "least_error", "interval")
 """Of metrics that have a value over these rows, and of several groups."""
 OTHERS = {int: (1, 3), float: (0.0, 0.3, 1.0, 2.5), bool: (True, False)}

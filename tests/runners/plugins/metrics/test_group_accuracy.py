@@ -61,7 +61,7 @@ def test_resamples_against_groups_drawn_one_by_one():
 def test_groups_of_two_models_stay_apart():
     """Side by side the models' groups must not fall with each other: a is right everywhere, b nowhere."""
     a, b = cell("a", [1] * 8), cell("b", [0] * 8)
-    (found,) = compare(metric(), a, b, make_slices(a.samples, [], 50, 7)[0], 0.95, 100, 7)
+    (found,) = compare(metric(), a, b, make_slices(a.samples, [], 50, 7)[0], 0.95)
     assert (found.value_a, found.value_b, found.n) == (1, 0, 7)
 
 

@@ -31,7 +31,7 @@ def rows(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("scored"))
         patch.setattr(small, "OUTPUTS", [*small.OUTPUTS, "calibrator_comparisons", "recalibrated", "comparisons"])
-        compare = {"baseline": "m1", "pairs": [], "permutations": 99, "correction": "max_t", "family": "study"}
+        compare = {"baseline": "m1", "pairs": [], "margin": None, "correction": "max_t", "family": "study"}
         small.World().run_all(calibrators=[HELD], compare=compare, slices=["category"], metrics=[small.ref("ece"), small.ref("accuracy")])
         tables = {
             "scores": LABELLED_SCORES,

@@ -34,7 +34,7 @@ def scored(splits, folder, patch):
     world = small.World()
     for name, rows in (("choice", world.choice), ("open", world.open)):
         write_table(Path("data") / name / "samples.parquet", [row | {"split": splits(i)} for i, row in enumerate(rows)], SAMPLES)
-    compare = {"baseline": "m1", "pairs": [], "permutations": 99, "correction": "max_t", "family": "study"}
+    compare = {"baseline": "m1", "pairs": [], "margin": None, "correction": "max_t", "family": "study"}
     metrics = [small.ref("brier"), small.ref("accuracy")]
     world.run_all(calibrators=[HELD], compare=compare, slices=["category"], metrics=metrics)
     return world, {name: rows_of(Path("results") / name, schema) for name, schema in TABLES.items()}

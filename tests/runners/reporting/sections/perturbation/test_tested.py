@@ -8,7 +8,7 @@ from qualm.runners.studies import perturbation
 from tests.runners.reporting.made_results import frame, made_results, score
 
 URR, HCC, HALL = perturbation.REFLECTION, perturbation.CONSISTENCY, perturbation.HALLUCINATION
-TESTS = {"family": "metric", "permutations": 999, "correction": "holm"}
+TESTS = {"family": "metric", "correction": "holm"}
 
 
 def effect(metric, variant, value, p, reference=0.5, model="m", dataset="d", part="all", **more):
@@ -78,12 +78,11 @@ def test_how_it_was_corrected_in_a_sentence(tmp_path):
     rows = [effect(f"{URR}[a]", "blur", 0.6, 0.02)]
     found = read(tmp_path, rows)
     assert found.how == (
-        "Two-sided, from 999 random exchanges or deals of whole groups, corrected by Holm's method over the tests of one metric on one "
-        "data set and slice."
+        "Two-sided t tests over whole groups, corrected by Holm's method over the tests of one metric on one data set and slice."
     )
     assert found.path == str(tmp_path / "effects.parquet") and found.plugins == {"accuracy": "accuracy", f"{URR}[a]": URR}
-    every = read(tmp_path, rows, {"family": "slice", "permutations": 10_000, "correction": "benjamini_hochberg"}).how
-    assert "from 10,000 random" in every and every.endswith("by Benjamini and Hochberg's method over all tests on one data set and slice.")
+    every = read(tmp_path, rows, {"family": "slice", "correction": "benjamini_hochberg"}).how
+    assert every.endswith("by Benjamini and Hochberg's method over all tests on one data set and slice.")
     assert read(tmp_path, rows, {**TESTS, "correction": "none"}).how.endswith("whole groups, not corrected for their number.")
 
 
@@ -91,26 +90,3 @@ def test_nothing_was_tested(tmp_path):
     assert read(tmp_path, []).how == "" == read(tmp_path, [effect(URR, "blur", 0.6, 0.02)], None).how
     empty = read_tested(made_results([score("accuracy", 0.5)], tests=TESTS))
     assert (empty.how, empty.path, empty.effects.height) == ("", "", 0)
-
-
-SLICE = "over the tests of one metric on one data set and slice."
-
-
-def test_too_few_exchanges_for_any_p_to_survive_are_told(tmp_path):
-    """With k tests together the smallest corrected p is k / (1 + exchanges): of 50 and 999 it is .05, which is not below .05."""
-
-    def how(n, permutations=999, family="metric", correction="holm", more=()):
-        rows = [effect(f"{URR}[e{i}]", "blur", 0.6, 0.5) for i in range(n)]
-        return read(tmp_path, [*rows, *more], {"family": family, "permutations": permutations, "correction": correction}).how
-
-    told = (
-        " With 50 tests together and 999 exchanges the smallest possible p is 0.05: to find any effect, `compare: {permutations}` must be "
-        "above 1,000."
-    )
-    assert how(50).endswith(told) and how(49).endswith(SLICE) and how(50, 1000).endswith(SLICE)
-    assert how(50, correction="none").endswith("their number.") and how(50, correction="benjamini_hochberg").endswith(SLICE)
-    others = [effect(f"{HCC}[a]", "blur", 0.1, 0.5, 0.0), effect(f"{URR}[a]", "blur", None, None)]
-    assert how(49, more=others).endswith(SLICE) and "With 50 tests" in how(49, family="slice", more=others)
-    elsewhere = [effect(f"{URR}[a]", "blur", 0.6, 0.5, dataset="e"), effect(f"{URR}[a]", "blur", 0.6, 0.5, part="kind=x")]
-    assert how(49, more=elsewhere).endswith(SLICE) and "With 51 tests" in how(49, family="study", more=elsewhere)
-    assert how(3, 9).endswith("is 0.30: to find any effect, `compare: {permutations}` must be above 60.")
