@@ -66,3 +66,8 @@ def _of_own_group(columns: Floats, groups: Floats) -> Floats:
     sums = np.zeros((len(codes), columns.shape[1]))
     np.add.at(sums, place, columns)
     return np.asarray(sums[place])
+
+
+def bounds() -> tuple[float, float]:
+    """Return the ends of the error and of its square, which an estimate of the square may leave."""
+    return 0.0, 1.0

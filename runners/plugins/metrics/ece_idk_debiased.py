@@ -42,3 +42,8 @@ def ece_idk_debiased(
     """
     right = (correct > 0).astype(np.float64)
     return ece_debiased(confidence, right, 1 - gt_is_idk, group_of_group, weights, bins=bins, convention=convention, squared=squared)
+
+
+def bounds() -> tuple[float, float]:
+    """Return the ends of the error and of its square, which an estimate of the square may leave."""
+    return 0.0, 1.0
