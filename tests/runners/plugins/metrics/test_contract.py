@@ -172,7 +172,9 @@ BY_HAND = [
     ("brier", {"over": "options"}, {}, (0, 2)),  # all on one wrong option: (1 - 0)^2 + (0 - 1)^2
     ("confidence_weighted_accuracy", {}, {}, (-1, 1)),
     ("ece", {}, {}, (0, 1)),
+    ("ece_debiased", {}, {}, (0, 1)),
     ("ece_idk", {}, {}, (0, 1)),
+    ("ece_idk_debiased", {}, {}, (0, 1)),
     ("ece_smooth", {}, {}, (0, 1)),
     ("effective_reliability", {}, {}, (-1, 1)),
     ("effective_reliability", {"cost": 3.0}, {}, (-3, 1)),

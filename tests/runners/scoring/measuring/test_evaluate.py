@@ -22,7 +22,7 @@ from tests.simulation.intervals import cell_of
     ("plugin", "why"),
     [
         ("mce", "the largest of many gaps"),
-        ("ece_debiased", "resamples repeat groups"),
+        ("ece_debiased", "the root of a bias-corrected square"),
         ("coverage_at_risk", "the threshold is chosen on the answers"),
     ],
 )

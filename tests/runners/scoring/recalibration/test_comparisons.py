@@ -91,8 +91,9 @@ def test_every_pair_that_can_be_compared(rows):
 def test_models_are_compared_after_recalibration_too(rows):
     found = {r["metric"]: r for r in rows["comparisons"] if r["dataset"] == "open" and r["slice"] == "all"}
     by = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r for r in rows["scores"]}
-    row = found["ece[held/platt]"]
-    assert row["value_b"] == pytest.approx(by["m2", "open", "clean", "all", "ece[held/platt]"]["value"])
+    row = found["brier[held/platt]"]
+    assert row["value_b"] == pytest.approx(by["m2", "open", "clean", "all", "brier[held/platt]"]["value"])
+    assert found["ece[held/platt]"]["compared_by"] == "ece_debiased"
     assert 0 < row["p"] <= 1 and row["low"] <= row["difference"] <= row["high"]
 
 
