@@ -25,7 +25,13 @@ A plugin `NAME.py` has these constants and functions:
         def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
         def why_undefined(column: Floats, ..., *, parameter...) -> str    # optional: reason why there is no value over these rows
         def classes(column: Floats, ..., *, parameter...) -> Floats       # optional, if it contrasts two classes of rows: 1 for one;
-                                                                          # with few rows of either there is no interval
+                                                                          # with few groups of either there is no interval
+        def types(column: Floats, ..., *, parameter...) -> Floats         # optional, if it averages over types of rows: the type of
+                                                                          # each; with few groups of one there is no interval
+        def enters(column: Floats, ..., *, parameter...) -> Floats        # optional, for metrics that look at single weights: 1 for rows
+                                                                          # in the denominator. Of metrics of sums these are the rows
+                                                                          # of which anything but 0 is summed; so sum no column that
+                                                                          # the value does not need
         def null_test(column: Floats, ..., group, *, parameter...) -> tuple[float, str]   # optional: p-value, and description, of the
                                                                           # hypothesis that only chance keeps the metric from being perfect
         def chance(column, ..., *, parameter...) -> float   # optional: expected value of an uncertainty without information on these rows
@@ -61,8 +67,6 @@ A plugin `NAME.py` has these constants and functions:
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
   | marked_by_NAME/MARK | further measure of that judge, if it has one (`Judgement.marks`; open answers only) |
   | rated_by_, marked_by_/MARK | the same for the judge whose ratings are scored: the dataset's first, else the spec's |
-  | group_of_FIELD | number of the value of a field or meta key: rows of one value are right only together |
-  | code_of_FIELD | the same, for values that are kinds (a subtask) and not groups |
   | group_of_FIELD | a number for each value of a field or meta key of the samples: rows of one value stand or fall together |
   | code_of_FIELD | the same, of values that are kinds (a subtask) and not groups |
 

@@ -1,13 +1,14 @@
-"""Ends of intervals: how far a value may lie from what endless questions would give, by the method that its metric declares.
+"""Intervals of values, by the method that each metric declares.
 
-Every method takes the standard error over resamples of whole groups and Student's t with one degree of freedom less than there are
-scored groups (Cameron, Gelbach, Miller, 2008: normal quantiles and percentiles are too narrow up to some fifty groups).
+The standard error is the larger of that of the bootstrap and that of the jackknife, both over whole groups. Student's t has one degree of
+freedom less than the effective number of groups (Satterthwaite, 1946; with a jackknife as MacKinnon, Nielsen, Webb, 2023, advise for
+uneven groups): normal quantiles and percentiles are too narrow up to some fifty groups (Cameron, Gelbach, Miller, 2008).
 
 - `t`: sums, means, differences; value -+ t SE.
 - `proportion`: what lies in [0, 1], accuracy and AUROC alike; Wilson's score interval with as many units as would give that SE (Korn,
   Graubard, 1998; of AUROC Newcombe, 2006).
 - `optimistic`: in [0, 1], the largest on the rows themselves; the same around the value less its bias over resamples, with the root mean
-  square of resamples around the value, which has that bias in it, for standard error.
+  square of resamples around the value, which has that bias in it, for standard error. The jackknife does not hold for a maximum.
 - `skewed`: the outer ends of `t` and of the percentiles of resamples, not below 0: of what has a bound that most samples are at, as sets
   of one option.
 - `correlation`: Fisher's z.
@@ -15,7 +16,10 @@ scored groups (Cameron, Gelbach, Miller, 2008: normal quantiles and percentiles 
 - `none`: of what no method here is known to hold; its plugin's WHY_NO_INTERVAL says why.
 
 Near 0 and 1 few rows carry the spread, and resamples of a lucky sample show too little of it. A metric that can say what its standard
-error would be at least, were all rows independent, has a function `least_error`, and no smaller one is taken.
+error would be at least, were all rows independent, has a function `least_error`, and no smaller one is taken. Bounded means of which rare
+outcomes are not seen: `qualm.runners.scoring.measuring.bounded_means`.
+
+Only groups with a row in the value's denominator count. Below FEWEST_GROUPS of them, by their sizes, there is no interval.
 
 No end leaves what the metric can be (its plugin's function `bounds`; [0, 1] and [-1, 1] of shares and correlations): see `within`.
 

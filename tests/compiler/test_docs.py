@@ -157,8 +157,8 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ("docs/reference/command_line.md", "the files of one model are merged into files of 64 MiB", {"store.maintenance:BIG": 64 * MIB}),
     (
         "docs/reference/scoring.md",
-        "With fewer than 5 scored groups, or fewer than 5 answers of the rarer class",
-        {"scoring.limits:FEWEST_GROUPS": 5, "scoring.limits:FEWEST_ROWS": 5},
+        "With fewer than 5 groups that enter the value there is no interval",
+        {"scoring.limits:FEWEST_GROUPS": 5},
     ),
     (
         "docs/reference/scoring.md",

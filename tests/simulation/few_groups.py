@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.plugins.metrics.auroc import auroc
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.limits import critical, mean_of_groups, score_ends, standard_error
+from qualm.runners.scoring.limits import critical, score_ends, standard_error
 from qualm.runners.scoring.ranking import auroc_error
 from tests.simulation import worlds
 
@@ -63,8 +63,9 @@ def of_share(n: int, groups: int, value: float, rng: np.random.Generator) -> End
     """All intervals of one sample's accuracy."""
     group = worlds.grouped(n, groups, rng)
     right = (worlds.latent(group, rng) < norm.ppf(value)).astype(np.float64)
-    mean, error = mean_of_groups(right, group)
+    mean = float(right.mean())
     apart, q = np.bincount(group, right - mean) / n, critical(LEVEL, groups - 1)
+    error = math.sqrt(groups / (groups - 1) * float((apart**2).sum()))
     alone = max(error, math.sqrt(mean * (1 - mean) / n))
     return {
         "now": score_ends(mean, error, q, groups),

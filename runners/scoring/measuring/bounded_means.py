@@ -37,8 +37,7 @@ class Share:
 def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, level: float) -> Share:
     """Return the share of outcomes and Wilson's interval, at the jackknife's standard error over groups.
 
-    The error is not below that of as many independent rows as the weights are worth (Kish, 1965). Where nothing varies, as many units are
-    seen to agree as the groups' weights are worth.
+    Where nothing varies, as many units are seen to agree as the groups' weights are worth (Kish, 1965).
 
     Args:
         outcomes: (n,) From 0 to 1.
@@ -51,11 +50,10 @@ def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, 
     value = float(np.clip(weights @ outcomes, 0.0, 1.0))
     of_group = np.bincount(group, weights, groups)
     influences: Floats = np.bincount(group, weights * (outcomes - value), groups).astype(np.float64)
-    units, rows = 1 / float((of_group**2).sum()), 1 / float((weights**2).sum())
+    units = 1 / float((of_group**2).sum())
     # Of a single group no other is left.
     deleted = influences / np.maximum(1 - of_group, 1 / 2)
-    error = max(float(np.linalg.norm(deleted)), math.sqrt(value * (1 - value) / rows))
-    low, high = score_ends(value, error, critical(level, max(1.0, units - 1)), units)
+    low, high = score_ends(value, float(np.linalg.norm(deleted)), critical(level, max(1.0, units - 1)), units)
     return Share(value, low, high, influences)
 
 

@@ -179,12 +179,14 @@ BY_HAND = [
     ("effective_reliability", {}, {}, (-1, 1)),
     ("effective_reliability", {"cost": 3.0}, {}, (-3, 1)),
     ("hallucination_change_correlation", {}, {}, (-1, 1)),
+    ("mean_per_type", {}, {}, (0, 1)),
     ("mean_uncertainty", {}, {}, (-np.inf, np.inf)),
     ("mme_score", {}, {"code_of_subtask": np.array([0.0, 2, 2, 5])}, (0, 600)),
     ("mmhal_score", {}, {}, (0, 6)),
     ("nll", {}, {}, (0, 36.0436533891)),  # 52 ln 2
     ("nll", {"floor": 0.01}, {}, (0, 4.605170186)),
     ("nll", {"floor": 0.0}, {}, (0, np.inf)),
+    ("normalised_mean_per_type", {}, {}, (0, 1)),
     ("prediction_rejection_ratio", {}, {}, (-np.inf, 1)),
     ("set_size", {}, SETS, (1, 9)),
     ("set_size", {}, SETS | {"never_empty": SOME_EMPTY}, (0, 9)),
@@ -206,7 +208,7 @@ def test_what_stands_beside_a_metric_has_its_parameters_and_their_defaults():
     for name in rule.names("metrics"):
         function = rule.load("metrics", name)
         defaults = {p.name: p.default for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
-        for beside in ("why_undefined", "classes", "interval", "least_error", "null_test", "bounds"):
+        for beside in ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds"):
             if (other := getattr(sys.modules[function.__module__], beside, None)) is not None:
                 own = {p.name: p.default for p in signature(other).parameters.values() if p.kind is p.KEYWORD_ONLY}
                 assert own.items() <= defaults.items(), f"{beside} of {name}"

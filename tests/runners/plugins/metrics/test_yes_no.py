@@ -1,14 +1,13 @@
 import numpy as np
 
-from qualm.runners.plugins.metrics._yes_no import counts, rounded, share
+from qualm.runners.plugins.metrics._yes_no import positives, rounded, share
 
 SAID, TRUTH = np.array([1.0, 1.0, 0.0, -1.0]), np.array([1.0, 0.0, 0.0, 1.0])
-WEIGHTS = np.array([[1.0, 1, 1, 1], [2.0, 0, 3, 5]])
 
 
-def test_counts_of_either_answer():
-    assert [c.tolist() for c in counts(SAID, TRUTH, WEIGHTS, "yes")] == [[1, 2], [2, 2], [2, 7]]
-    assert [c.tolist() for c in counts(SAID, TRUTH, WEIGHTS, "no")] == [[1, 3], [1, 3], [2, 3]]
+def test_positives_of_either_answer():
+    assert [c.tolist() for c in positives(SAID, TRUTH, "yes")] == [[1, 1, 0, 0], [1, 0, 0, 1]]
+    assert [c.tolist() for c in positives(SAID, TRUTH, "no")] == [[0, 0, 1, 0], [0, 1, 1, 0]]
 
 
 def test_shares_are_exact_or_ambers():
