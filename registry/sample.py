@@ -171,8 +171,9 @@ CONFORMAL_THRESHOLDS = pa.schema(
         ("setting", pa.string()),
         ("score", pa.string()),
         ("alpha", pa.float64()),
-        ("threshold", pa.float64()),  # +inf: too few calibration rows, every set is full; null of a part of which that is so
+        ("threshold", pa.float64()),  # +inf: too few groups (or rows) calibrate, every set is full; null of a part of which that is so
         ("n_calibration", pa.int64()),
+        ("n_groups", pa.int64()),  # of the rows that calibrate
         ("n_test", pa.int64()),
         ("n_empty", pa.int64()),  # test sets that were empty before the empty-set rule
         # where a setting has `per:`, a row for each part of the questions

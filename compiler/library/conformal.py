@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.compiler.library.columns import ArgumentError, Floats, floats, same_length
+from qualm.compiler.library.columns import ArgumentError, Floats, floats, listed, same_length
 from qualm.compiler.library.functions import reference
 from qualm.registry.plugins import rule
 from qualm.runners.contracts.conformal import UNIFORM
@@ -25,9 +25,11 @@ class ConformalThreshold:
     """A threshold, and how it was come by."""
 
     threshold: float
-    """The largest score that a set admits; infinity where there are too few calibration questions for `alpha`: sets hold every option."""
+    """The largest score that a set admits; infinity where there are too few calibration groups for `alpha`: sets hold every option."""
     alpha: float
     n_calibration: int
+    n_groups: int
+    """Calibration groups; as many as questions where no groups were given."""
     score: str
     args: Mapping[str, Any]
     empty_set: EmptySet
@@ -51,24 +53,32 @@ def calibrate(
     probabilities: Any,
     right_options: Any,
     *,
+    groups: Any = None,
     score: str | Mapping[str, Any] = "lac",
     alpha: float = 0.1,
     quantile: Quantile = "standard",
     empty_set: EmptySet = "argmax",
     uniform: Any = None,
 ) -> ConformalThreshold:
-    """The threshold that calibration questions give: the k-th smallest score of their right options, k = ceil((n + 1)(1 - alpha)).
+    """Return the threshold that calibration questions give.
 
-    Sets by it hold the right option with a chance of at least 1 - alpha, on average over draws of calibration and test questions that are
-    exchangeable (split conformal prediction; Vovk, Gammerman, Shafer, 2005): not for each question or kind of question, and not given these
-    calibration questions. Questions that belong together (of one picture) must be on one side together; fewer than n are then independent.
+    Without groups it is the k-th smallest score of the right options, k = ceil((n + 1)(1 - alpha)) (split conformal prediction; Vovk,
+    Gammerman, Shafer, 2005). Sets by it hold the right option with a chance of at least 1 - alpha, on average over draws of calibration and
+    test questions that are exchangeable: not for each question or kind of question, and not given these calibration questions.
+
+    Questions that belong together (on one image) are not exchangeable with a question of a new image: give their `groups`, and keep each
+    group on one side. The threshold is then the 1 - alpha quantile of the scores, each of mass 1 / (K + 1) / (questions of its group), and
+    of infinity, of mass 1 / (K + 1), for K groups (hierarchical conformal prediction; Lee, Barber, Willett, 2023). Sets hold the right
+    option with a chance of at least 1 - alpha for a question drawn at random from a new group that is exchangeable with these: on average
+    over groups, each of which counts once. The share of all questions that is covered can be lower where larger groups have worse scores.
 
     Args:
         probabilities: (n, K) or n lists: softmax over a question's own options; fewer options are padded with NaN.
         right_options: (n,) index of the right option.
+        groups: (n,) text or number of each question's group; a question without one (None) is a group by itself. By default all are.
         score: A nonconformity score: `lac`, `aps`, `raps`... (`dir(qualm.conformal)` lists them), or {name: {parameters}}.
         alpha: The share of sets that may lack the right option.
-        quantile: `standard`, or `numpy_higher`, as VLM-Uncertainty-Bench's code has it.
+        quantile: `standard`, or `numpy_higher`, as VLM-Uncertainty-Bench's code has it, which takes no groups.
         empty_set: What becomes of a set that no option enters: `argmax` puts the best-scored option in it.
         uniform: (n,) numbers in [0, 1), of a randomised score.
 
@@ -93,14 +103,23 @@ def calibrate(
             raise ArgumentError(f"{name}: expected {' or '.join(get_args(kind))}, got '{value}'")
     ref = reference("conformal", score)
     probs, right = _options(probabilities), floats("right_options", right_options)
-    n = same_length({"probabilities": probs, "right_options": right})
+    columns: dict[str, Any] = {"probabilities": probs, "right_options": right}
+    units = None
+    if groups is not None:
+        if quantile != "standard":
+            raise ArgumentError(f"groups: {quantile} counts each question as independent; use quantile='standard', or leave groups out")
+        columns["groups"] = listed(groups)
+        code: dict[Any, int] = {}
+        alone = [("alone", row) if name is None else name for row, name in enumerate(columns["groups"])]
+        units = np.array([code.setdefault(name, len(code)) for name in alone], dtype=np.int64)
+    n = same_length(columns)
     if np.isnan(right).any() or (right % 1 != 0).any() or (right < 0).any() or (right >= probs.shape[1]).any():
         raise ArgumentError(f"right_options: expected the index of an option, 0 to {probs.shape[1] - 1}, for each question")
     scores = _scores(ref.plugin.name, ref.args, probs, uniform)[np.arange(n), right.astype(np.int64)]
     if lacking := int(np.isnan(scores).sum()):
         raise ArgumentError(f"right_options: of {lacking:,} questions the right option has no probability; give one for every option")
-    limit = conformal_sets.threshold(scores, alpha, quantile)
-    return ConformalThreshold(limit, alpha, n, ref.plugin.name, ref.args, empty_set)
+    limit = conformal_sets.threshold(scores, alpha, quantile, units)
+    return ConformalThreshold(limit, alpha, n, n if units is None else len(np.unique(units)), ref.plugin.name, ref.args, empty_set)
 
 
 def _options(probabilities: Any) -> Floats:

@@ -234,7 +234,9 @@ class Conformal(_Strict):
     scores: list[Any] = Field(min_length=1, description="Nonconformity scores: plugins of runners/plugins/conformal/.")
     alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
     quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
-        "standard", description="`standard` = the k-th smallest score; `numpy_higher` = what VLM-Uncertainty-Bench's code computes."
+        "standard",
+        description="`standard` = the k-th smallest score; of questions in groups, with `split: groups`, the quantile by groups, each of "
+        "which counts once. `numpy_higher` = what VLM-Uncertainty-Bench's code computes, by questions.",
     )
     empty_set: Literal["argmax", "empty"] | list[Literal["argmax", "empty"]] = Field(
         "argmax", description="An empty set becomes the most probable option, or stays empty."

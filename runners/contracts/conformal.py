@@ -14,8 +14,9 @@ A plugin `NAME.py` has the function
 - Scores are deterministic, and a row's scores depend on that row only; otherwise coverage is not guaranteed.
 
 The guarantee is the same for all scores: a set contains the right option with probability at least 1 - alpha, on average over draws of
-exchangeable calibration and test questions (two parts of a random split). It does not hold for each question, category or option, for a
-given draw of the calibration questions, or for perturbed inputs.
+exchangeable calibration and test questions (two parts of a random split). Where questions have groups and `split: groups`, groups are
+exchangeable, and it holds for a question drawn at random from a new group, each group counting once. It does not hold for each question,
+category or option, for a given draw of the calibration questions, or for perturbed inputs.
 
 Split, threshold and sets are in `runners/scoring/conformal/sets.py`.
 """

@@ -16,10 +16,11 @@ from qualm.runners.data.calibration_split import Bools, Floats, calibration_rows
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.conformal.draws import band, design_effect, precision
+from qualm.runners.scoring.conformal.band import band, design_effect, independent_rows, unit
+from qualm.runners.scoring.conformal.draws import precision
 from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
-from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold, units_of
 
 KIND = StageKind(
     title="Calibrate conformal sets",
@@ -62,6 +63,8 @@ def run(stage: Stage) -> None:
     stage.count(sets=whole.num_rows, undefined=whole["set_size"].null_count, thresholds=len(limits))
     if lacking := sum("threshold" not in limit for limit in limits):
         stage.count(parts_without_a_threshold=lacking)
+    if infinite := sum(bool(np.isinf(limit.get("threshold", 0))) for limit in limits):
+        stage.count(settings_without_a_threshold=infinite)
     for name, table, schema in (("sets", whole, CONFORMAL_SETS), ("thresholds", limits, CONFORMAL_THRESHOLDS)):
         made_file = stage.scratch / f"{name}.parquet"
         write_table(made_file, table, schema, stage.provenance)
@@ -95,10 +98,11 @@ def _apply(
     scored = ~np.isnan(probs[CLEAN]).all(axis=1)
     usable = np.flatnonzero(calibrates & scored & (samples.truth >= 0))
     own = scores[CLEAN][usable, samples.truth[usable]].astype(probs[CLEAN].dtype)
-    parts = parts_of(samples, setting)
-    limits = np.array([threshold(own, setting["alpha"], setting["quantile"])])
-    if parts is not None:
-        limits = parts.thresholds(_at(usable, own, samples.n), setting["alpha"], setting["quantile"])
+    parts, units = parts_of(samples, setting), units_of(samples.groups, setting)
+    if parts is None:
+        limits = np.array([threshold(own, setting["alpha"], setting["quantile"], units[usable])])
+    else:
+        limits = parts.thresholds(_at(usable, own, samples.n), setting["alpha"], setting["quantile"], units)
     by_option = limits[0] if parts is None else parts.of_options(limits)
     without = np.zeros(samples.n, dtype=bool) if parts is None else parts.without(limits)
     sets = {v: prediction_sets(of, probs[v], by_option, setting["empty_set"], precision(setting)) for v, of in scores.items()}
@@ -107,7 +111,8 @@ def _apply(
     test = ~calibrates & scored
     same = key | {"alpha": setting["alpha"]}
     if parts is None:
-        counts = {"n_calibration": len(usable), "n_test": int(test.sum()), "n_empty": int((empty & test).sum())}
+        counts = {"n_calibration": len(usable), "n_groups": len(np.unique(samples.groups[usable]))}
+        counts |= {"n_test": int(test.sum()), "n_empty": int((empty & test).sum())}
         return [same | {"threshold": limits[0]} | counts], tables
     return [same | row for row in _by_part(samples, parts, limits, usable, test, inside, empty, setting)], tables
 
@@ -129,24 +134,28 @@ def _by_part(
     setting: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """What each part was calibrated on, and what came of it on clean inputs; the last row is of questions of no part, if there are any."""
+    units, by_group = units_of(samples.groups, setting), unit(samples, setting) == "group"
     calibrating = np.zeros(samples.n, dtype=bool)
     calibrating[usable] = True
     for p, name in enumerate(parts.names):
         own = parts.of_row == p
         rows = np.flatnonzero(own & test & (samples.truth >= 0))
-        n = int((calibrating & own).sum())
-        row: dict[str, Any] = {"per": parts.per, "part": name, "n_calibration": n, "n_test": int((own & test).sum())}
+        fit = np.flatnonzero(calibrating & own)
+        row: dict[str, Any] = {"per": parts.per, "part": name, "n_calibration": len(fit), "n_groups": len(np.unique(samples.groups[fit]))}
+        row["n_test"] = int((own & test).sum())
         if not np.isnan(limits[p]):
             row |= {"threshold": limits[p], "n_empty": int((empty & own & test).sum())}
             if len(rows):
                 covered = inside[rows, samples.truth[rows]].astype(np.float64)
-                effect = design_effect(covered, np.unique(samples.groups[rows], return_inverse=True)[1])
-                expected = band(setting["alpha"], setting["quantile"], [(n, len(rows))], effect)
+                group = np.unique(samples.groups[rows], return_inverse=True)[1]
+                each = independent_rows(covered, group) if by_group else None
+                sizes = [(len(np.unique(units[fit])), len(rows))]
+                expected = band(setting["alpha"], setting["quantile"], sizes, design_effect(covered, group), each)
                 row |= {"coverage": float(covered.mean()), "band_low": expected.low, "band_high": expected.high}
                 row["mean_size"] = float(inside[rows].sum(axis=1).mean())
         yield row
     if (lost := int((test & (parts.of_row < 0)).sum())) and not parts.of_labels:
-        yield {"per": parts.per, "part": None, "n_calibration": 0, "n_test": lost}
+        yield {"per": parts.per, "part": None, "n_calibration": 0, "n_groups": 0, "n_test": lost}
 
 
 def _table(

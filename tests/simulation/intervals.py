@@ -112,21 +112,21 @@ def cell_of(world: World, seed: int) -> Cell:
     settings = {}
     if world.probs is not None and world.answer is not None:
         calibrates = calibration_rows(samples.groups, 0.5, seed, "groups")
-        settings[SETTING] = setting_of(world, calibrates)
+        settings[SETTING] = setting_of(world, samples, calibrates)
     return Cell("m", samples, "clean", columns, settings, uncertainty, clean)
 
 
-def setting_of(world: World, calibrates: Any) -> Setting:
+def setting_of(world: World, samples: Samples, calibrates: Any) -> Setting:
     """The product's own sets."""
     assert world.probs is not None and world.answer is not None
     rows = np.arange(len(world.answer))
     scores = 1 - world.probs
-    limit = threshold(scores[rows, world.answer][calibrates], ALPHA, "standard")
+    limit = threshold(scores[rows, world.answer][calibrates], ALPHA, "standard", samples.groups[calibrates])
     inside, _ = prediction_sets(scores, world.probs, limit, "argmax")
     sets = {"covered": inside[rows, world.answer].astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
-    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "argmax"}
+    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "argmax", "calibration": {"split": "groups"}}
     ref = {"label": SCORE, "plugin": SCORE, "args": {}}
-    again = redraw(setting, ref, world.probs, world.probs, world.answer, calibrates.astype(np.float64))
+    again = redraw(setting, ref, world.probs, world.probs, world.answer, calibrates.astype(np.float64), samples)
     return Setting(calibrates.astype(np.float64), {SCORE: sets}, {SCORE: again})
 
 

@@ -16,10 +16,10 @@ HEADER = ["model", "score", "part", "calibrate", "test", "threshold", "coverage"
 NOTE = (
     "How to read it: every part has a threshold from its own calibration questions, so the right option should be in the set for at least "
     "the target share within each part, on average over draws of calibration questions that are exchangeable with the test questions "
-    "of the same part; clean inputs only. “expected” is the range that contains coverage on this many test questions in "
-    "95% of such draws. One part in "
-    "forty falls below it by chance alone. “none”: too few questions of the part calibrate, so its questions have no sets; an option of "
-    "such a label is in every set."
+    "of the same part; of questions in groups, for a question drawn at random from a new group, each group counting once. Clean inputs "
+    "only. “expected” is the range that contains coverage on this many test questions in 95% of such draws. One part in forty falls "
+    "below it by chance alone. “none”: too few questions, or groups of questions, of the part calibrate, so its questions have no sets; "
+    "an option of such a label is in every set."
 )
 
 
@@ -41,7 +41,9 @@ def _rows(of: list[dict[str, Any]]) -> Iterator[list[str]]:
     for r in of:
         part = "not said" if r["part"] is None else r["part"]
         threshold = "none" if r["threshold"] is None else number(r["threshold"])
-        cells = [r["model"], words(r["score"]), part, f"{r['n_calibration']:,}", f"{r['n_test']:,}", threshold, *_coverage(r)]
+        in_groups = f" in {r['n_groups']:,} groups" if (r["n_groups"] or r["n_calibration"]) < r["n_calibration"] else ""
+        calibrate = f"{r['n_calibration']:,}{in_groups}"
+        cells = [r["model"], words(r["score"]), part, calibrate, f"{r['n_test']:,}", threshold, *_coverage(r)]
         yield [visible(cell, 120) for cell in cells]
 
 

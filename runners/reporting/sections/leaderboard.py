@@ -118,7 +118,9 @@ def parts(results: Results, dataset: str) -> str:
     of_setting = results.thresholds.filter((pl.col("dataset") == dataset) & (pl.col("setting") == setting))
     sizes = of_setting.group_by(["model", "score"], maintain_order=True).agg(pl.col("n_calibration", "n_test").sum())
     counts = [_span(sizes[name].to_list()) for name in ("n_calibration", "n_test")] if sizes.height else []
-    sentence = f": {counts[0]} rows calibrate, {counts[1]} are left to test on" if counts else ""
+    of_all = of_setting.filter(pl.col("per").is_null() & (pl.col("n_groups") < pl.col("n_calibration")))
+    groups = f" of {_span(of_all['n_groups'].to_list())} groups" if of_all.height else ""  # parts of one setting may share groups
+    sentence = f": {counts[0]} rows{groups} calibrate, {counts[1]} are left to test on" if counts else ""
     of = f"the rows on which conformal setting {visible(setting, 60)} does not calibrate{sentence}"
     return f"Columns of the test part are over {of}. Others are over all."
 

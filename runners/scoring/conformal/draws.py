@@ -3,18 +3,13 @@
 A threshold is an order statistic of few scores and differs from draw to draw; a resample of the test rows alone holds it fixed, and its
 interval answers another question: what these very sets would do on more test rows. Here each resample draws the calibration groups too,
 takes its own threshold from them and applies it (Efron, Tibshirani, 1993, chapter 8: resample all that was sampled).
-
-With n calibration rows that are exchangeable with the test rows, coverage given the threshold is Beta(k, n + 1 - k) distributed (Vovk,
-2012), so that the number of covered test rows is Beta-binomial: the band in which coverage is to be expected. Rows of one group count
-as fewer: both numbers are divided by the design effect of being covered (Kish, 1965).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,13 +20,12 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Precision
 from qualm.runners.scoring.bootstrap import Resamples
+from qualm.runners.scoring.conformal.band import UNITS, Band, Unit, band, design_effect, independent_rows, promise, unit
 from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
-from qualm.runners.scoring.conformal.sets import SLACK, order_statistic, threshold
+from qualm.runners.scoring.conformal.sets import SLACK, SUM_TOLERANCE, Ints, fewest_units, required_sum, shares, threshold, units_of
 from qualm.runners.store.newest import Newest
 
-LEVEL = 0.95
-"""Of the band."""
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
 WINDOW = 96
@@ -44,12 +38,12 @@ class Steps:
     """Prediction sets at ascending thresholds: all rows' at the lowest, and each change of a row's set."""
 
     limits: Floats
-    which: NDArray[np.int64]
+    which: Ints
     """(B,): which of them is each resample's."""
     lowest: dict[str, Floats]
     """(n,): the columns `covered` and `set_size` at the lowest."""
-    rows: NDArray[np.int64]
-    at: NDArray[np.int64]
+    rows: Ints
+    at: Ints
     """(m,): the row that changes, and at which threshold, in the order of thresholds."""
     before: dict[str, Floats]
     after: dict[str, Floats]
@@ -64,7 +58,9 @@ class Redraw:
     """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
     enters: Floats
     """(n, K): the least threshold at which each option is in the row's set, -inf where it always is; +inf where there is no option."""
-    truth: NDArray[np.int64]
+    truth: Ints
+    units: Ints
+    """(n,): code of each row's exchangeable unit."""
     alpha: float
     quantile: str
     slack: float
@@ -76,6 +72,8 @@ class Redraw:
     """Where each part of the questions has a threshold of its own."""
     lacking: str = ""
     """Which of them have none."""
+    unit: Unit = "question"
+    """What is exchangeable; `units` has its codes."""
     _last: Newest[Floats] = field(default_factory=Newest, init=False, repr=False)
     _each: Newest[list[dict[str, NDArray[np.int8]]]] = field(default_factory=Newest, init=False, repr=False)
     _steps: Newest[Steps] = field(default_factory=Newest, init=False, repr=False)
@@ -95,7 +93,8 @@ class Redraw:
         rows = np.flatnonzero(calibrates)
         # Sorted once: every resample takes its order statistic from the same order, only the weights differ.
         order = rows[np.argsort(self.own[rows], kind="stable")]
-        drawn_limits = [weighted_threshold(self.own[order], block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
+        scores, share = self.own[order], shares(self.units[order])
+        drawn_limits = [weighted_threshold(scores, share, block.rows(order), self.alpha, self.quantile) for block in resamples.blocks()]
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
@@ -119,7 +118,7 @@ class Redraw:
                 covered[b], size[b] = inside[of_truth], inside.sum(axis=1, dtype=np.int8)
             yield {"covered": covered, "set_size": size}
 
-    def sets(self, rows: NDArray[np.int64], limit: float) -> dict[str, Floats]:
+    def sets(self, rows: Ints, limit: float) -> dict[str, Floats]:
         """The columns `covered` and `set_size` of some rows at a threshold."""
         inside = self.enters[rows] <= min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
         covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
@@ -129,7 +128,7 @@ class Redraw:
         """The sets of all rows at the thresholds that the resamples have, from the lowest up."""
         return self._steps.of(resamples, lambda: self._steps_at(*nodes(self.thresholds(resamples), self.kept)))
 
-    def _steps_at(self, limits: Floats, which: NDArray[np.int64]) -> Steps:
+    def _steps_at(self, limits: Floats, which: Ints) -> Steps:
         bounds = np.minimum(limits + self.slack, np.finfo(np.float64).max)  # +inf is no option
         enters = np.searchsorted(bounds, self.enters)  # at which threshold an option enters
         of_truth = enters[np.arange(len(enters)), np.maximum(self.truth, 0)]
@@ -156,31 +155,55 @@ class Redraw:
         """(n,) 1 where a row's set has an option at every threshold."""
         return np.asarray(np.isneginf(self.enters).any(axis=1), dtype=np.float64)
 
-    def band(self, rows: NDArray[np.int64], effect: float) -> Band:
-        """Where coverage of these test rows is to be expected."""
-        calibrates = ~np.isnan(self.own)
-        if self.parts is None:
-            return band(self.alpha, self.quantile, [(int(calibrates.sum()), len(rows))], effect, self.clean)
-        sizes = [
-            (int((calibrates & (self.parts.of_row == p)).sum()), int((self.parts.of_row[rows] == p).sum()))
-            for p in range(len(self.parts.names))
-        ]
-        return band(self.alpha, self.quantile, [of for of in sizes if of[1]], effect, self.clean, self.parts.words)
+    @cached_property
+    def calibrating_units(self) -> list[int]:
+        """How many exchangeable units calibrate the threshold, or that of each part."""
+        of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
+        there = ~np.isnan(self.own) & (of_row >= 0)
+        of_units = np.unique(np.stack([of_row[there], self.units[there]]), axis=1)[0]
+        return [int((of_units == p).sum()) for p in range(1 if self.parts is None else len(self.parts.names))]
 
-    def taken(self, rows: NDArray[np.int64]) -> Redraw:
+    @cached_property
+    def why_every_option(self) -> str:
+        """Why there is no threshold, so that every option is in every set; empty where there is one, and with parts."""
+        n, needed = sum(self.calibrating_units), fewest_units(self.alpha)
+        if self.parts is not None or n >= needed:
+            return ""
+        return f"every set has all options: {n} {UNITS[self.unit]} calibrate, and a threshold at alpha = {self.alpha:g} needs {needed}"
+
+    def band(self, rows: Ints, covered: Floats, group: Ints) -> Band:
+        """Where coverage of these test rows is to be expected.
+
+        Args:
+            rows: places of the test rows.
+            covered: (len(rows),) 1 where a row is covered.
+            group: (len(rows),) code of each row's group.
+        """
+        within, sizes = "", [(self.calibrating_units[0], len(rows))]
+        if self.parts is not None:
+            of_row = self.parts.of_row[rows]
+            tested = np.bincount(of_row[of_row >= 0], minlength=len(self.parts.names)).tolist()
+            within, sizes = self.parts.words, [of for of in zip(self.calibrating_units, tested, strict=True) if of[1]]
+        effect = design_effect(covered, group)
+        each = independent_rows(covered, group) if self.unit == "group" else 1 / effect
+        found = band(self.alpha, self.quantile, sizes, effect, each)
+        return replace(found, promise=self.why_every_option or promise(self.unit, found, self.clean, within))
+
+    def taken(self, rows: Ints) -> Redraw:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""
         parts = None if self.parts is None else self.parts.taken(rows)
-        own, enters, truth = self.own[rows], self.enters[rows], self.truth[rows]
-        return Redraw(own, enters, truth, self.alpha, self.quantile, self.slack, self.clean, self.kept, parts, self.lacking)
+        columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
+        return replace(self, **columns, parts=parts)
 
     def beside(self, other: Redraw) -> Redraw:
         """This model's rows, then another's."""
         width = max(self.enters.shape[1], other.enters.shape[1])
         wide = [np.pad(r.enters, ((0, 0), (0, width - r.enters.shape[1])), constant_values=np.inf) for r in (self, other)]
         own, truth = np.concatenate([self.own, other.own]), np.concatenate([self.truth, other.truth])
+        units = np.concatenate([self.units, other.units + self.units.max(initial=-1) + 1])
         parts = None if self.parts is None or other.parts is None else self.parts.beside(other.parts)
-        same = (self.alpha, self.quantile, self.slack, self.clean, self.kept + other.kept, parts, self.lacking or other.lacking)
-        return Redraw(own, np.concatenate(wide), truth, *same)
+        same = (self.alpha, self.quantile, self.slack, self.clean, self.kept + other.kept, parts, self.lacking or other.lacking, self.unit)
+        return Redraw(own, np.concatenate(wide), truth, units, *same)
 
 
 def redraw(
@@ -188,9 +211,9 @@ def redraw(
     ref: Mapping[str, Any],
     clean: Floats,
     probs: Floats,
-    truth: NDArray[np.int64],
+    truth: Ints,
     calibrates: Floats,
-    samples: Samples | None = None,
+    samples: Samples,
 ) -> Redraw:
     """What the stage `calibrate` computed, kept so that it can be done again with other calibration rows.
 
@@ -201,7 +224,7 @@ def redraw(
         probs: on those of the cell.
         truth: (n,) place of the right option, -1 where there is none.
         calibrates: (n,) 1 where a row calibrates.
-        samples: whose rows these are, of which a randomised score reads a number each: the same in every draw.
+        samples: whose rows these are, with their groups. A randomised score reads a number of each, the same in every draw.
     """
 
     def scored(p: Floats) -> Floats:
@@ -218,11 +241,10 @@ def redraw(
         # The option that an empty set would be given is always in: an empty set is then impossible, and sets only grow.
         enters[np.arange(len(enters)), np.where(best, np.nan_to_num(probs, nan=-1.0), -2.0).argmax(axis=1)] = -np.inf
     how = (setting["alpha"], setting["quantile"])
-    slack = SLACK[precision(setting)]
-    if (parts := parts_of(samples, setting)) is not None:
-        lacking = parts.lacking(parts.thresholds(own, *how))
-        return Redraw(own, enters, truth, *how, slack, probs is clean, parts=parts, lacking=lacking)
-    return Redraw(own, enters, truth, *how, slack, probs is clean, (threshold(own[rows], *how),))
+    units, slack, parts = units_of(samples.groups, setting), SLACK[precision(setting)], parts_of(samples, setting)
+    kept = () if parts is not None else (threshold(own[rows], *how, units[rows]),)
+    lacking = "" if parts is None else parts.lacking(parts.thresholds(own, *how, units))
+    return Redraw(own, enters, truth, units, *how, slack, probs is clean, kept, parts, lacking, unit(samples, setting))
 
 
 def precision(setting: Mapping[str, Any]) -> Precision:
@@ -231,25 +253,36 @@ def precision(setting: Mapping[str, Any]) -> Precision:
     return chosen
 
 
-def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile: str) -> Floats:
-    """The threshold of each resample of ascending scores. Only places near the expected one are looked at, and more if need be."""
+def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: float, quantile: str) -> Floats:
+    """Return the threshold of each resample of ascending scores.
+
+    Only places near the expected one are looked at, and more if need be.
+
+    Args:
+        scores: (n,) ascending.
+        share: (n,) 1 / (rows of the same exchangeable unit).
+        weights: (B, n).
+        alpha: allowed error.
+        quantile: rule of `threshold`.
+
+    Returns:
+        (B,); +inf where a resample has too few units.
+    """
     times, n = weights.shape
-    # Groups differ in size, so resamples differ in rows, and each has a rank of its own.
-    totals = np.rint(weights @ np.ones(n))
+    # Resamples differ in how many units they have, and each requires a sum of its own.
+    totals = np.rint(weights @ share)
     unique = np.unique(totals)
-    ranks = np.array([order_statistic(int(total), alpha, quantile) for total in unique], dtype=np.float64)
-    rank = ranks[np.searchsorted(unique, totals)]
+    required = np.array([required_sum(int(total), alpha, quantile) for total in unique])[np.searchsorted(unique, totals)] - SUM_TOLERANCE
     limits = np.full(times, math.inf)
-    enough = rank <= totals
-    middle, width = int(n * min(1.0, float(rank.sum() / max(1.0, totals.sum())))), WINDOW
+    enough = required <= totals
+    middle, width = int(n * min(1.0, float(required.sum() / max(1.0, totals.sum())))), WINDOW
     while enough.any():
         low, high = max(0, middle - width), min(n, middle + width)
-        before = weights @ (np.arange(n) < low).astype(np.float64)
-        inner = Weights(weights.counts, weights.group[low:high])
-        # Counts are whole: half a row of slack is safe against rounding in the matrix products.
-        reached = before[:, None] + np.cumsum(np.asarray(inner), axis=1) >= rank[:, None] - 0.5
-        # Resamples whose rank lies outside of the window wait for a wider one.
-        inside = enough & (before < rank - 0.5) & reached[:, -1]
+        before = weights @ (share * (np.arange(n) < low))
+        inner = np.asarray(Weights(weights.counts, weights.group[low:high])) * share[low:high]
+        reached = before[:, None] + np.cumsum(inner, axis=1) >= required[:, None]
+        # Resamples whose threshold lies outside of the window wait for a wider one.
+        inside = enough & (before < required) & reached[:, -1]
         limits[inside] = scores[low + reached[inside].argmax(axis=1)]
         if inside.sum() == enough.sum() or (low == 0 and high == n):
             break
@@ -258,7 +291,7 @@ def weighted_threshold(scores: Floats, weights: Weights, alpha: float, quantile:
     return limits
 
 
-def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, NDArray[np.int64]]:
+def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, Ints]:
     """The thresholds to compute sets at, and which of them stands for each resample's: itself, where there are few."""
     distinct, which = np.unique(limits, return_inverse=True)
     if len(distinct) <= NODES:
@@ -274,82 +307,3 @@ def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, NDArray[np.i
     # Exact hits apart: inf - inf is NaN above, which says nothing of what is nearer.
     hit = chosen[np.minimum(exact, len(chosen) - 1)] == limits
     return chosen, np.where(hit, exact, place - nearer).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class Band:
-    """Where coverage is to be expected, were the promise kept to the letter."""
-
-    target: float
-    low: float
-    high: float
-    calibration: float
-    """Independent rows that the calibration rows count as."""
-    test: float
-    clean: bool = True
-    within: str = ""
-    """What questions of a part are alike in, where each part has a threshold of its own."""
-
-    @property
-    def promise(self) -> str:
-        if not self.clean:
-            return "nothing is promised: calibrated on clean inputs"
-        within = f" given the {self.within}" if self.within else ""
-        these = "these of the same part" if self.within else "these"
-        return (
-            f"at least {self.target:g}{within} on average over draws of calibration questions that are exchangeable with {these}; "
-            f"the questions count as {self.calibration:.0f} independent ones that calibrate and {self.test:.0f} that test"
-        )
-
-
-def design_effect(covered: Floats, group: NDArray[np.int64]) -> float:
-    """How many rows of these groups say as much as one independent row, at least 1. Where all agree, those of a whole group."""
-    sizes = np.bincount(group)
-    groups, n, share = int((sizes > 0).sum()), len(covered), float(covered.mean())
-    if not 0 < share < 1 or groups < 2:
-        return n / groups
-    sums = np.bincount(group, covered - share)
-    # The variance of the sum as it is over that of independent rows.
-    return max(1.0, groups / (groups - 1) * float((sums**2).sum()) / (n * share * (1 - share)))
-
-
-def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, clean: bool = True, within: str = "") -> Band:
-    """The Beta-binomial band of coverage, both ends among the shares that can occur; of several parts, that of their sum.
-
-    Args:
-        alpha: error that is allowed.
-        quantile: how the threshold is chosen.
-        sizes: of each part: rows that calibrate, rows that test.
-        effect: rows that say as much as one independent row.
-        clean: whether inputs are those that were calibrated on.
-        within: what questions of a part are alike in.
-
-    >>> found = band(0.1, "standard", [(1000, 1000)], 1.0)
-    >>> found.low, found.high
-    (0.873, 0.925)
-    """
-    target = float(1 - Fraction(str(alpha)))
-    drawn, tested = (sum(of) / effect for of in zip(*sizes, strict=True))
-    chance = np.ones(1)
-    for calibration, test in sizes:
-        least = 1 if len(sizes) == 1 else 0
-        rows, k = max(least, round(test / effect)), order_statistic(calibration, alpha, quantile)
-        # Without a threshold everything is covered for certain: a unit mass at the last place.
-        chance = np.convolve(chance, np.eye(rows + 1)[rows] if k > calibration else _covered(rows, calibration / effect, k, calibration))
-    rows, summed = len(chance) - 1, np.cumsum(chance)
-    low, high = (int(np.searchsorted(summed, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return Band(target, low / max(1, rows), min(high, rows) / max(1, rows), drawn, tested, clean, within)
-
-
-def _covered(rows: int, drawn: float, k: int, calibration: int) -> Floats:
-    """The chance of each number of covered rows."""
-    from scipy.special import gammaln
-
-    # Beta(k, n + 1 - k) with n shrunk to the effective number; its mean k / (n + 1) stays.
-    a = (drawn + 1) * k / (calibration + 1)
-    b = drawn + 1 - a
-    x = np.arange(rows + 1)
-    # In logarithms: the Gamma function of a thousand overflows.
-    log = gammaln(rows + 1) - gammaln(x + 1) - gammaln(rows - x + 1) + gammaln(x + a) + gammaln(rows - x + b) - gammaln(rows + a + b)
-    chance: Floats = np.exp(log + gammaln(a + b) - gammaln(a) - gammaln(b))
-    return chance

@@ -3,8 +3,9 @@
 Vovk, Gammerman, Shafer, Algorithmic Learning in a Random World, 2005, section 4.5; class-conditional sets: Vovk, Conditional validity of
 inductive conformal predictors, ACML 2012. The rows of a part calibrate its threshold alone, so what is promised holds within each part.
 
-With n rows a part has a threshold if ceil((n + 1)(1 - alpha)) <= n; nothing stands in for one that it lacks. A question of such a part has
-no set. An option of such a label can be left out of no set, so it is in all; if it is the right one, "covered" is undefined.
+With n exchangeable units (groups with a row of the part, or rows) a part has a threshold if ceil((n + 1)(1 - alpha)) <= n; nothing stands
+in for one that it lacks. A question of such a part has no set. An option of such a label can be left out of no set, so it is in all; if it
+is the right one, "covered" is undefined.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from numpy.typing import NDArray
 from qualm.registry import OPTION_PARTS
 from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.conformal.sets import threshold
-
-Ints = NDArray[np.int64]
+from qualm.runners.scoring.conformal.sets import Ints, threshold
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +44,10 @@ class QuestionParts:
         """What questions are alike in within a part."""
         return OPTION_PARTS.get(self.per, self.per)
 
-    def thresholds(self, own: Floats, alpha: float, quantile: Any) -> Floats:
-        """(P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where they are too few."""
-        calibrates = ~np.isnan(own)
-        limits = [threshold(own[calibrates & (self.of_row == p)], alpha, quantile) for p in range(len(self.names))]
+    def thresholds(self, own: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
+        """(P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where their units are too few."""
+        of_part = [~np.isnan(own) & (self.of_row == p) for p in range(len(self.names))]
+        limits = [threshold(own[rows], alpha, quantile, units[rows]) for rows in of_part]
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
@@ -68,7 +67,9 @@ class QuestionParts:
         sentences = []
         if names:
             listed = ", ".join(f"'{name}'" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-            sentences.append(f"too few questions calibrate a threshold of {self.per} {listed}: take more questions, or a larger alpha")
+            sentences.append(
+                f"too few questions (or groups of questions) calibrate a threshold of {self.per} {listed}: take more, or a larger alpha"
+            )
         if (self.of_row < 0).any() and not self.of_labels:
             sentences.append(f"no '{self.per}' of {(self.of_row < 0).sum():,} questions")
         return "; ".join(sentences)
@@ -84,7 +85,7 @@ class QuestionParts:
         return replace(self, of_row=np.concatenate([self.of_row, other.of_row]), of_option=np.concatenate(wide))
 
 
-def parts_of(samples: Samples | None, setting: Mapping[str, Any]) -> QuestionParts | None:
+def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | None:
     """The parts that a setting names; None where all questions share a threshold.
 
     Args:
@@ -94,7 +95,6 @@ def parts_of(samples: Samples | None, setting: Mapping[str, Any]) -> QuestionPar
     per = setting.get("per")
     if per is None:
         return None
-    assert samples is not None
     width = int(samples.n_options.max(initial=0))
     exists = np.arange(width) < samples.n_options[:, None]
     if per == "label":

@@ -17,7 +17,7 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Floats
 
 
-def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Floats, samples: Samples | None, where: str) -> Floats:
+def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Floats, samples: Samples, where: str) -> Floats:
     """(n, K): the score of every option.
 
     Args:
@@ -28,7 +28,7 @@ def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Flo
         where: of the answers, for messages.
     """
     plugin, function = rule.get("conformal", ref["plugin"]), rule.load("conformal", ref["plugin"])
-    more = [uniform(samples, setting["calibration"]["seed"])] if samples is not None and UNIFORM in plugin.reads else []
+    more = [uniform(samples, setting["calibration"]["seed"])] if UNIFORM in plugin.reads else []
     returned = called(plugin, where, partial(function, probs, *more, **ref["args"]))
     return numbers(plugin, where, returned, probs.shape)
 

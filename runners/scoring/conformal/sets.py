@@ -1,19 +1,28 @@
-"""Split conformal prediction: which rows calibrate, what threshold they give, which options it lets in.
+"""Split conformal prediction: the threshold that calibration rows give, and the options that it lets in.
 
 Every decision that moves a published number is a named choice here; none is implied by a library's default.
+
+Split conformal prediction counts calibration rows as exchangeable with a test row. Rows of one group (questions on one image) are not
+exchangeable with a row of a new group. There whole groups are the exchangeable units, and each row counts 1 / (rows of its group):
+hierarchical conformal prediction, Lee, Barber, Willett, Distribution-free inference with hierarchical data, 2023.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qualm.runners.data.calibration_split import Bools, Floats, Precision
 
+Ints = NDArray[np.int64]
+SUM_TOLERANCE = 1e-9
+"""Sums of row shares miss equality by rounding; a sum this close reaches what is required."""
 SLACK = {"double": 1e-12, "single": 0.0}
 """Scores within this of the threshold are in the set: sums of a softmax miss equality. None in single precision, as published."""
 
@@ -33,17 +42,66 @@ def order_statistic(n: int, alpha: float, quantile: str) -> int:
     return k if quantile == "standard" or k > n else 1 + -(-(n - 1) * k // n)
 
 
-def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy_higher"]) -> float:
-    """The largest nonconformity that a set admits, from the calibration rows' scores of their right options.
+@lru_cache(maxsize=65_536)
+def required_sum(units: int, alpha: float, quantile: str) -> float:
+    """Return how many exchangeable units must have scores up to the threshold: (units + 1)(1 - alpha), in fractions of a unit."""
+    return float((units + 1) * (1 - Fraction(str(alpha)))) if quantile == "standard" else float(order_statistic(units, alpha, quantile))
 
-    With k = ceil((n + 1)(1 - alpha)): `standard` is the k-th smallest score, which guarantees coverage of at least
-    1 - alpha; `numpy_higher` is `np.quantile(scores, k / n, method="higher")`, what most released code uses: numpy
-    counts the level from 0 to n - 1, so it is one order statistic too large for all but small n. +inf where k > n.
+
+def fewest_units(alpha: float) -> int:
+    """Return the smallest number of exchangeable units that have a threshold: ceil(1 / alpha) - 1.
+
+    >>> fewest_units(0.1), fewest_units(0.05)
+    (9, 19)
+    """
+    return math.ceil(1 / Fraction(str(alpha))) - 1
+
+
+def units_of(groups: Ints, setting: Mapping[str, Any]) -> Ints:
+    """Return the code of each row's exchangeable unit: its group, or the row itself.
+
+    The rows of a random `split: rows` are exchangeable whatever their groups. `quantile: numpy_higher` counts rows, as published code does.
+    """
+    by_row = setting["calibration"]["split"] == "rows" or setting["quantile"] != "standard"
+    return np.arange(len(groups)) if by_row else groups
+
+
+def shares(units: Ints) -> Floats:
+    """(n,): 1 / (rows of the same unit)."""
+    _, place, size = np.unique(units, return_inverse=True, return_counts=True)
+    return np.asarray(1 / size[place], dtype=np.float64)
+
+
+def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy_higher"], units: Ints | None = None) -> float:
+    """Return the largest nonconformity that a set admits, from the calibration rows' scores of their right options.
+
+    `standard`, of n rows that are units of their own: the k-th smallest score, k = ceil((n + 1)(1 - alpha)). It guarantees coverage of at
+    least 1 - alpha for a test row that is exchangeable with these rows.
+
+    `standard`, of K units with several rows: the 1 - alpha quantile of the distribution that gives a row mass 1 / (K + 1) / (rows of its
+    unit), and infinity mass 1 / (K + 1). It guarantees coverage of at least 1 - alpha for a row drawn at random from a new unit that is
+    exchangeable with these: the mean over units, each of which counts once. The share of all rows that is covered can be lower where
+    larger units have worse scores.
+
+    `numpy_higher`: `np.quantile(scores, k / n, method="higher")`, what most released code uses. numpy counts the level from 0 to n - 1,
+    so it is one order statistic too large for all but small n.
+
+    Args:
+        scores: (n,).
+        alpha: allowed error, in (0, 1).
+        quantile: rule, above.
+        units: (n,) code of each row's exchangeable unit; None = each row is one.
+
+    Returns:
+        A score; +inf where there are fewer units than 1 / alpha - 1.
     """
     if not 0 < alpha < 1:
         raise ValueError(f"alpha: expected a number between 0 and 1, got {alpha}")
-    k = order_statistic(len(scores), alpha, quantile)
-    return math.inf if k > len(scores) else float(np.partition(scores, k - 1)[k - 1])
+    share = np.ones(len(scores)) if units is None else shares(units)
+    order = np.argsort(scores, kind="stable")
+    required = required_sum(round(float(share.sum())), alpha, quantile)
+    place = int(np.searchsorted(np.cumsum(share[order]), required - SUM_TOLERANCE))
+    return math.inf if place == len(scores) else float(scores[order[place]])
 
 
 def prediction_sets(

@@ -20,7 +20,7 @@ from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD, CHOICE_ONLY, IN_WORDS, OF_DATA, OF_REFERENCE, OPEN_ONLY, PAIRED_UNCERTAINTY, Cell
-from qualm.runners.scoring.conformal.draws import Redraw, design_effect
+from qualm.runners.scoring.conformal.draws import Redraw
 from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
@@ -191,10 +191,11 @@ def _task(
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
         measured.calibrating = redraw.calibrating(part.bootstrap.whole)
+        measured.why_no_interval = measured.why_no_interval or redraw.why_every_option
         if "TARGET" in metric.plugin.declares and "covered" in taken:
             group = part.bootstrap.groups_of(place[scored])[counted[scored]]
-            effect = design_effect(taken["covered"][scored][counted[scored]], np.unique(group, return_inverse=True)[1])
-            measured.band = redraw.band(universe[scored & counted], effect)
+            covered = taken["covered"][scored][counted[scored]]
+            measured.band = redraw.band(universe[scored & counted], covered, np.unique(group, return_inverse=True)[1])
     return MetricTask(metric, arrays, place[scored], weights, measured, universe[scored], group_of_row, counted[scored], redraw)
 
 

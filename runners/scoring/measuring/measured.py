@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder, Resamples
-from qualm.runners.scoring.conformal.draws import Band, Redraw
+from qualm.runners.scoring.conformal.band import Band
+from qualm.runners.scoring.conformal.draws import Redraw
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.recalibration.fits import Recalibration

@@ -45,6 +45,25 @@ def test_too_few_questions_let_every_option_in_and_missing_options_stay_out() ->
     assert calibrated.sets([[0.6, 0.4], [0.2, 0.3, 0.5]]).tolist() == [[True, True, False], [True, True, True]]
 
 
+def test_the_threshold_of_groups_by_hand() -> None:
+    """Twelve groups of one to four questions: a question of a group of four counts a quarter."""
+    groups = [f"image {g}" for g in range(12) for _ in range(1 + g % 4)]
+    probabilities, right = world(len(groups), 1)
+    calibrated = qualm.conformal.calibrate(probabilities, right, groups=groups, alpha=0.2)
+    own = 1 - probabilities[np.arange(len(groups)), right]
+    rows = sorted((score, 1 / groups.count(name)) for score, name in zip(own, groups, strict=True))
+    reached = [score for place, (score, _) in enumerate(rows) if sum(share for _, share in rows[: place + 1]) / 13 >= 0.8 - 1e-12]
+    assert (calibrated.threshold, calibrated.n_calibration, calibrated.n_groups) == (reached[0], 30, 12)
+    assert math.isinf(qualm.conformal.calibrate(probabilities, right, groups=[g[-1] for g in groups], alpha=0.05).threshold), "10 groups"
+
+
+def test_questions_that_are_groups_by_themselves_are_calibrated_as_ever() -> None:
+    probabilities, right = world(99, 1)
+    plain = qualm.conformal.calibrate(probabilities, right)
+    assert qualm.conformal.calibrate(probabilities, right, groups=np.arange(99)) == plain
+    assert qualm.conformal.calibrate(probabilities, right, groups=[None] * 99) == plain
+
+
 def test_randomised_scores_need_their_random_numbers() -> None:
     probabilities, right = world(20, 5)
     with pytest.raises(ArgumentError, match="aps_randomised is randomised"):
@@ -70,6 +89,8 @@ def test_randomised_scores_need_their_random_numbers() -> None:
         ({"right_options": [0]}, "as many rows"),
         ({"probabilities": [[0.9, 0.9], [0.5, 0.5]]}, "sum to 1"),
         ({"probabilities": [0.5, 0.5]}, "a row of numbers for each question"),
+        ({"groups": ["a", "b"], "quantile": "numpy_higher"}, "groups: numpy_higher counts each question as independent"),
+        ({"groups": ["a"]}, "as many rows"),
         ({"quantile": "higher"}, "quantile: expected standard or numpy_higher"),
         ({"score": "lacs"}, "no conformal plugin named 'lacs'"),
         ({"probabilities": [[1.0], [0.5, 0.5]], "right_options": [1, 0]}, "of 1 questions the right option has no probability"),

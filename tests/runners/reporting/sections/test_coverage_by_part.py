@@ -13,7 +13,7 @@ def limit(part, threshold, coverage=None, low=None, high=None, **more):
 THRESHOLDS = [
     limit("a", 0.5, 0.75, 0.8, 0.98, mean_size=2.5),
     limit("b", 0.25, 0.9, 0.8, 0.98, mean_size=1.5),
-    limit("rare", None, n_calibration=4),
+    limit("rare", None, n_calibration=4, n_groups=2),
     limit(None, None, n_calibration=0, n_test=3),
     limit("untested", 0.5, n_test=0),
 ]
@@ -25,7 +25,7 @@ def test_coverage_beside_where_it_is_expected():
     assert [row[2:] for row in sheet.rows] == [
         ["a", "40", "50", "0.500", "0.750", "0.800 – 0.980", "below", "2.500"],
         ["b", "40", "50", "0.250", "0.900", "0.800 – 0.980", "within", "1.500"],
-        ["rare", "4", "50", "none", "undefined", "–", "", "–"],
+        ["rare", "4 in 2 groups", "50", "none", "undefined", "–", "", "–"],
         ["not said", "0", "3", "none", "undefined", "–", "", "–"],
         ["untested", "40", "0", "0.500", "no test question", "–", "", "–"],
     ]
@@ -44,3 +44,9 @@ def test_one_threshold_for_all_has_no_sheet():
 def test_the_leaderboard_counts_the_questions_of_all_parts_together():
     results = made_results([score("coverage[ours/lac]", 0.9), score("coverage[ours/mean]", 0.9)], thresholds=THRESHOLDS)
     assert "124 rows calibrate, 153 are left to test on" in parts(results, "d")
+
+
+def test_the_leaderboard_counts_the_groups_that_calibrate_one_threshold():
+    thresholds = [limit(None, 0.5, per=None, n_groups=12)]
+    results = made_results([score("coverage[ours/lac]", 0.9), score("coverage[ours/mean]", 0.9)], thresholds=thresholds)
+    assert "40 rows of 12 groups calibrate, 50 are left to test on" in parts(results, "d")

@@ -1,24 +1,36 @@
 """Calibrating anew: thresholds against numpy's own quantiles, sets against the stage's, the band against scipy."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
+from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.conformal import draws
-from qualm.runners.scoring.conformal.draws import NODES, band, design_effect, nodes, redraw, weighted_threshold
-from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
+from qualm.runners.scoring.conformal.band import band, design_effect, independent_rows, promise
+from qualm.runners.scoring.conformal.draws import NODES, nodes, redraw, weighted_threshold
+from qualm.runners.scoring.conformal.sets import prediction_sets, shares, threshold
 
 N, K = 300, 4
 
 
 def setting(**changes):
-    return {"alpha": 0.2, "quantile": "standard", "empty_set": "argmax"} | changes
+    return {"alpha": 0.2, "quantile": "standard", "empty_set": "argmax", "calibration": {"split": "groups", "seed": 1}} | changes
+
+
+def samples(group=()):
+    """N multiple-choice questions, in groups or each by itself."""
+    same = {"question": "?", "choices": list("ABCD"), "answerable": True}
+    groups = [str(code) for code in group] or [""] * N
+    return Samples("d", pa.Table.from_pylist([same | {"sample_id": f"s{i}", "group": g} for i, g in enumerate(groups)], schema=SAMPLES))
 
 
 def probabilities(seed=0):
@@ -37,21 +49,40 @@ def test_thresholds_of_resamples_are_those_of_the_rows_written_out(quantile, win
     rng = np.random.default_rng(1)
     scores = np.sort(rng.random(60).round(2))
     (weights,) = Bootstrap(np.arange(60) // 3, 50, 1).blocks()
-    found = weighted_threshold(scores, weights, 0.15, quantile)
+    found = weighted_threshold(scores, np.ones(60), weights, 0.15, quantile)
     for counts, limit in zip(np.asarray(weights), found, strict=True):
         assert limit == threshold(np.repeat(scores, counts.astype(int)), 0.15, quantile)
+
+
+@pytest.mark.parametrize("window", [1, 32])
+def test_thresholds_of_resamples_are_those_of_the_groups_written_out(window, monkeypatch):
+    """A group that is drawn twice is two groups."""
+    monkeypatch.setattr(draws, "WINDOW", window)
+    rng = np.random.default_rng(1)
+    group, scores = rng.integers(0, 12, 60) ** 2, np.sort(rng.random(60).round(2))
+    calibrates = np.flatnonzero(group % 2 == 0)
+    group_of, scores = group[calibrates], scores[calibrates]
+    (drawn,) = Bootstrap(group, 80, 1).blocks()
+    weights = drawn.rows(calibrates)
+    found = weighted_threshold(scores, shares(group_of), weights, 0.15, "standard")
+    assert 0 < np.isinf(found).sum() < 80
+    for counts, limit in zip(np.asarray(weights).astype(int), found, strict=True):
+        copies = np.concatenate([np.arange(count) for count in counts])
+        assert limit == threshold(np.repeat(scores, counts), 0.15, "standard", 1000 * np.repeat(group_of, counts) + copies)
 
 
 def test_sets_are_never_empty_only_where_empty_ones_are_filled():
     probs, truth, calibrates = probabilities()
     lac = {"label": "lac", "plugin": "lac", "args": {}}
-    filled, kept = (redraw(setting(empty_set=how), lac, probs, probs, truth, calibrates).never_empty for how in ("argmax", "keep"))
+    filled, kept = (
+        redraw(setting(empty_set=how), lac, probs, probs, truth, calibrates, samples()).never_empty for how in ("argmax", "keep")
+    )
     assert filled.all() and not kept.any()
 
 
 def test_too_few_rows_to_calibrate_on_let_everything_in():
     weights = Weights(np.array([[1.0, 1], [0, 0], [9, 9]]), np.array([0, 1]))
-    assert weighted_threshold(np.array([0.2, 0.3]), weights, 0.1, "standard").tolist() == [math.inf, math.inf, 0.3]
+    assert weighted_threshold(np.array([0.2, 0.3]), np.ones(2), weights, 0.1, "standard").tolist() == [math.inf, math.inf, 0.3]
 
 
 @pytest.mark.parametrize("plugin", ["lac", "aps"])
@@ -63,7 +94,13 @@ def test_sets_at_the_samples_own_threshold_are_those_of_the_stage(plugin, empty,
     probs, truth, calibrates = probabilities()
     probs = probs.astype(np.float32 if precision == "single" else np.float64)
     one = redraw(
-        setting(empty_set=empty, precision=precision), {"label": plugin, "plugin": plugin, "args": {}}, probs, probs, truth, calibrates
+        setting(empty_set=empty, precision=precision),
+        {"label": plugin, "plugin": plugin, "args": {}},
+        probs,
+        probs,
+        truth,
+        calibrates,
+        samples(),
     )
     scores = rule.load("conformal", plugin)(probs)
     rows = np.flatnonzero((calibrates == 1) & ~np.isnan(probs).all(axis=1) & ~np.isnan(probs[np.arange(N), truth]))
@@ -80,7 +117,7 @@ def test_a_second_models_rows_lie_behind_and_calibrate_each_side_by_itself():
     both = []
     for seed in (0, 3):
         probs, truth, calibrates = probabilities(seed)
-        both.append(redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates))
+        both.append(redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples()))
     joined = both[0].beside(both[1])
     assert joined.kept == both[0].kept + both[1].kept
     for side, one in enumerate(both):
@@ -139,17 +176,78 @@ def test_rows_that_count_as_less_than_half_a_row_are_one_and_of_a_part_none():
     """Of one row nobody knows; beside 10 independent rows of another part a quarter of a row adds nothing."""
     alone = band(0.1, "standard", [(100, 1)], 4.0)
     assert (alone.low, alone.high, alone.calibration, alone.test) == (0, 1, 25, 0.25)
-    one, both = (band(0.1, "standard", sizes, 4.0, within="category") for sizes in ([(100, 40)], [(100, 40), (100, 1)]))
+    one, both = (band(0.1, "standard", sizes, 4.0) for sizes in ([(100, 40)], [(100, 40), (100, 1)]))
     assert (one.low, one.high) == (both.low, both.high)
 
 
 def test_a_promise_that_nobody_can_break():
     assert (band(0.1, "standard", [(5, 40)], 1.0).low, band(0.1, "standard", [(5, 40)], 1.0).high) == (1, 1)
-    assert band(0.1, "standard", [(50, 40)], 1.0, clean=False).promise.startswith("nothing is promised")
-    assert (
-        "at least 0.9 on average" in band(0.1, "standard", [(50, 40)], 2.0).promise
-        and "25 independent" in band(0.1, "standard", [(50, 40)], 2.0).promise
-    )
+    found = band(0.1, "standard", [(50, 40)], 2.0)
+    assert promise("question", found, clean=False).startswith("nothing is promised")
+    assert promise("question", found).startswith("at least 0.9 on average over draws") and "25 independent" in promise("question", found)
+
+
+def test_each_promise_names_what_is_exchangeable():
+    found = band(0.1, "standard", [(50, 40)], 2.0)
+    assert "for a question drawn at random from a new group, each group counting once, on average" in promise("group", found)
+    assert "random splits of these questions" in promise("split", found) and "not for questions of a new group" in promise("split", found)
+    assert promise("none", found).startswith("nothing is promised: `quantile: numpy_higher`")
+
+
+@pytest.mark.parametrize(
+    ("changes", "group", "unit"),
+    [
+        ({}, np.arange(N), "question"),
+        ({}, np.arange(N) // 3, "group"),
+        ({"quantile": "numpy_higher"}, np.arange(N), "question"),
+        ({"quantile": "numpy_higher"}, np.arange(N) // 3, "none"),
+        ({"calibration": {"split": "rows"}}, np.arange(N) // 3, "split"),
+        ({"calibration": {"split": "rows"}, "quantile": "numpy_higher"}, np.arange(N) // 3, "split"),
+    ],
+)
+def test_groups_are_the_units_unless_rows_are_split_or_published_code_counts_rows(changes, group, unit):
+    probs, truth, calibrates = probabilities()
+    lac = {"label": "lac", "plugin": "lac", "args": {}}
+    chosen = setting(**changes)
+    one = redraw(chosen, lac, probs, probs, truth, calibrates, samples(group))
+    own = ~np.isnan(one.own)
+    assert one.unit == unit
+    units = group if unit == "group" else np.arange(N)
+    assert one.kept == (threshold(one.own[own], 0.2, chosen["quantile"], units[own]),)
+    assert one.calibrating_units == [len(np.unique(units[own]))]
+
+
+def test_too_few_groups_have_no_threshold_and_the_reason():
+    probs, truth, _ = probabilities()
+    group = np.arange(N) // 10
+    lac, calibrates = {"label": "lac", "plugin": "lac", "args": {}}, (group < 5) * 1.0
+    few, many = (redraw(setting(alpha=alpha), lac, probs, probs, truth, calibrates, samples(group)) for alpha in (0.1, 0.2))
+    assert few.kept == (math.inf,) and math.isfinite(many.kept[0])
+    why = "every set has all options: 5 groups of questions calibrate, and a threshold at alpha = 0.1 needs 9"
+    assert (few.why_every_option, many.why_every_option) == (why, "")
+    rows = np.arange(50, N)
+    found = few.band(rows, np.ones(len(rows)), group[rows])
+    assert (found.low, found.high, found.promise) == (1, 1, why)
+    known = rows[~np.isnan(probs[rows]).all(axis=1)]
+    assert (few.sets(known, math.inf)["set_size"] == (~np.isnan(probs[known])).sum(axis=1)).all()
+
+
+def test_what_a_group_counts_as():
+    rng = np.random.default_rng(0)
+    group = np.repeat(np.arange(4000), 5)
+    assert independent_rows((rng.random(4000) < 0.8).astype(float)[group], group) == pytest.approx(1, abs=0.01), "alike: as one row"
+    assert independent_rows((rng.random(20_000) < 0.8).astype(float), group) == pytest.approx(5, rel=0.05), "independent: as its rows"
+    assert independent_rows(np.ones(20), np.arange(20) // 5) == independent_rows(np.array([1.0, 0]), np.zeros(2, dtype=int)) == 1, "unknown"
+    uneven = np.repeat(np.arange(4000), np.tile([1, 9], 2000))
+    assert independent_rows((rng.random(len(uneven)) < 0.8).astype(float), uneven) == pytest.approx(1.8, rel=0.05), "their harmonic mean"
+
+
+def test_the_band_of_groups_is_that_of_their_rows_where_these_are_independent_and_of_groups_where_alike():
+    alike, independent = (band(0.1, "standard", [(20, 200)], 1.0, each) for each in (1.0, 5.0))
+    for found, calibration, k in ((alike, 20, 19), (independent, 100, 95)):  # ceil(21 x .9), ceil(5 x 21 x .9)
+        covered = stats.betabinom(200, k, calibration + 1 - k)
+        assert (found.low, found.high) == pytest.approx((covered.ppf(0.025) / 200, covered.ppf(0.975) / 200))
+        assert found.calibration == calibration
 
 
 def test_the_design_effect():
@@ -164,12 +262,15 @@ def test_the_design_effect():
 
 def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
     probs, truth, calibrates = probabilities()
-    one = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates)
+    one = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples())
     rows = np.flatnonzero(calibrates == 0)[:77]
     there = (calibrates == 1) & ~np.isnan(probs[np.arange(N), truth])
-    assert one.band(rows, 2.0) == band(0.2, "standard", [(int(there.sum()), 77)], 2.0)
-    moved = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs[::-1], truth, calibrates)
-    assert moved.band(rows, 2.0).promise.startswith("nothing is promised")
+    covered, group = np.tile([1.0, 1, 1, 0, 0], 16)[:77], np.arange(77) // 5
+    effect = design_effect(covered, group)
+    expected = band(0.2, "standard", [(int(there.sum()), 77)], effect)
+    assert one.band(rows, covered, group) == replace(expected, promise=promise("question", expected))
+    moved = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs[::-1], truth, calibrates, samples())
+    assert moved.band(rows, covered, group).promise.startswith("nothing is promised")
     inside = 1 - probs[::-1] <= 0.6
     assert (moved.sets(rows, 0.6)["set_size"] == np.maximum(inside, np.isneginf(moved.enters)).sum(axis=1)[rows]).all()
     assert (moved.own[there] == one.own[there]).all(), "calibrated on clean inputs, read on others"
@@ -178,7 +279,7 @@ def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
 @pytest.mark.parametrize("empty", ["argmax", "empty"])
 def test_sets_step_by_step_are_those_at_each_threshold(empty):
     probs, truth, calibrates = probabilities()
-    one = redraw(setting(empty_set=empty), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates)
+    one = redraw(setting(empty_set=empty), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples())
     steps, rows = one.steps(Bootstrap(np.arange(N) // 2, 80, 1)), np.arange(N)
     columns = {name: of.copy() for name, of in steps.lowest.items()}
     for k, limit in enumerate(steps.limits):

@@ -14,9 +14,10 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.conformal.draws import band, redraw
+from qualm.runners.scoring.conformal.band import band, design_effect, promise
+from qualm.runners.scoring.conformal.draws import redraw
 from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
-from qualm.runners.scoring.conformal.sets import prediction_sets
+from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 
 K, ALPHA = 3, 0.1357
 
@@ -51,12 +52,14 @@ def test_each_part_has_the_order_statistic_of_its_own_rows(per):
     of_row = {"label": np.array(list("ABC"))[truth], "category": category, "option": text}[per]
     names = {"label": ("A", "B", "C"), "category": ("a", "b", "rare"), "option": ("maybe", "no", "yes")}[per]
     assert parts.names == names
-    limits = parts.thresholds(own, ALPHA, "standard")
+    limits = parts.thresholds(own, ALPHA, "standard", np.arange(len(own)))
     assert limits == pytest.approx([by_hand(own[(of_row == name) & ~np.isnan(own)], ALPHA) for name in names], nan_ok=True)
     assert np.isnan(limits).tolist() == [name == "rare" for name in names], "3 rows of it calibrate"
     assert parts.of_labels == (per in OPTION_PARTS)
     assert parts.lacking(limits) == (
-        "too few questions calibrate a threshold of category 'rare': take more questions, or a larger alpha" if per == "category" else ""
+        "too few questions (or groups of questions) calibrate a threshold of category 'rare': take more, or a larger alpha"
+        if per == "category"
+        else ""
     )
 
 
@@ -89,7 +92,7 @@ def test_sets_are_those_of_crepes(per):
     parts = parts_of(samples, {"per": per})
     scores, calibrates = 1 - probs, np.arange(n) % 2 == 0
     own = np.where(calibrates, scores[np.arange(n), truth], np.nan)
-    limits = parts.thresholds(own, ALPHA, "standard")
+    limits = parts.thresholds(own, ALPHA, "standard", np.arange(len(own)))
     inside, _ = prediction_sets(scores, probs, parts.of_options(limits), "empty")
     test = np.flatnonzero(~calibrates & ~np.isnan(np.append(limits, np.nan)[parts.of_row]))
     fitted = crepes.base.ConformalClassifier()
@@ -105,7 +108,7 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch
     n = 90
     samples, probs, truth, _ = some(n, 2)
     calibrates = (np.arange(n) % 2 == 0) * 1.0
-    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "empty", "per": per}
+    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "empty", "per": per, "calibration": {"split": "groups"}}
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples)
     scores = rule.load("conformal", "lac")(probs)
     resamples = Bootstrap(np.arange(n) // 3, 12, 5)
@@ -129,12 +132,33 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch
 
 def test_the_band_of_parts_has_the_rows_of_each_that_has_any():
     samples, probs, truth, category = some(120)
-    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "empty", "per": "category"}
+    setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "empty", "per": "category", "calibration": {"split": "groups"}}
     calibrates = np.arange(120) % 3 > 0
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates * 1.0, samples)
     rows = np.arange(6, 107)  # none of the rare category
     sizes = [(int((calibrates & (category == name)).sum()), int((category[rows] == name).sum())) for name in "ab"]
-    assert sizes[0] != sizes[1] and one.band(rows, 1.5) == band(ALPHA, "standard", sizes, 1.5, True, "category")
+    covered, group = np.tile([1.0, 1, 1, 0, 0], 21)[: len(rows)], np.arange(len(rows)) // 5
+    expected = band(ALPHA, "standard", sizes, design_effect(covered, group))
+    assert sizes[0] != sizes[1]
+    assert one.band(rows, covered, group) == replace(expected, promise=promise("question", expected, within="category"))
+
+
+@pytest.mark.parametrize("split", ["groups", "rows"])
+def test_the_threshold_of_a_part_is_by_the_groups_that_have_a_question_of_it(split):
+    samples, probs, truth, category = some(240)
+    group = np.arange(240) // 10
+    grouped = Samples("d", samples.table.set_column(samples.table.schema.get_field_index("group"), "group", [[str(g) for g in group]]))
+    setting = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "per": "category", "calibration": {"split": split}}
+    calibrates = group % 2 == 0
+    one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates * 1.0, grouped)
+    limits = one.parts.thresholds(one.own, 0.2, "standard", one.units)
+    for p, name in enumerate(one.parts.names):
+        rows = calibrates & (category == name)
+        units = group if split == "groups" else np.arange(240)
+        assert one.calibrating_units[p] == len(set(units[rows]))
+        limit = threshold(one.own[rows], 0.2, "standard", units[rows])
+        assert (np.isnan(limits[p]) and math.isinf(limit)) or limits[p] == limit
+    assert np.isnan(limits[one.parts.names.index("rare")]) == (split == "groups"), "six rows, all in one group"
 
 
 def test_of_many_parts_without_a_threshold_five_are_named():
@@ -142,7 +166,9 @@ def test_of_many_parts_without_a_threshold_five_are_named():
         names = tuple("abcdefg"[:n])
         parts = QuestionParts("kind", names, np.arange(n), np.arange(n)[:, None])
         listed = "'a', 'b', 'c', 'd', 'e'"
-        assert parts.lacking(np.full(n, np.nan)).startswith(f"too few questions calibrate a threshold of kind {listed}{more}: ")
+        assert parts.lacking(np.full(n, np.nan)).startswith(
+            f"too few questions (or groups of questions) calibrate a threshold of kind {listed}{more}: "
+        )
     assert QuestionParts("kind", ("a", "b"), np.array([0, 0]), np.zeros((2, 1))).lacking(np.array([0.5, np.nan])) == "", "none is of it"
 
 
@@ -171,7 +197,7 @@ def test_open_questions_are_of_no_part_and_letters_end_with_z():
 
 def test_some_rows_and_two_models_keep_their_parts():
     samples, probs, truth, _ = some(60)
-    setting = {"alpha": 0.1, "quantile": "standard", "empty_set": "empty", "per": "category"}
+    setting = {"alpha": 0.1, "quantile": "standard", "empty_set": "empty", "per": "category", "calibration": {"split": "groups"}}
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, np.ones(60), samples)
     both = one.taken(np.arange(30)).beside(one.taken(np.arange(30, 60)))
     assert both.parts.of_row.tolist() == one.parts.of_row.tolist() and both.lacking == one.lacking != ""
@@ -187,7 +213,7 @@ def test_some_rows_and_two_models_keep_their_parts():
 
 def test_the_band_of_several_parts_is_that_of_the_sum_of_their_beta_binomials():
     sizes = [(40, 30), (99, 70), (5, 10)]
-    found = band(0.1, "standard", sizes, 1.0, within="category")
+    found = band(0.1, "standard", sizes, 1.0)
     chance = np.ones(1)
     for calibration, test in sizes[:2]:
         k = math.ceil((calibration + 1) * 0.9 - 1e-9)
@@ -195,7 +221,8 @@ def test_the_band_of_several_parts_is_that_of_the_sum_of_their_beta_binomials():
     chance = np.append(np.zeros(10), chance)
     summed = np.cumsum(chance)
     assert found.low == np.searchsorted(summed, 0.025) / 110 and found.high == np.searchsorted(summed, 0.975) / 110
-    assert found.promise.startswith("at least 0.9 given the category on average") and "of the same part" in found.promise
+    said = promise("question", found, within="category")
+    assert said.startswith("at least 0.9 given the category on average") and "of the same part" in said
 
 
 @pytest.mark.parametrize("per", ["label", "category"])
@@ -210,7 +237,7 @@ def test_coverage_holds_within_each_part_where_one_threshold_for_all_misses_it(p
         scores = rng.beta(np.array([2.0, 4.0, 8.0])[part], 5.0)  # of right options: parts differ in how badly they fit
         parts = QuestionParts(per, ("A", "B", "C"), part, np.repeat(part[:, None], K, axis=1))
         own = np.where(np.arange(n) < 150, scores, np.nan)
-        limits = parts.thresholds(own, 0.1, "standard")
+        limits = parts.thresholds(own, 0.1, "standard", np.arange(n))
         test = np.arange(n) >= 150
         within.append([(scores <= limits[p])[test & (part == p)].mean() for p in range(K)])
         pooled.append([(scores <= by_hand(own[:150], 0.1))[test & (part == p)].mean() for p in range(K)])

@@ -7,7 +7,7 @@ from qualm.runners.scoring.conformal.draws import redraw
 from qualm.runners.scoring.conformal.scores import option_scores, uniform
 from tests.support.checks.plugin_files import made_up
 
-SETTING = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "calibration": {"seed": 3}}
+SETTING = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "calibration": {"seed": 3, "split": "groups"}}
 
 
 def samples(names):
@@ -25,7 +25,7 @@ def test_a_samples_number_is_its_own_wherever_it_stands():
 def test_who_reads_no_number_is_handed_none():
     probs = np.array([[0.6, 0.4], [0.1, 0.9]])
     ref = {"label": "lac", "plugin": "lac", "args": {}}
-    np.testing.assert_allclose(option_scores(SETTING, ref, probs, None, "here"), 1 - probs)
+    np.testing.assert_allclose(option_scores(SETTING, ref, probs, samples("ab"), "here"), 1 - probs)
 
 
 OWN = '''

@@ -1,6 +1,7 @@
 """The worked example of the method notes: torchcp, MAPIE and crepes agree on its thresholds and sets."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.plugins.conformal.aps import aps
 from qualm.runners.plugins.conformal.lac import lac
-from qualm.runners.scoring.conformal.sets import order_statistic, prediction_sets, threshold
+from qualm.runners.scoring.conformal.sets import fewest_units, order_statistic, prediction_sets, threshold
 
 CALIBRATION = np.array(
     [
@@ -57,6 +58,62 @@ def test_the_rank_of_the_threshold_is_exact(alpha):
         assert threshold(scores, alpha, "standard") == (k if k <= n else math.inf)
         higher = np.quantile(scores, min(1, k / n), method="higher") if k <= n else math.inf
         assert threshold(scores, alpha, "numpy_higher") == higher
+
+
+def hierarchical(scores, groups, alpha):
+    """The 1 - alpha quantile of Lee, Barber and Willett's distribution, in fractions: for each score, the mass up to it is added anew."""
+    codes = sorted(set(groups))
+    for limit in sorted(scores):
+        mass = Fraction(0)
+        for code in codes:
+            of = [score for score, group in zip(scores, groups, strict=True) if group == code]
+            mass += Fraction(sum(score <= limit for score in of), len(of) * (len(codes) + 1))
+        if mass >= 1 - Fraction(str(alpha)):
+            return limit
+    return math.inf
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 12)), min_size=1, max_size=60), st.sampled_from([0.05, 0.1, 0.2, 0.25, 0.123]))
+def test_the_threshold_of_groups_is_the_quantile_of_its_definition(rows, alpha):
+    scores, groups = (np.array(column) for column in zip(*rows, strict=True))
+    assert threshold(scores / 10, alpha, "standard", groups) == hierarchical((scores / 10).tolist(), groups.tolist(), alpha)
+
+
+@given(st.integers(0, 300), st.integers(0, 9), st.sampled_from([0.05, 0.1, 0.2, 0.45, 0.123]))
+def test_of_groups_of_one_row_it_is_that_of_split_conformal_prediction(n, seed, alpha):
+    scores = np.random.default_rng(seed).random(n)
+    assert threshold(scores, alpha, "standard", np.random.default_rng(seed).permutation(n)) == threshold(scores, alpha, "standard")
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7])
+def test_groups_of_identical_rows_count_once(rows):
+    scores = np.random.default_rng(0).random(30)
+    assert threshold(np.repeat(scores, rows), 0.1, "standard", np.repeat(np.arange(30), rows)) == threshold(scores, 0.1, "standard")
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.2, 0.3, 0.85])
+def test_the_fewest_groups_that_have_a_threshold(alpha):
+    fewest = fewest_units(alpha)
+    for groups in range(1, 30):
+        limit = threshold(np.arange(4.0 * groups), alpha, "standard", np.repeat(np.arange(groups), 4))
+        assert math.isinf(limit) == (groups < fewest)
+
+
+@pytest.mark.parametrize("groups", [5, 15, 25])
+@pytest.mark.parametrize("world", ["identical", "correlated", "uneven"])
+def test_coverage_holds_for_a_new_group_where_that_of_rows_fails(groups, world):
+    """500 draws; alpha = .1. Rows counted as independent cover too few of identical rows."""
+    rng, of_groups, of_rows = np.random.default_rng(groups), [], []
+    for _ in range(500):
+        size = np.full(groups + 1, 8) if world != "uneven" else np.minimum(200, 1 + rng.pareto(1.2, groups + 1)).astype(int)
+        group = np.repeat(np.arange(groups + 1), size)
+        scores = rng.normal(size=groups + 1)[group] + (world != "identical") * rng.normal(size=len(group))
+        fit = group < groups
+        limits = threshold(scores[fit], 0.1, "standard", group[fit]), threshold(scores[fit], 0.1, "standard")
+        for found, limit in zip((of_groups, of_rows), limits, strict=True):
+            found.append((scores[~fit] <= limit).mean())
+    assert np.mean(of_groups) >= 0.9 - 2 * np.std(of_groups) / math.sqrt(500)
+    assert world != "identical" or np.mean(of_rows) < np.mean(of_groups)
 
 
 def members(inside):

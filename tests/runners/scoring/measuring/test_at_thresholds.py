@@ -36,7 +36,7 @@ def cell():
     enters = np.where(np.arange(4) < np.array(width)[:, None], rng.random((N, 4)), np.inf)
     enters[::7, 0] = -np.inf
     own = np.where(calibrates == 1, enters[np.arange(N), samples.truth], np.nan)
-    redraw = Redraw(own, enters, samples.truth, 0.2, "standard", 0.0, kept=(0.8,))
+    redraw = Redraw(own, enters, samples.truth, np.arange(N), 0.2, "standard", 0.0, kept=(0.8,))
     sets = {name: of for name, of in redraw.sets(np.arange(N), 0.8).items()}
     columns = {"correct": rng.integers(0, 2, N) * 1.0, "confidence": rng.random(N), "n_options": np.array(width, dtype=np.float64)}
     return Cell("m", samples, "clean", columns, {"half": Setting(calibrates, {"lac": sets}, {"lac": redraw})}, {})

@@ -1,6 +1,5 @@
 """Resampled values against a data set written out row by row, as often as each was drawn."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -61,14 +60,20 @@ def test_without_sets_or_fits_of_its_own_a_threshold_makes_no_difference(tasks):
     assert all(np.array_equal(task.measured.given, task.measured.resampled) for task in found)
 
 
-def threshold_by_hand(scores):
-    k = math.ceil((len(scores) + 1) * 0.8)
-    return np.sort(scores)[k - 1] if k <= len(scores) else np.inf
+def threshold_by_hand(scores, copies):
+    """Of scores that are of these copies of groups; each by itself if all differ."""
+    order, mass, units = (
+        np.argsort(scores),
+        np.cumsum([1 / (copies == copy).sum() for copy in copies[np.argsort(scores)]]),
+        len(set(copies)),
+    )
+    return np.append(scores[order][mass >= (units + 1) * 0.8 - 1e-9], np.inf)[0]
 
 
 @pytest.mark.parametrize("per", [None, "category"])
 @pytest.mark.parametrize("row_by_row", [True, False])
-def test_coverage_of_a_resample_is_that_of_the_sets_of_its_own_thresholds(per, row_by_row):
+@pytest.mark.parametrize("split", ["rows", "groups"])
+def test_coverage_of_a_resample_is_that_of_the_sets_of_its_own_thresholds(per, row_by_row, split):
     """One threshold for all questions or one per category; by sums over single rows, or of a metric that says nothing of them."""
     rng = np.random.default_rng(3)
     category, truth = np.arange(ROWS) // GROUPS % 2, rng.integers(0, 3, ROWS)
@@ -80,7 +85,7 @@ def test_coverage_of_a_resample_is_that_of_the_sets_of_its_own_thresholds(per, r
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
     probs = rng.dirichlet([1, 1, 1], ROWS)
     scores, calibrates = 1 - probs[np.arange(ROWS), truth], (np.arange(ROWS) % GROUPS % 2) * 1.0
-    told = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", **({"per": per} if per else {})}
+    told = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "per": per, "calibration": {"split": split}}
     again = redraw(told, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples)
     sets = {"covered": np.ones(ROWS), "set_size": np.ones(ROWS)}
     (metric,) = read_metrics([{"label": "coverage", "plugin": "coverage", "args": {}}])
@@ -92,10 +97,11 @@ def test_coverage_of_a_resample_is_that_of_the_sets_of_its_own_thresholds(per, r
     resample(tasks, part.bootstrap)
     expected = []
     for counts in np.concatenate([np.asarray(block) for block in part.bootstrap.blocks()]).astype(int):
-        drawn = np.repeat(np.arange(ROWS), counts)
-        covered = np.zeros(0)
-        for of in [drawn] if per is None else [drawn[category[drawn] == p] for p in range(2)]:
-            limit = threshold_by_hand(scores[of[calibrates[of] == 1]])
-            covered = np.append(covered, scores[of[calibrates[of] == 0]] <= limit + 1e-12)
+        drawn, covered = np.repeat(np.arange(ROWS), counts), np.zeros(0)
+        copies = 1000 * (drawn % GROUPS) + np.concatenate([np.arange(count) for count in counts])
+        copies = copies if split == "groups" else np.arange(len(drawn))
+        for of in [drawn >= 0] if per is None else [category[drawn] == p for p in range(2)]:
+            fit, test = of & (calibrates[drawn] == 1), of & (calibrates[drawn] == 0)
+            covered = np.append(covered, scores[drawn[test]] <= threshold_by_hand(scores[drawn[fit]], copies[fit]) + 1e-12)
         expected.append(covered.mean())
     assert tasks[0].measured.resampled == pytest.approx(expected) and len(set(expected)) > 5

@@ -1,0 +1,149 @@
+"""The range in which coverage is to be expected over draws, and what is guaranteed of it.
+
+With n calibration rows that are exchangeable with the test rows, coverage given the threshold is Beta(k, n + 1 - k) distributed (Vovk,
+2012), so that the number of covered test rows is Beta-binomial: the band in which coverage is to be expected. Rows of one group count
+as fewer. The number of test rows is divided by the design effect of being covered (Kish, 1965). Groups that calibrate count 1 / (rows)
+each per row, so they count as s(1 - s) / (variance of a group's coverage) independent rows each, s being the mean coverage of a group:
+1 where a group's rows are all alike, its number of rows where they are independent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from qualm.runners.data.aligned import Samples
+from qualm.runners.data.calibration_split import Floats
+from qualm.runners.scoring.conformal.sets import SUM_TOLERANCE, Ints, fewest_units, order_statistic, required_sum
+
+LEVEL = 0.95
+"""Of the band."""
+Unit = Literal["question", "group", "split", "none"]
+"""What is exchangeable: questions; groups; questions of a random split, though they have groups; or nothing that the quantile counts."""
+UNITS: Mapping[Unit, str] = {"group": "groups of questions", **dict.fromkeys(("question", "split", "none"), "questions")}
+
+
+def unit(samples: Samples, setting: Mapping[str, Any]) -> Unit:
+    """Return what is exchangeable under a setting."""
+    groups = samples.groups[samples.n_options > 0]
+    if len(np.unique(groups)) == len(groups):
+        return "question"
+    if setting["calibration"]["split"] == "rows":
+        return "split"
+    return "group" if setting["quantile"] == "standard" else "none"
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where coverage is to be expected, were the promise kept to the letter."""
+
+    target: float
+    low: float
+    high: float
+    calibration: float
+    """Independent rows that the calibration rows count as."""
+    test: float
+    promise: str = ""
+
+
+def promise(of: Unit, found: Band, clean: bool = True, within: str = "") -> str:
+    """Return the guarantee in one sentence, with its condition.
+
+    Args:
+        of: What is exchangeable.
+        found: The band.
+        clean: Whether inputs are those that were calibrated on.
+        within: What questions of a part are alike in, where each part has a threshold of its own.
+    """
+    if not clean:
+        return "nothing is promised: calibrated on clean inputs"
+    if of == "none":
+        return "nothing is promised: `quantile: numpy_higher` counts the questions of a group as independent"
+    given = f" given the {within}" if within else ""
+    these = "these of the same part" if within else "these"
+    over = {
+        "question": f"on average over draws of calibration questions that are exchangeable with {these}",
+        "group": f"for a question drawn at random from a new group, each group counting once, on average over draws of calibration groups "
+        f"that are exchangeable with {these}",
+        "split": "on average over random splits of these questions, whose groups are on both sides; not for questions of a new group",
+    }
+    return (
+        f"at least {found.target:g}{given} {over[of]}; "
+        f"the questions count as {found.calibration:.0f} independent ones that calibrate and {found.test:.0f} that test"
+    )
+
+
+def design_effect(covered: Floats, group: Ints) -> float:
+    """How many rows of these groups say as much as one independent row, at least 1. Where all agree, those of a whole group."""
+    sizes = np.bincount(group)
+    groups, n, share = int((sizes > 0).sum()), len(covered), float(covered.mean())
+    if not 0 < share < 1 or groups < 2:
+        return n / groups
+    sums = np.bincount(group, covered - share)
+    # The variance of the sum as it is over that of independent rows.
+    return max(1.0, groups / (groups - 1) * float((sums**2).sum()) / (n * share * (1 - share)))
+
+
+def independent_rows(covered: Floats, group: Ints) -> float:
+    """Return how many independent rows a group's mean coverage says as much as: 1 to the groups' harmonic mean size."""
+    sizes = np.bincount(group)
+    there = sizes > 0
+    means = np.bincount(group, covered)[there] / sizes[there]
+    share = float(means.mean())
+    if not 0 < share < 1 or len(means) < 2:
+        return 1.0
+    most = 1 / float((1 / sizes[there]).mean())
+    return max(1.0, share * (1 - share) / max(float(means.var(ddof=1)), share * (1 - share) / most))
+
+
+def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
+    """Return the Beta-binomial band of coverage, both ends among the shares that can occur; of several parts, that of their sum.
+
+    Args:
+        alpha: error that is allowed.
+        quantile: how the threshold is chosen.
+        sizes: of each part: exchangeable units that calibrate, rows that test.
+        effect: test rows that say as much as one independent row.
+        each: independent rows that a calibrating unit says as much as; by default 1 / `effect`.
+
+    >>> found = band(0.1, "standard", [(1000, 1000)], 1.0)
+    >>> found.low, found.high
+    (0.873, 0.925)
+    """
+    each = 1 / effect if each is None else each
+    chance = np.ones(1)
+    for units, test in sizes:
+        least = 1 if len(sizes) == 1 else 0
+        rows = max(least, round(test / effect))
+        # Without a threshold everything is covered for certain: a unit mass at the last place.
+        alone = units < fewest_units(alpha)
+        chance = np.convolve(chance, np.eye(rows + 1)[rows] if alone else _covered(rows, units, each, alpha, quantile))
+    rows, summed = len(chance) - 1, np.cumsum(chance)
+    low, high = (int(np.searchsorted(summed, tail)) for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    target, units, test = float(1 - Fraction(str(alpha))), sum(units for units, _ in sizes), sum(test for _, test in sizes)
+    return Band(target, low / max(1, rows), min(high, rows) / max(1, rows), units * each, test / effect)
+
+
+def _covered(rows: int, units: int, each: float, alpha: float, quantile: str) -> Floats:
+    """Return the chance of each number of covered rows, (rows + 1,)."""
+    from scipy.special import gammaln
+
+    k, n = float(order_statistic(units, alpha, quantile)), float(units)
+    if each > 1:
+        # Scores of a group differ, so the threshold falls within a group.
+        n = units * each
+        k = min(n, math.ceil(each * required_sum(units, alpha, quantile) - SUM_TOLERANCE))
+    # Beta(k, n + 1 - k) with n shrunk to the effective number; its mean k / (n + 1) stays.
+    drawn = units * each
+    a = (drawn + 1) * k / (n + 1)
+    b = drawn + 1 - a
+    x = np.arange(rows + 1)
+    # In logarithms: the Gamma function of a thousand overflows.
+    log = gammaln(rows + 1) - gammaln(x + 1) - gammaln(rows - x + 1) + gammaln(x + a) + gammaln(rows - x + b) - gammaln(rows + a + b)
+    chance: Floats = np.exp(log + gammaln(a + b) - gammaln(a) - gammaln(b))
+    return chance
