@@ -51,7 +51,7 @@ class Band:
     promise: str = ""
 
 
-def promise(of: Unit, found: Band, clean: bool = True, within: str = "") -> str:
+def promise(of: Unit, found: Band, clean: bool = True, within: str = "", mean: float | None = None) -> str:
     """Return the guarantee in one sentence, with its condition.
 
     Args:
@@ -59,6 +59,7 @@ def promise(of: Unit, found: Band, clean: bool = True, within: str = "") -> str:
         found: The band.
         clean: Whether inputs are those that were calibrated on.
         within: What questions of a part are alike in, where each part has a threshold of its own.
+        mean: Mean coverage of the groups, where it can differ from the share of questions that is covered.
     """
     if not clean:
         return "nothing is promised: calibrated on clean inputs"
@@ -66,10 +67,11 @@ def promise(of: Unit, found: Band, clean: bool = True, within: str = "") -> str:
         return "nothing is promised: `quantile: numpy_higher` counts the questions of a group as independent"
     given = f" given the {within}" if within else ""
     these = "these of the same part" if within else "these"
+    here = "" if mean is None else f" (here {mean:.3f})"
     over = {
         "question": f"on average over draws of calibration questions that are exchangeable with {these}",
-        "group": f"for a question drawn at random from a new group, each group counting once, on average over draws of calibration groups "
-        f"that are exchangeable with {these}",
+        "group": f"for a question drawn at random from a new group, each group counting once{here}, on average over draws of calibration "
+        f"groups that are exchangeable with {these}",
         "split": "on average over random splits of these questions, whose groups are on both sides; not for questions of a new group",
     }
     return (
@@ -89,15 +91,20 @@ def design_effect(covered: Floats, group: Ints) -> float:
     return max(1.0, groups / (groups - 1) * float((sums**2).sum()) / (n * share * (1 - share)))
 
 
-def independent_rows(covered: Floats, group: Ints) -> float:
-    """Return how many independent rows a group's mean coverage says as much as: 1 to the groups' harmonic mean size."""
+def group_means(covered: Floats, group: Ints) -> tuple[Floats, Ints]:
+    """Return the coverage of each group that has a row, and its number of rows."""
     sizes = np.bincount(group)
     there = sizes > 0
-    means = np.bincount(group, covered)[there] / sizes[there]
+    return np.bincount(group, covered)[there] / sizes[there], sizes[there]
+
+
+def independent_rows(covered: Floats, group: Ints) -> float:
+    """Return how many independent rows a group's mean coverage says as much as: 1 to the groups' harmonic mean size."""
+    means, sizes = group_means(covered, group)
     share = float(means.mean())
     if not 0 < share < 1 or len(means) < 2:
         return 1.0
-    most = 1 / float((1 / sizes[there]).mean())
+    most = 1 / float((1 / sizes).mean())
     return max(1.0, share * (1 - share) / max(float(means.var(ddof=1)), share * (1 - share) / most))
 
 

@@ -20,7 +20,7 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Precision
 from qualm.runners.scoring.bootstrap import Resamples
-from qualm.runners.scoring.conformal.band import UNITS, Band, Unit, band, design_effect, independent_rows, promise, unit
+from qualm.runners.scoring.conformal.band import UNITS, Band, Unit, band, design_effect, group_means, independent_rows, promise, unit
 from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
 from qualm.runners.scoring.conformal.sets import SLACK, SUM_TOLERANCE, Ints, fewest_units, required_sum, shares, threshold, units_of
@@ -187,7 +187,9 @@ class Redraw:
         effect = design_effect(covered, group)
         each = independent_rows(covered, group) if self.unit == "group" else 1 / effect
         found = band(self.alpha, self.quantile, sizes, effect, each)
-        return replace(found, promise=self.why_every_option or promise(self.unit, found, self.clean, within))
+        means, rows_of = group_means(covered, group)
+        mean = float(means.mean()) if self.parts is None and len(set(rows_of.tolist())) > 1 else None
+        return replace(found, promise=self.why_every_option or promise(self.unit, found, self.clean, within, mean))
 
     def taken(self, rows: Ints) -> Redraw:
         """The same of some rows; those that calibrate and are not among them calibrate no more."""

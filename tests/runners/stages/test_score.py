@@ -414,6 +414,23 @@ def test_a_split_that_leaves_nothing_to_test(world):
         calibrate.run(stage("calibrate", {"settings": [SETTING]}, world.inputs, ["sets", "thresholds"]))
 
 
+def test_with_too_few_groups_every_option_is_in_every_set_and_the_score_says_why(world):
+    """Six groups, three of which calibrate; alpha = .2 needs four, however many questions they have."""
+    rows = [row | {"group": f"g{i % 6}"} for i, row in enumerate(world.choice)]
+    write_table(Path("data/choice/samples.parquet"), rows, SAMPLES)
+    world.run_all(conformal=[SETTING])
+    limits = read_table(Path("results/thresholds"), CONFORMAL_THRESHOLDS).to_pylist()
+    assert {(limit["threshold"], limit["n_groups"]) for limit in limits} == {(np.inf, 3)}
+    why = "every set has all options: 3 groups of questions calibrate, and a threshold at alpha = 0.2 needs 4"
+    sets = read_table(Path("results/sets"), CONFORMAL_SETS).to_pylist()
+    sizes = {(r["set_size"], len(world.choice[int(r["sample_id"][1:])]["choices"])) for r in sets if r["set_size"] is not None}
+    assert sizes == {(n, n) for _, n in sizes}
+    for metric in ("coverage", "set_size"):
+        found = world.scores()["m1", "choice", "clean", "all", f"{metric}[ours/lac]"]
+        assert found["value"] is not None and found["low"] is found["high"] is None and found["why_no_interval"] == why
+    assert world.scores()["m1", "choice", "clean", "all", "coverage[ours/lac]"]["promise"] == why
+
+
 def test_no_clean_variant(world):
     rows = [{"sample_id": "s0", "variant": "blur", "draw": 0, "option_logits": [1.0, 2.0, 3.0]}]
     write_table(Path("generations/m1/choice.parquet"), rows, GENERATIONS)

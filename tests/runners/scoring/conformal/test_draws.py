@@ -232,6 +232,17 @@ def test_too_few_groups_have_no_threshold_and_the_reason():
     assert (few.sets(known, math.inf)["set_size"] == (~np.isnan(probs[known])).sum(axis=1)).all()
 
 
+def test_where_groups_differ_in_size_the_promise_has_their_mean_coverage():
+    """One group of nine questions, none covered, and 30 of one question, all covered: .769 of questions, and .968 of groups."""
+    probs, truth, _ = probabilities()
+    lac, group = {"label": "lac", "plugin": "lac", "args": {}}, np.r_[np.arange(261), np.full(9, 261), np.arange(262, 292)]
+    one = redraw(setting(), lac, probs, probs, truth, (group < 100) * 1.0, samples(group))
+    rows, covered = np.arange(261, N), np.r_[np.zeros(9), np.ones(30)]
+    assert "each group counting once (here 0.968), on average" in one.band(rows, covered, group[rows]).promise
+    even = rows[8:]
+    assert "each group counting once, on average" in one.band(even, covered[8:], group[even]).promise
+
+
 def test_what_a_group_counts_as():
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(4000), 5)
