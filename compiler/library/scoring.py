@@ -64,6 +64,7 @@ def score(
         table: A row for each answer (Polars, pandas, Arrow, or a mapping of columns), with columns named as metrics read them: `correct`
             and `confidence` in [0, 1], `answerable`, `uncertain`, `option_probabilities`, `right_option`, `pred_is_idk`... `qualm ls
             metrics NAME` says what a metric reads. Of options `correct`, `confidence` and `predicted` follow where they are not there.
+            `people_rating` holds people's ratings in [0, 1], null for answers without one; `labelled` follows from it.
         metrics: Names, or {name: {parameters}}, as in a spec.
         uncertainties: Columns that hold uncertainties, HIGHER = MORE UNCERTAIN; a metric that reads `uncertainty` is computed for each.
         groups: The column by which rows belong together (of one picture, say); without it every row is taken for independent.
@@ -302,6 +303,9 @@ def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str],
     own.pop(UNCERTAINTY, None)
     for name, values in own.items():
         check_values(name, values)
+    if "people_rating" in own:
+        own.setdefault("labelled", (~np.isnan(own["people_rating"])).astype(np.float64))
+        own["people_rating"] = np.where(own["labelled"] == 0, 0.0, own["people_rating"])
     probabilities = own.get("option_probabilities")
     sizes = np.zeros(n, dtype=np.int64)
     if probabilities is not None:

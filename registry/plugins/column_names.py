@@ -41,7 +41,7 @@ ANSWERS = (
 SCORED = (
     "correct", "confidence", "answerable", "uncertain", "fold", "predicted", "n_options", "option_probabilities", "right_option",
     "is_calibration", "covered", "set_size", "says_uncertain", "uncertainty", "clean_correct", "clean_uncertainty",
-    "uncertainty_change", "input_changed", "pred_is_idk", "gt_is_idk", "hedges", "weights",
+    "uncertainty_change", "input_changed", "pred_is_idk", "gt_is_idk", "hedges", "labelled", "people_rating", "weights",
 )  # fmt: skip
 """Columns that metrics read; `qualm.runners.contracts.metrics` explains them."""
 

@@ -32,7 +32,9 @@ PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
 PAIRED = PAIRED_UNCERTAINTY | {"clean_correct"}
 INPUT_CHANGED = "input_changed"
 """The column that tells which perturbed inputs are not the clean ones."""
-OF_REFERENCE = frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "right_option"})
+LABELS = ("labelled", "people_rating")
+"""Columns of labels by people."""
+OF_REFERENCE = frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "right_option", "people_rating"})
 """Columns that say what is right, or whether an answer is."""
 OF_DATA = frozenset({"answerable", "uncertain", "fold", "gt_is_idk", "right_option"})
 """Columns that the data give, and no reply."""

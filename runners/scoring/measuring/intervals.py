@@ -30,8 +30,10 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
     if why := _why_none(one, groups):
         return Limits(why_none=why)
     if one.own_interval is not None:
-        low, high = one.own_interval(level)
-        ends = Limits(min(low, one.value), max(high, one.value))
+        found = one.own_interval(level)
+        if isinstance(found, str):
+            return Limits(why_none=found)
+        ends = Limits(min(found[0], one.value), max(found[1], one.value))
         if one.calibrating is not None and one.given is not None:
             ends = _wider(one, ends, level, groups)
         if not math.isfinite(ends.high - ends.low):

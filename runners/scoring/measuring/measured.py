@@ -54,7 +54,7 @@ class Measured:
     """Effective number of groups that enter, by their rows (Kish, 1965); of the rarest class where classes are compared."""
     rare: str = ""
     """Why too few groups enter for an interval."""
-    own_interval: Callable[[float], tuple[float, float]] | None = None
+    own_interval: Callable[[float], tuple[float, float] | str] | None = None
     given: Floats | None = None
     """Of conformal sets: in every resample of the test rows at the sample's own threshold. `resampled` has thresholds of its own."""
     calibrating: int | None = None

@@ -14,7 +14,7 @@ from qualm.registry.plugins import columns, rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, OPEN_ONLY, PAIRED
+from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, LABELS, OPEN_ONLY, PAIRED
 from qualm.runners.scoring.limits import BOUNDS, UNBOUNDED, Bounds
 
 UNDECLARED = "its plugin declares no `INTERVAL`, so no method is known to hold for it"
@@ -43,7 +43,7 @@ class Metric:
     """Gives the type of each row, where the metric averages over types."""
     enters: Callable[..., Floats] | None = None
     """Gives 1 for rows in the denominator, where a metric of ranks has not all in it."""
-    own_interval: Callable[..., tuple[float, float]] | None = None
+    own_interval: Callable[..., tuple[float, float] | str] | None = None
     why_no_interval: str = ""
     """Of the method `none`."""
     least_error: Callable[..., float] | None = None
@@ -81,7 +81,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
         | CHOICE_ONLY
         | OPEN_ONLY
         | PAIRED
-        | {INPUT_CHANGED}
+        | {INPUT_CHANGED, *LABELS}
     )
     metrics = []
     for ref in refs:

@@ -1,0 +1,170 @@
+"""Accuracy corrected for the judge's errors. Prediction-powered inference: Angelopoulos et al., 2023 (Science)."""
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qualm.runners.contracts.metrics import Floats, Weights, ratio
+from qualm.runners.scoring.limits import critical, mean_of_groups, score_ends
+
+CITES = ["angelopoulos2023prediction", "angelopoulos2023ppi", "rogan1978estimating", "lang2014confidence", "zou2008construction"]
+ALSO_KNOWN_AS = ["prediction_powered_inference", "ppi", "ppi++", "rogan_gladen"]
+HIGHER_IS_BETTER = True
+INTERVAL = "own"
+COMPANIONS = ["accuracy", "judge_agreement"]
+MIN_LABELS = 30
+"""Labelled answers below which there is no interval."""
+MIN_GROUPS = 5
+"""Groups with a labelled answer below which there is no interval."""
+
+
+def corrected_accuracy(
+    correct: Floats,
+    people_rating: Floats,
+    labelled: Floats,
+    is_calibration: Floats,
+    weights: Weights,
+    *,
+    method: Literal["ppi", "rogan_gladen"] = "ppi",
+) -> Floats:
+    """Estimate the mean rating that people would give all answers, from the judge's ratings and people's labels of some.
+
+    In [0, 1], higher is better. It holds if the labelled answers are a random sample of all answers. `ppi` is PPI++ (Angelopoulos, Duchi
+    and Zrnic, 2023): y_L + b (f - f_L), where y_L and f_L are people's and the judge's mean ratings of the labelled answers, f is the
+    judge's mean rating of all answers, and b, the slope of people's ratings on the judge's in [0, 1], minimises the variance (b = lambda
+    (1 + n / N) of the paper). A useless judge gives b = 0 and the labels alone. With all answers labelled the value is their mean.
+    `rogan_gladen`: (f + specificity - 1) / (sensitivity + specificity - 1); ratings must be 0 or 1. Values outside [0, 1] become 0 or 1.
+    Undefined without labelled answers; `rogan_gladen` also if people call none of them right or none wrong, if a rating is neither 0 nor
+    1, or if the judge is no better than chance on them.
+
+    Args:
+        method: `ppi`, or `rogan_gladen`, which needs no random sample if sensitivity and specificity are those of all answers.
+    """
+    if method == "rogan_gladen" and not _is_binary(correct, people_rating, labelled, is_calibration):
+        return np.full(weights.shape[0], np.nan)
+    tested = 1 - is_calibration
+    chosen = labelled * tested
+    columns = (tested, tested * correct, chosen, chosen * correct, chosen * people_rating, chosen * correct * people_rating)
+    total, right, n, f, y, fy, ff = (weights @ np.column_stack([*columns, chosen * correct**2])).T
+    if method == "rogan_gladen":
+        sensitivity, specificity = ratio(fy, y), ratio(n - f - y + fy, n - y)
+        gain = sensitivity + specificity - 1
+        value = ratio(ratio(right, total) + specificity - 1, np.where(gain > 0, gain, 0))
+    else:
+        spread, covariation = n * ff - f**2, n * fy - f * y
+        slope = np.divide(covariation, spread, out=np.zeros_like(spread), where=spread > 1e-9 * n**2)
+        value = ratio(y, n) + np.clip(slope, 0, 1) * (ratio(right, total) - ratio(f, n))
+    clipped: Floats = np.clip(value, 0, 1)
+    return clipped
+
+
+def why_undefined(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> str:
+    """Return what the labels lack."""
+    chosen = labelled * (1 - is_calibration) > 0
+    if not chosen.any():
+        return "no scored answer has a label of people"
+    if not _is_binary(correct, people_rating, labelled, is_calibration):
+        return "rogan_gladen needs ratings of 0 and 1, by the judge and by people, and some differ; use `method: ppi`"
+    if len(np.unique(people_rating[chosen])) < 2:
+        return f"people call every labelled answer {'right' if people_rating[chosen][0] else 'wrong'}; use `method: ppi`"
+    return "the judge is no better than chance on the labelled answers: sensitivity + specificity <= 1"
+
+
+def interval(
+    correct: Floats,
+    people_rating: Floats,
+    labelled: Floats,
+    is_calibration: Floats,
+    group: NDArray[np.int64],
+    level: float,
+    *,
+    method: str = "ppi",
+) -> tuple[float, float] | str:
+    """Combine the intervals of the parts of the estimate; a text says why there is none.
+
+    `ppi`: b f plus the mean of (y - b f)+ less that of (y - b f)-, each mean with a Wilson interval of the effective sample size, combined
+    by MOVER with the correlation of the last two (Zou and Donner, 2008). Where the judge errs rarely, this allows for errors that the
+    labels do not show, which the variance alone does not. `rogan_gladen`: Lang and Reiczigel (2014), with effective sample sizes;
+    conservative, since the labelled answers are part of all.
+    """
+    tested = is_calibration == 0
+    f, y, group = correct[tested], people_rating[tested], np.unique(group[tested], return_inverse=True)[1]
+    chosen = labelled[tested] > 0
+    n, groups = int(chosen.sum()), len(np.unique(group[chosen]))
+    if n < MIN_LABELS or groups < MIN_GROUPS:
+        return f"{n} labelled answers in {groups} groups: an interval needs {MIN_LABELS} in {MIN_GROUPS}"
+    if method == "rogan_gladen":
+        return _lang_reiczigel(f, y, chosen, group, level)
+    ones = np.ones((1, len(f)))
+    slope = _slope(f[chosen], y[chosen])
+    value = float(corrected_accuracy(f, y, chosen.astype(np.float64), np.zeros_like(f), ones)[0])
+    q = critical(level, max(1, groups - 2))
+    low, high = _distances(f, group, critical(level, int(group.max())))
+    gap = y[chosen] - slope * f[chosen]
+    more, less = np.maximum(gap, 0), np.maximum(-gap, 0)
+    more_low, more_high = _distances(more, group[chosen], q)
+    less_low, less_high = _distances(less, group[chosen], q)
+    r = _correlation(more, less, group[chosen])
+    down = (slope * low) ** 2 + more_low**2 + less_high**2 - 2 * r * more_low * less_high
+    up = (slope * high) ** 2 + more_high**2 + less_low**2 - 2 * r * more_high * less_low
+    return value - math.sqrt(down), value + math.sqrt(up)
+
+
+def bounds() -> tuple[float, float]:
+    """Return the bounds of a mean rating."""
+    return 0.0, 1.0
+
+
+def _is_binary(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats) -> bool:
+    tested = is_calibration == 0
+    people = people_rating[tested & (labelled > 0)]
+    return bool(np.isin(correct[tested], (0, 1)).all() and np.isin(people, (0, 1)).all())
+
+
+def _slope(f: Floats, y: Floats) -> float:
+    spread = float(((f - f.mean()) ** 2).mean())
+    return min(1.0, max(0.0, float(((f - f.mean()) * y).mean()) / spread)) if spread > 1e-9 else 0.0
+
+
+def _distances(column: Floats, group: NDArray[np.int64], q: float) -> tuple[float, float]:
+    """Return how far the Wilson limits of a mean in [0, 1] lie below and above it."""
+    mean, error = mean_of_groups(column, group)
+    low, high = score_ends(mean, error, q, len(np.unique(group)))
+    return mean - low, high - mean
+
+
+def _correlation(a: Floats, b: Floats, group: NDArray[np.int64]) -> float:
+    """Return the correlation of two means of groups; 0 if either does not vary."""
+    place = np.unique(group, return_inverse=True)[1]
+    sums = [np.bincount(place, column - column.mean()) for column in (a, b)]
+    scale = math.sqrt(float((sums[0] ** 2).sum() * (sums[1] ** 2).sum()))
+    return float((sums[0] * sums[1]).sum()) / scale if scale > 1e-12 else 0.0
+
+
+def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDArray[np.int64], level: float) -> tuple[float, float] | str:
+    z = critical(level, math.inf)
+    right, wrong = chosen & (y == 1), chosen & (y == 0)
+    (share, n), (sensitivity, n_right), (specificity, n_wrong) = (
+        _effective(column, group[rows]) for column, rows in ((f, f >= 0), (f[right], right), (1 - f[wrong], wrong))
+    )
+    share, n = (share * n + z * z / 2) / (n + z * z), n + z * z
+    sensitivity, n_right = (sensitivity * n_right + 1) / (n_right + 2), n_right + 2
+    specificity, n_wrong = (specificity * n_wrong + 1) / (n_wrong + 2), n_wrong + 2
+    gain = sensitivity + specificity - 1
+    if gain <= 0:
+        return "the judge is no better than chance on the labelled answers within one answer of each kind"
+    value = (share + specificity - 1) / gain
+    of_right, of_wrong = sensitivity * (1 - sensitivity) / n_right, specificity * (1 - specificity) / n_wrong
+    shift = 2 * z * z * (value * of_right - (1 - value) * of_wrong)
+    error = math.sqrt(share * (1 - share) / n + value**2 * of_right + (1 - value) ** 2 * of_wrong) / gain
+    return value + shift - z * error, value + shift + z * error
+
+
+def _effective(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
+    """Return a share and its effective sample size, at most the number of rows (Korn and Graubard, 1998)."""
+    mean, error = mean_of_groups(column, group)
+    varies = mean * (1 - mean)
+    units = len(np.unique(group))
+    return mean, min(len(column), varies / error**2) if varies > 0 and error > 0 else units
