@@ -149,8 +149,9 @@ def judges(
     """Compare the judges of a spec with people's judgements: accuracy on refusals, rank correlation of ratings.
 
     Columns of the file: question, reference (several separated by |, empty where
-    declining is right), prediction, is_refusal (0 or 1), rating (0, 0.5, 1, or
-    empty). More in docs/reference/judging.md.
+    declining is right), prediction, is_refusal (0, 1 or empty), rating (0 to 1,
+    or empty). `qualm export SPEC FOLDER --to labels` writes a random sample of
+    answers with these columns. More in docs/reference/judging.md.
 
     [bold]Example[/]
 

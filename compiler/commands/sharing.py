@@ -51,6 +51,7 @@ def export(
                   parameters, training curves
       croissant   datasets with digests, licence and responsible-AI fields
       questionnaire  questions for people, to be filled in (-O per_category=20)
+      labels      a random sample of answers for people to rate (-O n=100)
       certainly-uncertain  pair sets, without answers (-O form=jsonl|parquet)
 
     Nothing is computed: missing results are named, with the command that makes them. Judgements and scores are exported with

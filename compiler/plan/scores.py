@@ -9,7 +9,9 @@ from qualm.compiler.plan.layout import Layout, read_by, splits, subsets, variant
 from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
+from qualm.compiler.spec.plugin_ref import artifact_path
 from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining
+from qualm.registry.plugins.column_names import LABELLED
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime.parameters import to_mappings
 
@@ -50,7 +52,10 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if any(m.plugin.name == "confidence_weighted_accuracy" for m in r.metrics) and len(r.scored_models) > 2:
         written += ["metric_study", "correlations"]
     used = [method for c in r.calibrators for method in c.methods]
-    return layout.stage("score", params, read_by("score", layout.tables(before)), layout.places("score", written), [*r.metrics, *used])
+    inputs = read_by("score", layout.tables(before))
+    if r.spec.judging.labels and any(LABELLED in m.reads for m in r.metrics):
+        inputs["labels"] = artifact_path(r.spec.judging.labels)
+    return layout.stage("score", params, inputs, layout.places("score", written), [*r.metrics, *used])
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:

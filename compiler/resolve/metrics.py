@@ -17,7 +17,7 @@ from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import ASKED, OPTION_PARTS, UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of, judge_of, mark_of
 from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
 from qualm.registry.where import FIELDS
@@ -79,6 +79,9 @@ def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator
         yield f"{name} reads conformal sets, and this spec has none", "add a `conformal:` section"
     if PAIRED_COLUMNS & set(reads) and reader.lacks("perturbations"):
         yield f"{name} compares perturbed inputs with clean ones, and this spec has no perturbations", "add `perturbations:`"
+    if LABELLED in reads and reader.spec.judging.labels is None:
+        hint = "add `judging: {labels: ENTRY}`; `qualm export SPEC FOLDER --to labels` writes answers for people to rate"
+        yield f"{name} reads people's ratings of answers, and this spec names none", hint
     if UNCERTAINTY_COLUMNS & set(reads) and reader.lacks("estimators") and reader.lacks("probes"):
         yield f"{name} reads an uncertainty, and this spec has no estimators", "add `estimators:`"
 

@@ -44,7 +44,7 @@ def show(agreement: dict[str, Any]) -> None:
     from qualm.registry.terminal.console import Console
     from qualm.registry.terminal.grids import Grid
 
-    columns = ("n", "unread", "right on refusals", "missed", "imagined", "rated", "tau-b", "p")
+    columns = ("n", "unread", "right on refusals", "missed", "imagined", "rated", "tau-b", "p", "sensitivity", "specificity")
     grid = Grid([("judge", "left"), *((column, "right") for column in columns)])
     for label, of in agreement.items():
         refusals, ratings = of["refusals"], of["ratings"]
@@ -56,7 +56,8 @@ def show(agreement: dict[str, Any]) -> None:
             tau += f" ({ratings['low']:.2f} to {ratings['high']:.2f})"
         p = "" if ratings["p"] is None else f"{ratings['p']:.3g}"
         counts = [str(refusals["missed"]), str(refusals["imagined"]), str(ratings["n"])]
-        grid.add(label, str(of["n"]), str(of["unread"]), share, *counts, tau, p)
+        shares = [_percent(of[name]["share"]) + f" of {of[name]['n']}" * bool(of[name]["n"]) for name in columns[-2:]]
+        grid.add(label, str(of["n"]), str(of["unread"]), share, *counts, tau, p, *shares)
     grid.print(Console())
 
 

@@ -87,7 +87,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
                 spec=plan.spec,
                 parts=() if of in ("datasets", "results", "runs") else _parts(plan, request),
                 datasets=_datasets(resolved, plan, request) if of == "datasets" else {},
-                **(_results(project, plan, request, of == "runs") if of in ("results", "runs") else {}),
+                **(_results(project, plan, request, of == "runs") if of in ("results", "runs") else _scoring(plan)),
                 time=_now(),
                 settings=read_settings(),
                 title=plan.title,
@@ -195,6 +195,10 @@ def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -
     tables, points = ({name: path for name, path in files.items() if path.suffix == suffix} for suffix in (".parquet", ".csv"))
     selected = {"models_asked": tuple(request.models or ()), "datasets_asked": tuple(request.datasets or ())}
     return {"results": tables, "points": points, "training": logs, "scoring": stage.params, **selected}
+
+
+def _scoring(plan: Plan) -> dict[str, Any]:
+    return next(({"scoring": stage.params} for stage in plan.writers("scores")), {})
 
 
 def _sources(context: ExportContext, plan: Plan) -> Iterator[Path]:

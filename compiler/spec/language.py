@@ -413,7 +413,7 @@ class Judging(_Strict):
     labels: Name | None = Field(
         None,
         description="Entry of registry/data/ with labels.csv: answers that people judged. Every judge is compared with them, in "
-        "judging.json.",
+        "judging.json, and `corrected_accuracy` reads those of this spec's models.",
     )
 
 

@@ -45,6 +45,9 @@ SCORED = (
 )  # fmt: skip
 """Columns that metrics read; `qualm.runners.contracts.metrics` explains them."""
 
+LABELLED = "labelled"
+"""The column that is 1 for answers that people rated."""
+
 SET_COLUMNS = frozenset({"covered", "set_size"})
 """Columns of conformal sets."""
 

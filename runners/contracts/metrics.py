@@ -65,8 +65,8 @@ A plugin `NAME.py` has these constants and functions:
   | input_changed | 1 if a perturbed sample's prompt or pixels differ from the clean ones, else 0 |
   | pred_is_idk, gt_is_idk | 1 if the answer abstains, if abstaining is right (open answers only) |
   | hedges | 1 if the answer has a caveat, 0 if it has none or abstains (open answers only) |
-  | labelled | 1 if people rated the answer (`judging: {labels: ...}`), else 0 |
-  | people_rating | 0..1: mean rating by people; 0 where `labelled` is 0 |
+  | labelled | 1 if people rated the answer (`judging: {labels: ...}`), else 0 (answers in words only) |
+  | people_rating | 0..1: mean rating by people; 0 where `labelled` is 0 (answers in words only) |
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
   | marked_by_NAME/MARK | further measure of that judge, if it has one (`Judgement.marks`; open answers only) |
   | rated_by_, marked_by_/MARK | the same for the judge whose ratings are scored: the dataset's first, else the spec's |

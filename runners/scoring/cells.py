@@ -23,7 +23,9 @@ from qualm.runners.scoring.recalibration.fits import Recalibration
 
 CHOICE_ONLY = frozenset({"predicted", "n_options", "option_probabilities", "right_option", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
-OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk", "hedges"})
+LABELS = ("labelled", "people_rating")
+"""Columns of labels by people."""
+OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk", "hedges", *LABELS})
 """Columns that only answers in words have; a metric that reads one is over open questions and `IN_WORDS`."""
 IN_WORDS = "in_words"
 """The column that tells which multiple-choice questions have no numbers for their options, where a judge read some answers to such."""
@@ -32,8 +34,6 @@ PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
 PAIRED = PAIRED_UNCERTAINTY | {"clean_correct"}
 INPUT_CHANGED = "input_changed"
 """The column that tells which perturbed inputs are not the clean ones."""
-LABELS = ("labelled", "people_rating")
-"""Columns of labels by people."""
 OF_REFERENCE = frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "right_option", "people_rating"})
 """Columns that say what is right, or whether an answer is."""
 OF_DATA = frozenset({"answerable", "uncertain", "fold", "gt_is_idk", "right_option"})
@@ -72,6 +72,8 @@ class Cell:
     """Those of the same model's answers to the clean inputs, where this is another variant; columns have `clean_correct` then."""
     why_unscored: str = ""
     """Why no answer is held to its reference, where none is."""
+    why_unlabelled: str = ""
+    """Why there are no columns of `LABELS`, if the spec has labels."""
     reasons: Reasons | None = None
     """Why single answers are unscored."""
     frequent: Frequent = ("", np.nan)

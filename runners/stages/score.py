@@ -55,7 +55,7 @@ from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 KIND = StageKind(
     title="Score everything, with intervals",
-    reads=("datasets", "generations", "judgements", "uncertainties", "probe_values", "sets", "abstentions"),
+    reads=("datasets", "generations", "judgements", "uncertainties", "probe_values", "sets", "abstentions", "labels"),
     writes={
         "scores": "scores.parquet",
         "metrics": "metrics.json",

@@ -14,19 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.formats.text_tables import OURS, original
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.data.reviews.agreement import jackknife
+from qualm.runners.data.reviews.agreement import jackknife, wilson
+from qualm.runners.data.reviews.labels import FILE, parse_rating
+from qualm.runners.data.reviews.labels import LabelError as LabelError
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
 
-FILE = "labels.csv"
 COLUMNS = ("question", "reference", "prediction", "is_refusal", "rating")
-RATINGS = {"": None, "0": 0.0, "0.0": 0.0, "0.5": 0.5, ".5": 0.5, "1": 1.0, "1.0": 1.0}
-
-
-class LabelError(Exception):
-    """A malformed file of labels; the message names the line, what was expected and what came."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +31,17 @@ class Labelled:
     """An answer with people's labels."""
 
     answer: Answered
-    is_refusal: bool
+    is_refusal: bool | None
+    """None if people did not say."""
     rating: float | None
-    """0, 0.5 or 1; None if unrated."""
+    """From 0 to 1; None if unrated."""
 
 
 def read_labels(path: Path) -> list[Labelled]:
     """Read labelled answers from a CSV file, or from `labels.csv` in a folder.
 
-    Columns: `question`; `reference` (several separated by `|`; empty where abstaining is right); `prediction`; `is_refusal` (0 or 1);
-    `rating` (0, 0.5, 1, or empty). Other columns are ignored.
+    Columns: `question`; `reference` (several separated by `|`; empty where abstaining is right); `prediction`; `is_refusal` (0, 1 or
+    empty); `rating` (0 to 1, or empty). Rows without both labels and other columns are ignored.
 
     Raises:
         LabelError: a column is missing, or a value is none of these.
@@ -54,7 +52,7 @@ def read_labels(path: Path) -> list[Labelled]:
         missing = [c for c in COLUMNS if c not in (reader.fieldnames or ())]
         if missing:
             raise LabelError(f"{file}: expected the columns {', '.join(COLUMNS)}; missing {', '.join(missing)}")
-        labels = [_label(file, reader.line_num, row) for row in reader]
+        labels = [label for row in reader if (label := _label(file, reader.line_num, row)) is not None]
     except (TextFileError, csv.Error) as error:
         raise LabelError(f"{file}: expected a CSV file of labelled answers: {error}") from error
     if not labels:
@@ -62,15 +60,18 @@ def read_labels(path: Path) -> list[Labelled]:
     return labels
 
 
-def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled:
+def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled | None:
     text = {name: (row[name] or "").strip() for name in COLUMNS}
-    if text["is_refusal"] not in ("0", "1"):
-        raise LabelError(f"{file}:{line}: is_refusal: expected 0 or 1, got {text['is_refusal']!r}")
-    if text["rating"] not in RATINGS:
-        raise LabelError(f"{file}:{line}: rating: expected 0, 0.5, 1 or nothing, got {text['rating']!r}")
+    if OURS in row:
+        text = {name: original(value) for name, value in text.items()}
+    if text["is_refusal"] not in ("0", "1", ""):
+        raise LabelError(f"{file}:{line}: is_refusal: expected 0, 1 or nothing, got {text['is_refusal']!r}")
+    rating = parse_rating(text["rating"], f"{file}:{line}")
+    if not text["is_refusal"] and rating is None:
+        return None
     references = tuple(r.strip() for r in text["reference"].split("|") if r.strip())
     answer = Answered(text["question"], references, text["prediction"])
-    return Labelled(answer, text["is_refusal"] == "1", RATINGS[text["rating"]])
+    return Labelled(answer, text["is_refusal"] == "1" if text["is_refusal"] else None, rating)
 
 
 def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> dict[str, Any]:
@@ -79,12 +80,17 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
     Returns:
         `n` labelled answers; `unread`: unreadable judge replies. `refusals`: `n` answers that the judge classified, `accuracy` (higher is
         better) with its 95% Wilson interval `low`..`high`, `missed` and `imagined` abstentions. `ratings`: `n` answers that both rated,
-        Kendall's `tau_b` (-1..1, higher is better) with its two-sided `p`, and `equal`, the share of equal ratings. None where a number
-        is undefined, as tau is for constant ratings.
+        Kendall's `tau_b` (-1..1, higher is better) with its two-sided `p`, and `equal`, the share of equal ratings. `sensitivity` and
+        `specificity`: of the `n` answers that people call right (rating 1) or wrong (0), and the judge too, the `share` on which it
+        agrees, with its 95% Wilson interval. None where a number is undefined, as tau is for constant ratings.
     """
     from scipy.stats import binomtest, kendalltau
 
-    refusals = [(label.is_refusal, one.pred_is_idk) for label, one in zip(labels, judgements, strict=True) if one.pred_is_idk is not None]
+    refusals = [
+        (label.is_refusal, one.pred_is_idk)
+        for label, one in zip(labels, judgements, strict=True)
+        if label.is_refusal is not None and one.pred_is_idk is not None
+    ]
     right = sum(a == b for a, b in refusals)
     interval = binomtest(right, len(refusals)).proportion_ci(method="wilson") if refusals else None
     rated = [
@@ -114,7 +120,17 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
             "p": _rounded(tau.pvalue, 30) if tau else None,
             "equal": sum(a == b for a, b in rated) / len(rated) if rated else None,
         },
+        "sensitivity": _share_agreed(rated, 1.0),
+        "specificity": _share_agreed(rated, 0.0),
     }
+
+
+def _share_agreed(rated: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
+    """Return how often the judge gives this rating among the answers that people give it; ratings other than 0 and 1 are left out."""
+    judged = [machine for people, machine in rated if people == rating and machine in (0, 1)]
+    ends = wilson(judged.count(rating), len(judged))
+    share = judged.count(rating) / len(judged) if judged else None
+    return {"n": len(judged), "share": share, "low": _rounded(ends[0]) if ends else None, "high": _rounded(ends[1]) if ends else None}
 
 
 def _tau_b(rated: Sequence[tuple[float, float]]) -> float | None:

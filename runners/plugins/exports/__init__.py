@@ -87,7 +87,7 @@ class ExportContext:
     training: Mapping[str, Path] = field(default_factory=dict)
     """Training logs by model."""
     scoring: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the scoring stage, for an export of results."""
+    """Parameters of the scoring stage; empty for a spec without metrics."""
     models_asked: tuple[str, ...] = ()
     """Selected models of an export of results; empty for all."""
     datasets_asked: tuple[str, ...] = ()

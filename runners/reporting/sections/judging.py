@@ -26,12 +26,16 @@ def judging(results: Results) -> Sheet | None:
             "Kendall’s τ-b ↑ (95%)",
             "p",
             "rated alike",
+            "sensitivity ↑ (95%)",
+            "specificity ↑ (95%)",
             "answers",
             "unread",
         ],
         [_row(name, of) for name, of in record.items()],
         note="How to read it: on labelled answers, how often the judge recognises a refusal and how many it missed or invented; and "
-        "the rank correlation of its ratings with people’s, from −1 to 1. Scores use the first judge. Unreadable replies give no rating.",
+        "the rank correlation of its ratings with people’s, from −1 to 1. Sensitivity: of the answers that people call right, and the "
+        "judge right or wrong, the share that it calls right; specificity: the same of wrong ones. Scores use the first judge. "
+        "Unreadable replies give no rating.",
     )
 
 
@@ -48,6 +52,11 @@ def _row(name: str, of: dict[str, Any]) -> list[str]:
         number(ratings["tau_b"]) + (aside(between(ratings, 2)) if ratings.get("low") is not None else ""),
         "undefined" if ratings["p"] is None else small(ratings["p"]),
         "undefined" if ratings["equal"] is None else f"{percent(ratings['equal'])} of {ratings['n']:,}",
+        *(_share(of[name]) for name in ("sensitivity", "specificity")),
         f"{of['n']:,}",
         f"{of['unread']:,}",
     ]
+
+
+def _share(of: dict[str, Any]) -> str:
+    return "undefined" if of["share"] is None else f"{percent(of['share'])}{aside(between(of, 1, form=percent))} of {of['n']:,}"

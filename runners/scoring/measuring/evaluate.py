@@ -19,7 +19,17 @@ from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
-from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD, CHOICE_ONLY, IN_WORDS, OF_DATA, OF_REFERENCE, OPEN_ONLY, PAIRED_UNCERTAINTY, Cell
+from qualm.runners.scoring.cells import (
+    BOUNDS_OF_UNREAD,
+    CHOICE_ONLY,
+    IN_WORDS,
+    LABELS,
+    OF_DATA,
+    OF_REFERENCE,
+    OPEN_ONLY,
+    PAIRED_UNCERTAINTY,
+    Cell,
+)
 from qualm.runners.scoring.conformal.draws import Redraw
 from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
@@ -149,9 +159,8 @@ def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
 def why_absent(metric: Metric, cell: Cell) -> str:
     """Why a metric that was asked for has no value of this cell."""
     n_options = cell.samples.n_options
-    return cell.why_unscored or absent(
-        metric.reads, cell.known(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns
-    )
+    why = cell.why_unscored or (cell.why_unlabelled if set(LABELS) & set(metric.reads) else "")
+    return why or absent(metric.reads, cell.known(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns)
 
 
 def _task(

@@ -14,7 +14,7 @@ from qualm.registry.plugins import columns, rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, LABELS, OPEN_ONLY, PAIRED
+from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, OPEN_ONLY, PAIRED
 from qualm.runners.scoring.limits import BOUNDS, UNBOUNDED, Bounds
 
 UNDECLARED = "its plugin declares no `INTERVAL`, so no method is known to hold for it"
@@ -81,7 +81,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
         | CHOICE_ONLY
         | OPEN_ONLY
         | PAIRED
-        | {INPUT_CHANGED, *LABELS}
+        | {INPUT_CHANGED}
     )
     metrics = []
     for ref in refs:

@@ -59,6 +59,8 @@ WITHOUT = {
     "covered": "no prediction set",
     "set_size": "no prediction set",
     "is_calibration": "no prediction set",
+    "labelled": "no label of people",
+    "people_rating": "no label of people",
     "uncertain": "the data do not say whether the question is uncertain",
 }
 

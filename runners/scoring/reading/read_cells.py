@@ -80,6 +80,9 @@ def _cells(
         asked=tables.asked(model, samples),
         unread=tables.unread,
     )
+    if tables.labels is not None:
+        found, cell.why_unlabelled = tables.labels.of(key, samples, answers)
+        cell.columns |= found
     if variant == CLEAN:
         cell.disputed = disputed(samples, answers, cell.columns["correct"], where)
     if tables.unread == "wrong":
@@ -178,6 +181,9 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
             "pred_is_idk": np.where(abstains == 1, 1.0, cell.columns["pred_is_idk"][rows]),
             "hedges": np.where(abstains == 1, 0.0, cell.columns["hedges"][rows]),
         }
+        if "people_rating" in cell.columns:
+            by_people = cell.columns["people_rating"][rows]
+            changed["people_rating"] = np.where(abstains == 1, cell.columns["gt_is_idk"][rows], by_people)
         columns = {name: values for name, values in cell.columns.items() if judge_of(name) is None}
         for name, values in changed.items():
             columns[name] = np.where(cell.samples.n_options == 0, np.nan, columns[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from qualm.registry import VALIDATION
 from qualm.registry.sample import ABSTENTIONS, CONFORMAL_SETS, JUDGEMENTS, UNCERTAINTIES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.data.reviews.labels import AnswerLabels, LabelError, read_answer_labels
 from qualm.runners.data.splits import stratified
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD
@@ -41,6 +43,7 @@ class Tables:
         words = ["setting", "score"]
         self.sets = self._split(stage, "sets", CONFORMAL_SETS, [*words, "is_calibration", "covered", "set_size"], words=words)
         self.abstentions = self._split(stage, "abstentions", ABSTENTIONS, ["method", "confidence", "abstains", "is_fit"])
+        self.labels = _read_labels(stage) if "labels" in stage.inputs else None
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
         self.judge_of_choices: dict[str, str] = stage.params.get("judge_of_choices", {})
         """Data set -> the judge whose ratings are the correctness of its multiple-choice questions that are answered in words."""
@@ -117,6 +120,28 @@ class CellRows:
             return None
         whole = pa.concat_tables(parts)
         return self.datasets[key[1]].kept(whole) if key[1] in self.datasets else whole
+
+
+def _read_labels(stage: Stage) -> AnswerLabels:
+    """Read the labels of answers, and print whose the spec does not have.
+
+    Raises:
+        StageError: the file is malformed, or no label is of an answer of the spec.
+    """
+    try:
+        labels = read_answer_labels(Path(stage.inputs["labels"]))
+    except LabelError as error:
+        raise StageError(str(error)) from error
+    answered = {(model, dataset) for model, files in stage.inputs["generations"].items() for dataset in files}
+    others = {(model, dataset): of[0].line for (model, dataset, _), of in labels.by_cell.items() if (model, dataset) not in answered}
+    if others:
+        (model, dataset), line = next(iter(others.items()))
+        told = f"{labels.file}:{line}: the spec has no answers of model '{model}' to dataset '{dataset}'"
+        if len(others) == len({cell[:2] for cell in labels.by_cell}):
+            models, datasets = (", ".join(sorted({key[k] for key in answered})) for k in (0, 1))
+            raise StageError(f"{told}; expected a model of {models} and a dataset of {datasets}")
+        print(f"{stage.key}: {told}; such labels are ignored", file=sys.stderr)
+    return labels
 
 
 def fits_elsewhere(setting: dict[str, Any]) -> bool:

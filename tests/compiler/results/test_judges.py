@@ -56,6 +56,22 @@ def test_labels_are_an_input_and_their_table_an_output_in_git(tmp_path: Path) ->
     assert "judging" not in make(tmp_path, SPEC.replace("judging: {labels: our-labels}\n", "")).stage("judge").outputs
 
 
+def test_scores_depend_on_labels_only_if_a_metric_reads_them(tmp_path: Path) -> None:
+    assert "registry/data/our-labels" not in make(tmp_path).stage("score").deps
+    plan = make(tmp_path, SPEC.replace("[accuracy]", "[{corrected_accuracy: {method: [ppi, rogan_gladen]}}]"))
+    score = plan.stage("score")
+    assert score.inputs["labels"] == "registry/data/our-labels" and "registry/data/our-labels" in score.deps
+    labels = ["accuracy", "corrected_accuracy@method=ppi", "corrected_accuracy@method=rogan_gladen", "judge_agreement"]
+    assert [m["label"] for m in score.params["metrics"]] == labels, "the raw value stands beside it"
+
+
+def test_corrected_accuracy_without_labels(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as caught:
+        make(tmp_path, SPEC.replace("judging: {labels: our-labels}\n", "").replace("[accuracy]", "[corrected_accuracy]"))
+    (problem,) = map(str, caught.value.problems)
+    assert "corrected_accuracy reads people's ratings of answers, and this spec names none (add `judging: {labels: ENTRY}`;" in problem
+
+
 def test_labels_without_a_judge(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         make(tmp_path, SPEC.replace("judges: [rules]\n", ""))
@@ -66,16 +82,18 @@ def test_the_table_leaves_out_what_is_undefined(capsys: pytest.CaptureFixture[st
     monkeypatch.setenv("COLUMNS", "160")
     refusals = {"accuracy": 0.975, "low": 0.9, "high": 0.99, "missed": 2, "imagined": 1}
     none = dict.fromkeys(("accuracy", "low", "high"))
+    shares = {"sensitivity": {"n": 20, "share": 0.95}, "specificity": {"n": 0, "share": None}}
     ratings = {"n": 30, "tau_b": 0.51239, "low": 0.31, "high": 0.7149, "p": 0.00012}
     show(
         {
-            "rules": {"n": 40, "unread": 3, "refusals": refusals, "ratings": ratings},
-            "lave": {"n": 7, "unread": 0, "refusals": refusals | none, "ratings": dict.fromkeys(ratings) | {"n": 0}},
+            "rules": {"n": 40, "unread": 3, "refusals": refusals, "ratings": ratings} | shares,
+            "lave": {"n": 7, "unread": 0, "refusals": refusals | none, "ratings": dict.fromkeys(ratings) | {"n": 0}} | shares,
         }
     )
     _, rules, lave = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert rules == ["rules", "40", "3", "97.5%", "(90.0%", "to", "99.0%)", "2", "1", "30", "0.5124", "(0.31", "to", "0.71)", "0.00012"]
-    assert lave == ["lave", "7", "0", "undefined", "2", "1", "0", "undefined"]
+    tau, agreed = ["0.5124", "(0.31", "to", "0.71)", "0.00012"], ["95.0%", "of", "20", "undefined"]
+    assert rules == ["rules", "40", "3", "97.5%", "(90.0%", "to", "99.0%)", "2", "1", "30", *tau, *agreed]
+    assert lave == ["lave", "7", "0", "undefined", "2", "1", "0", "undefined", *agreed]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

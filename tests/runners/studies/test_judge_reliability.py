@@ -3,6 +3,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from statsmodels.stats.proportion import proportion_confint
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.contracts.judges import Judgement
@@ -33,6 +34,19 @@ def test_kendall_s_tau_b_of_the_facts():
     assert found["ratings"]["p"] == pytest.approx(0.0243, abs=5e-5)
     assert found["ratings"]["equal"] == 6 / 8
     assert (found["n"], found["unread"]) == (10, 1)
+
+
+def test_sensitivity_and_specificity_by_hand():
+    people, machine = (1, 1, 1, 0, 0, 0.5, 1), (1, 0, 1, 0, 1, 1, 0.5)
+    labels = [labelled(None, rating) for rating in people]
+    found = reliability(labels, [Judgement(r, False) for r in machine])
+    assert (found["sensitivity"]["n"], found["sensitivity"]["share"]) == (3, pytest.approx(2 / 3)), "halves are left out"
+    assert (found["specificity"]["n"], found["specificity"]["share"]) == (2, 0.5)
+    ends = proportion_confint(2, 3, method="wilson")
+    assert (found["sensitivity"]["low"], found["sensitivity"]["high"]) == pytest.approx(ends)
+    assert found["refusals"]["n"] == 0, "people did not say whether they abstain"
+    none = reliability(labels[:1], [Judgement(0.0, False)])["specificity"]
+    assert none == {"n": 0, "share": None, "low": None, "high": None}
 
 
 def test_accuracy_on_refusals_by_hand():
@@ -68,8 +82,8 @@ HEAD = "question,reference,prediction,is_refusal,rating\n"
     ("text", "message"),
     [
         ("question,prediction\n?,b\n", r"labels.csv: expected the columns .*; missing reference, is_refusal, rating"),
-        (HEAD + "?,a,b,maybe,1\n", r"labels.csv:2: is_refusal: expected 0 or 1, got 'maybe'"),
-        (HEAD + "?,a,b,0,1\n?,a,b,0,2\n", r"labels.csv:3: rating: expected 0, 0.5, 1 or nothing, got '2'"),
+        (HEAD + "?,a,b,maybe,1\n", r"labels.csv:2: is_refusal: expected 0, 1 or nothing, got 'maybe'"),
+        (HEAD + "?,a,b,0,1\n?,a,b,0,2\n", r"labels.csv:3: rating: expected a number from 0 to 1, or nothing, got '2'"),
         (HEAD, "found none"),
     ],
 )

@@ -22,9 +22,9 @@ def asking(server, plugin, **args):
     return ref(plugin, by={"plugin": "openai", "args": {"model": "m", "base_url": server.url}}, **args)
 
 
-def scored(samples, texts, judges, metrics, slices=(), own=(), no_answer=()):
+def scored(samples, texts, judges, metrics, slices=(), own=(), no_answer=(), labels=None):
     """Scores by slice and metric: value, n, n_unscored. `texts` are one model's answers by sample id, `no_answer` why some have none;
-    `own` the data set's own judges."""
+    `own` the data set's own judges, `labels` the text of people's labels."""
     write_table(Path("data/d/samples.parquet"), [as_row(s) for s in samples], SAMPLES)
     rows = [{"sample_id": s.sample_id, "variant": "clean", "draw": 0, "text": texts[s.sample_id]} for s in samples if s.sample_id in texts]
     rows = [{**row, "no_answer": dict(no_answer).get(row["sample_id"])} for row in rows]
@@ -36,6 +36,9 @@ def scored(samples, texts, judges, metrics, slices=(), own=(), no_answer=()):
     for_choices = [label for label in own or [j["label"] for j in judges] if takes_choices(_named(judges, label))]
     params |= {"judge_of_choices": {"d": for_choices[0]}} if for_choices else {}
     outputs = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
+    if labels is not None:
+        Path("labels.csv").write_text(labels, encoding="utf-8")
+        inputs["labels"] = "labels.csv"
     _run(score, "score", params, inputs | {"judgements": "results/judgements"}, outputs)
     return {(r["slice"], r["metric"]): r for r in read_labelled(Path("results/scores")).to_pylist()}
 
