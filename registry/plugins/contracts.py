@@ -170,6 +170,7 @@ CONTRACTS: dict[str, Contract] = {
             "INTERVAL": _one_of("t", "proportion", "optimistic", "skewed", "correlation", "own", "none"),
             "WHY_NO_INTERVAL": TEXT,
             "COMPARED_BY": TEXT,
+            "ASSUMES": TEXT,
             "COMPANIONS": TEXTS,
             "ROW_BY_ROW": TRUTH,
             "INCREASES_WITH": TEXT,

@@ -17,6 +17,7 @@ DECLARATIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "COMPARED_BY": ("metrics", "the unbiased metric by which two models are compared"),
         "ROW_BY_ROW": ("metrics", "each row of what it sums is made of that row alone"),
         "INCREASES_WITH": ("metrics", "the argument with which it never falls, so that unread answers bound it"),
+        "ASSUMES": ("metrics", "the condition under which it holds, shown below its values"),
         "COMPANIONS": ("metrics", "metrics without which it misleads, computed beside it"),
         "NEEDS": ("metrics estimators", "the columns it reads, where parameters are not named after them"),
         "GIVES": ("models", "the signals it can give"),

@@ -19,6 +19,7 @@ A plugin `NAME.py` has these constants and functions:
                                          # that many resamples with different columns (fits, sets of parts) are evaluated at once
         INCREASES_WITH = "correct"       # optional: an argument of ratings from 0 to 1 with which the metric never falls, so that it lies
                                          # between its values with all unread answers wrong and all right
+        ASSUMES = "..."                  # optional: condition under which its values hold, shown below them
         COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
         NEEDS = {"groups": "group_of_{by}"}   # optional: columns that depend on parameters (`qualm.registry.plugins.columns`)

@@ -36,6 +36,7 @@ def labels(context: ExportContext, *, n: Annotated[int, Ge(1)] = 100, seed: Anno
         chosen += [(place, number, _row(context.folder, part, inputs, entry)) for place, entry in enumerate(by_order[:n])]
     if not chosen:
         raise ExportError("no answers in words, which alone a judge rates; answers to multiple-choice questions may be numbers of options")
+    context.counts.update(answers=len(chosen), samples=len({(row[1], row[3]) for _, _, row in chosen}))
     with (context.folder / FILE).open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -48,7 +49,7 @@ def _scored(context: ExportContext, part: ExportPart) -> list[ExportEntry]:
     table = ModelInput(part).dataset.table
     scored = splits.scored(part.dataset, table["split"]).to_pylist()
     entries = list[ExportEntry]()
-    for entry in context.entries(part):
+    for entry in context.entries(part, again=True):
         if not scored[entry.place]:
             continue
         if entry.answers[0]["text"] is None or entry.by_numbers:

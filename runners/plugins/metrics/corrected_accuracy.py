@@ -13,6 +13,7 @@ CITES = ["angelopoulos2023prediction", "angelopoulos2023ppi", "rogan1978estimati
 ALSO_KNOWN_AS = ["prediction_powered_inference", "ppi", "ppi++", "rogan_gladen"]
 HIGHER_IS_BETTER = True
 INTERVAL = "own"
+ASSUMES = "the labelled answers are a random sample of all answers"
 COMPANIONS = ["accuracy", "judge_agreement"]
 MIN_LABELS = 30
 """Labelled answers below which there is no interval."""
@@ -29,9 +30,10 @@ def corrected_accuracy(
     *,
     method: Literal["ppi", "rogan_gladen"] = "ppi",
 ) -> Floats:
-    """Estimate the mean rating that people would give all answers, from the judge's ratings and people's labels of some.
+    """Estimate people's mean rating of all answers from their labels of a random sample.
 
-    In [0, 1], higher is better. It holds if the labelled answers are a random sample of all answers. `ppi` is PPI++ (Angelopoulos, Duchi
+    In [0, 1], higher is better. It holds if the labelled answers are a random sample of all answers. The judge's ratings reduce its
+    variance. `ppi` is PPI++ (Angelopoulos, Duchi
     and Zrnic, 2023): y_L + b (f - f_L), where y_L and f_L are people's and the judge's mean ratings of the labelled answers, f is the
     judge's mean rating of all answers, and b, the slope of people's ratings on the judge's in [0, 1], minimises the variance (b = lambda
     (1 + n / N) of the paper). A useless judge gives b = 0 and the labels alone. With all answers labelled the value is their mean.
@@ -40,7 +42,8 @@ def corrected_accuracy(
     1, or if the judge is no better than chance on them.
 
     Args:
-        method: `ppi`, or `rogan_gladen`, which needs no random sample if sensitivity and specificity are those of all answers.
+        method: `ppi`, or `rogan_gladen`, for which it is enough that the judge's sensitivity and specificity on the labelled answers are
+            those on all answers.
     """
     if method == "rogan_gladen" and not _is_binary(correct, people_rating, labelled, is_calibration):
         return np.full(weights.shape[0], np.nan)

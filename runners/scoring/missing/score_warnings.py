@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from qualm.registry.plugins import rule
 from qualm.registry.sample import CLEAN
-from qualm.runners.scoring.measuring.labels import in_brackets, metric_of
+from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
 
 Row = Mapping[str, Any]
@@ -96,7 +97,7 @@ def few_groups(rows: Iterable[Row]) -> list[str]:
 
 
 def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
-    """A line for every metric without a value of all questions, and for every one without an interval: why, and of which models.
+    """Return the assumptions of metrics with values, and why metrics have no value or no interval, and of which models.
 
     A metric of which this holds in several conformal settings has one line, with their names. Slices say nothing here: one in which every
     answer is right has no order of right and wrong ones, and that is no news.
@@ -106,7 +107,10 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
         intervals: False leaves out what lacks only an interval.
     """
     models_of: dict[tuple[str, str, str, str], list[str]] = {}
+    valued: dict[str, None] = {}
     for row in rows:
+        if row["value"] is not None:
+            valued[plugin_of(row["metric"])] = None
         here = row["variant"] == CLEAN and row["slice"] == ALL
         if row["value"] is None and row.get("why") and (row["n"] or not row["n_unscored"]) and row["slice"] == ALL:
             what, why = "is undefined", row["why"]
@@ -119,7 +123,11 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     labels_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():
         labels_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).append(metric)
-    return [f"{dataset}: {_together(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()]
+    known = rule.names("metrics")
+    assumes = {name: rule.get("metrics", name).declares.get("ASSUMES") for name in valued if name in known}
+    return [f"{name} assumes that {condition}" for name, condition in assumes.items() if condition] + [
+        f"{dataset}: {_together(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()
+    ]
 
 
 def _of(unscored: int, total: int, each: str) -> str:

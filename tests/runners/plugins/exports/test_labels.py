@@ -21,7 +21,9 @@ def rows_of(folder):
 def test_it_is_a_random_sample_that_a_larger_one_keeps(tmp_path):
     source = write(tmp_path / "source", n_open=40, n_choice=5)
     few, many, other = (tmp_path / name for name in ("few", "many", "other"))
-    labels(context(source, few), n=10)
+    first = context(source, few)
+    labels(first, n=10)
+    assert (first.counts["answers"], first.counts["samples"]) == (10, 10)
     labels(context(source, many), n=25)
     labels(context(source, other), n=10, seed=8)
     ids = [row["sample_id"] for row in rows_of(few)]

@@ -18,6 +18,15 @@ def test_conformal_settings_of_one_metric_are_one_line():
     ]
 
 
+def test_the_assumption_of_a_metric_with_a_value_is_one_line():
+    rows = [row(metric=f"corrected_accuracy@method={name}", why=None) for name in ("ppi", "rogan_gladen")]
+    assumed = "corrected_accuracy assumes that the labelled answers are a random sample of all answers"
+    assert notes([*rows, row(metric="accuracy", why=None), row(metric="of_another_package", why=None)]) == [assumed]
+    assert notes([row(metric="corrected_accuracy", value=None, why="none", n=0, n_unscored=0)])[0].startswith(
+        "d: corrected_accuracy is undef"
+    )
+
+
 def row(**changes):
     plain = {"dataset": "d", "model": "m", "metric": "ece", "variant": "clean", "slice": "all", "value": 0.5, "n": 3, "n_unscored": 1}
     return {**plain, "why": "the judge gave no rating", **changes}
