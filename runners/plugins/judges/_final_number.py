@@ -27,7 +27,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """What stands before a number that names a thing."""
-_EQUALS = re.compile("[=≈]")
+_EQUALS = re.compile(r"\A(?:(?!\bor\b)[^=≈])*[=≈]")
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DAY = re.compile(rf"\b(?:{_MONTHS})\s+\Z|\A(?:st|nd|rd|th)?\s+(?:{_MONTHS})\b", re.IGNORECASE)
 _SO = re.compile(r"[,;]\s+(?=(?:so|therefore|thus|hence|for a total|in all)\b)", re.IGNORECASE)
@@ -41,10 +41,13 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _OR_BEHIND = re.compile(
-    r"\A[*\s]*(?:[^\W\d]+\s+)?(?:(?:or|to|/)[*\s]+(?:maybe |even |possibly |perhaps )?|, ?(?:maybe|perhaps|possibly) )-?\d", re.IGNORECASE
+    r"\A[*\s]*(?:[^\W\d]+\s+)?(?:(?:or|to|/)[*\s]+(?:maybe |even |possibly |perhaps |[a-z]\s*=\s*)?|, ?(?:maybe|perhaps|possibly) )"
+    r"-?\d",
+    re.IGNORECASE,
 )
 _OR_BEFORE = re.compile(
-    r"(?:\d[*\s]*(?:[^\W\d]+\s+)?(?:or|to|/)|\bbetween [^.;\n]{1,40} and)[*\s]+(?:maybe |even |possibly |perhaps )?\Z", re.IGNORECASE
+    r"(?:\d[*\s]*(?:[^\W\d]+\s+)?(?:or|to|/)|\bbetween [^.;\n]{1,40} and)[*\s]+(?:maybe |even |possibly |perhaps |[a-z]\s*=\s*)?\Z",
+    re.IGNORECASE,
 )
 _FALLS = re.compile(r"\b(?:fell|falls?|fallen|decreas\w+|dropp?\w*|declin\w+|loss|lost|loses|down|reduc\w+|deficit|below)\b", re.IGNORECASE)
 """What may give a number without a sign the sense of a negative one."""

@@ -21,7 +21,16 @@ _LATEX = (
     (re.compile(r"\\([$%#&€£])"), r"\1"),
     (re.compile(r"\b(?:square|sq\.?)\s+([^\W\d_]+)", re.IGNORECASE), r"\1^2"),
     (re.compile(r"\b(?:minus|negative)\s+(?=[\d.$€£])", re.IGNORECASE), "-"),
+    (re.compile(r"\bhalf an? dozen\b", re.IGNORECASE), "6"),
+    (re.compile(r"\ban? (?=dozen\b)", re.IGNORECASE), "1 "),
 )
+_PARTS = {"half": 2, "halve": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10}
+_FRACTION = re.compile(
+    rf"\b(?:(?P<whole>\d+) and an? |(?P<above>\d+)[ -])(?P<below>{'|'.join(_PARTS)})s?\b"
+    rf"|(?:\ban? |\A\W*)(?P<part>{'|'.join(_PARTS)})\b(?=\s*(?:of\b|[^\w\s]|\Z))",
+    re.IGNORECASE,
+)
+"""A fraction in words: "3 quarters", "1 and a half", "a third of"."""
 _CURRENCIES = {"$": "dollar", "us$": "dollar", "usd": "dollar", "€": "euro", "eur": "euro", "£": "pound", "gbp": "pound"} | {
     "¥": "yen", "jpy": "yen", "₹": "rupee", "rs": "rupee", "inr": "rupee", "₩": "won", "¢": "cent"
 }  # fmt: skip
@@ -108,7 +117,12 @@ def plain_math(text: str) -> str:
     text = _IN_WORDS.sub(lambda match: _digits_of(match, text), text)
     for pattern, replacement in _LATEX:
         text = pattern.sub(replacement, text)
+    text = _FRACTION.sub(_fraction, text)
     return re.sub(" {2,}", " ", text).strip(" ")
+
+
+def _fraction(words: re.Match[str]) -> str:
+    return f"{words['whole'] or ''} {words['above'] or 1}/{_PARTS[(words['below'] or words['part']).casefold()]}".strip()
 
 
 def _digits_of(words: re.Match[str], text: str) -> str:

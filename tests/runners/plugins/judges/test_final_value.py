@@ -22,7 +22,7 @@ def rating(reference, reply, question="?", **options):
         ("2016", "It was highest in 2016, with 94% of schools.", 1), ("94", "It was highest in 2016, with 94% of schools.", 1),
         ("30", "The value of x is **1**. x + 150 = 180. Therefore, the value of x is **30**.", 1),
         ("9", "I count 8. No wait, there are 9.", 1),
-        ("12", "10 or 12", None), ("10", "more than 10", None), ("10", "at least 12", 0), ("7", "no number here", 0),
+        ("12", "10 or 12", None), ("4", "z = 4 or z = -4", None), ("10", "more than 10", None), ("10", "at least 12", 0), ("7", "no number here", 0),
         ("0", "There are none.", 1),
         ("5", "It is not 5.", 0), ("12", "not 10 but 12", 1),
     ],

@@ -20,6 +20,8 @@ from qualm.runners.plugins.judges._quantities import equal, plain_math, quantiti
         ("5 cm", 5, "cm"), ("5cm", 5, "cm"), ("five kilometres", 5, "km"), ("12 years old", 12, "y"), ("50 percent", 50, "%"),
         ("20 °C", 20, "°c"), (r"90^\circ", 90, "°"), ("324m", 324, "m"), ("12 square centimeters", 12, "cm^2"), ("3 dogs", 3, "dogs"),
         ("about 5", 5, ""), ("**9**", 9, ""), ("5.", 5, ""), ("0,000", 0, ""),
+        ("two thirds", Fraction(2, 3), ""), ("a quarter", Fraction(1, 4), ""), ("Half", Fraction(1, 2), ""), ("a dozen", 12, ""),
+        ("half a dozen", 6, ""), ("three and a half hours", Fraction(7, 2), "h"), ("one tenth", Fraction(1, 10), ""),
     ],
 )  # fmt: skip
 def test_numbers_are_read_with_sign_unit_and_scale(text, value, unit):
@@ -28,7 +30,7 @@ def test_numbers_are_read_with_sign_unit_and_scale(text, value, unit):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "red", "2-1", "10:30", "5 or 6", "1.2.3", "<5", "B12", "x5", "1,2,3", "(1,2)", "3/0", "12/25/2020", "5!=3"]
+    "text", ["", "red", "2-1", "10:30", "5 or 6", "1.2.3", "<5", "B12", "x5", "1,2,3", "(1,2)", "3/0", "12/25/2020", "5!=3", "the fifth floor", "quarter past"]
 )
 def test_what_is_no_number(text):
     assert read_quantity(text) is None
