@@ -76,14 +76,15 @@ _NEGATED_START = re.compile(
     r"do not) see (?:any|one|an?)\b|"
     r"there (?:is|are|was|were) no\b(?! (?:doubt|question|way|idea|reason|telling|evidence|indication|information|clear|longer)\b)|"
     r"there (?:isn't|aren't|wasn't|weren't)\b|there (?:is|are) not (?:any|an?)\b|"
+    r"(?:there|it|they|he|she|that|this) (?:(?:is|are|was|were|does|do|did|has|have|can)(?: not|n't)|cannot|can't)\b(?=\W*$)|"
     r"pas (?:du tout|vraiment|que je)\b|pas\b$|gar nicht\b|nicht wirklich\b|en absoluto\b|para nada\b"
 )
 _AFFIRMED_START = re.compile(
     r"(?:that|it|(?:that|this|the)(?: (?:statement|claim|description|sentence))?)(?:'s| is| is indeed| seems) (?:true|correct|right|"
     r"accurate|the case|so)\b|"
-    r"(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|it (?:does|is|seems so|appears so|"
+    r"(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|(?:it )?(?:seems so|appears so|"
     r"looks like it)\b(?=\W*$)|"
-    r"(?:there|it|they|he|she) (?:is|are|does|do)\b(?=\W*$)|bien sûr|natürlich|claro(?: que sí)?|por supuesto|certo|"
+    r"(?:there|it|they|he|she|that|this) (?:is|are|was|were|does|do|did|has|have|can)\b(?=\W*$)|bien sûr|natürlich|claro(?: que sí)?|por supuesto|certo|"
     r"конечно)(?!\w)(?! not\b)"
 )
 _OPPOSITE = {"yes": "no", "no": "yes"}
@@ -148,7 +149,7 @@ def yes_or_no(text: str) -> YesNo:
 def _first(plain: str) -> YesNo:
     """Return what the beginning of a reply says."""
     start = re.sub(
-        r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|i think|i believe|i would say|i'd say|i guess|probably|maybe|"
+        r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i would say|i'd say|i guess)(?! so)|probably|maybe|"
         r"based on [^,.]{0,60},|in (?:this|the) (?:image|picture|photo),?)\b(?= ?[^\s.]))+",
         "",
         plain,

@@ -15,6 +15,7 @@ READINGS = {
         "I would say yes.", "So the answer is definitely yes.", "Final answer - YES", "Yes, there is no cat but there is a dog.",
         "I'd say yes, since I see the tail", "The dog is there. So yes.", "I looked twice.\nYes", "Hmm, yes.", "Affirmative",
         "The statement is true.", "Yes, I believe so, although there is some blur.", "it's a yes from me", "My answer: Yes", "y",
+        "I guess so", "Seems so.", "They do", "It has.",
     ],
     "no": [
         "No", "no.", "NO!", "Nope", "nah", "No way.", "Not at all.", "Not that I can see", "Not really.", "Definitely not.",
@@ -25,6 +26,7 @@ READINGS = {
         "The answer is not yes", "**Final answer:** No", "Yes. Hmm, actually: No.", "Yes... no, sorry, the answer is no.",
         "At first I thought yes, but the answer is no.", "\\boxed{\\text{No}}", "I would say no.", "Therefore, no.",
         "No, it is not.", "It is not the case.", "Not in this image.", "I can't see any.", "n", "Negative", "Not true.",
+        "They don't.", "It cannot.", "She is not.",
     ],
     None: [
         "Yes/No", "yes or no", "Yes and no", "[Yes/No]", "maybe", "It depends.", "I don't know.",
