@@ -84,7 +84,8 @@ _AFFIRMED_START = re.compile(
     r"accurate|the case|so)\b|"
     r"(?:of course|for sure|sure thing|you bet|i (?:think|believe|would say|guess) so|(?:it )?(?:seems so|appears so|"
     r"looks like it)\b(?=\W*$)|"
-    r"(?:there|it|they|he|she|that|this) (?:is|are|was|were|does|do|did|has|have|can)\b(?=\W*$)|bien sûr|natürlich|claro(?: que sí)?|por supuesto|certo|"
+    r"(?:there|it|they|he|she|that|this) (?:is|are|was|were|does|do|did|has|have|can)\b(?=\W*$)|bien sûr|natürlich"
+    r"|claro(?: que sí)?|por supuesto|certo|"
     r"конечно)(?!\w)(?! not\b)"
 )
 _OPPOSITE = {"yes": "no", "no": "yes"}

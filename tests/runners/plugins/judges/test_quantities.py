@@ -30,7 +30,11 @@ def test_numbers_are_read_with_sign_unit_and_scale(text, value, unit):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "red", "2-1", "10:30", "5 or 6", "1.2.3", "<5", "B12", "x5", "1,2,3", "(1,2)", "3/0", "12/25/2020", "5!=3", "the fifth floor", "quarter past"]
+    "text",
+    [
+        *("", "red", "2-1", "10:30", "5 or 6", "1.2.3", "<5", "B12", "x5", "1,2,3", "(1,2)", "3/0", "12/25/2020", "5!=3"),
+        *("the fifth floor", "quarter past"),
+    ],
 )
 def test_what_is_no_number(text):
     assert read_quantity(text) is None
