@@ -137,7 +137,7 @@ _CORRECTED = re.compile(
     r"mistake)\b[\s,.:;!—–\-…]*"
     r"(?:(?:it's|it is|it must be|it should be|that's|that is|this is|i mean|i meant|make (?:it|that)|the answer is|so|sorry|no|"
     r"it has to be|"
-    r"option|choice)\b[\s,:]*){0,4})$"
+    r"option|choice|the|an?)\b[\s,:]*){0,4})$"
 )
 _CALLED_RIGHT = re.compile(
     rf"(?:[\s\"')]*(?:[,(]{_NOT_X}{{0,60}}?[,)]\s*)?(?:(?:which|that) )?(?:\w+ ){{0,3}}?(?:(?:is|are|was|would be|must be|has to be|"
@@ -178,10 +178,12 @@ _SUPERLATIVE = re.compile(
 )
 _COMPLEMENT = re.compile(
     r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|consistent with|in line with|points? to|indicates?|"
-    r"suggests?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture|box|figure|labeled|labelled|first|second|third|fourth|"
+    r"suggests?|gets?|gives?(?: us)?|yields?|equals?|obtain|makes?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture"
+    r"|box|figure|labeled|labelled|first|second|third|fourth|"
     r"most likely|likely|probably)\b\W*)*$"
 )
-_ENDS = re.compile(r"[\s\"')*]*(?:$|[.,;!]|-\s|[–—]|\b(?:because|since|as|on|in|which|at|for)\b)")
+_ENDS = re.compile(r"[\s\"')*°%]*(?:$|[.,;!]|-\s|[–—]|\b(?:because|since|as|on|in|which|at|for)\b)")
+_IN_ONE_BREATH = re.compile(r"(?! ?,)(?!.*\b(?:not?|but|wait|actually|rather|instead|sorry|then)\b)[^.;:\n]{0,60}\band\b[^.;:\n]{0,60}")
 _OF_PERCENT = re.compile(rf"(\d+(?:\.\d+)?)\s*%\s*(?:\w+ ){{0,3}}({_X})")
 _PERCENT = re.compile(rf"({_X})[^\ue000-\uf8ff%\n]{{0,30}}?(\d+(?:\.\d+)?)\s*%")
 _PROBABILITY = re.compile(rf"({_X})[\"'\s)]*(?:[:=,|(]|->|→|—|–|-)[\"'\s]*((?:0?\.\d+)|1\.0+|[01])(?![\d.])")
@@ -380,12 +382,12 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
     by_letter_only = [place for place in polar.values() if choices[place].isascii()]
     analysis = _Reply(mark(text, options, by_letter_only), options.n)
     declines = not _NO_OPTION.fullmatch(text.lower()) and is_refusal(text, question)
-    for evidence in (_stated, _opening):
+    for evidence in (_stated, _measured, _opening):
         if (place := evidence(analysis)) is not None:
             return OptionReading(place if place >= 0 else None)
     if polar and (not declines or not question) and (verdict := yes_or_no(text)) is not None:
         return OptionReading(polar[verdict])
-    for evidence in (_measured, _concluded, _after_all, _judged_one_by_one):
+    for evidence in (_concluded, _after_all, _judged_one_by_one):
         if (place := evidence(analysis)) is not None:
             return OptionReading(place if place >= 0 else None)
     place = _declining(analysis, choices) if declines else _mentioned(analysis)
@@ -413,7 +415,8 @@ def _stated(reply: _Reply) -> int | None:
             continue
         for i, n in enumerate(row):
             if n.is_stated:
-                last = SEVERAL if _another(n, row[i + 1 :]) else n.place
+                beside = [m.place for m in row[:i] if m.is_stated and _IN_ONE_BREATH.fullmatch(m.right[: len(m.right) - len(n.right) - 1])]
+                last = SEVERAL if _another(n, row[i + 1 :]) or set(beside) - {n.place} else n.place
         if reply.is_option(k) and not row[0].is_denied:
             said_before = any(n.place == row[0].place for earlier in reply.named[: max(k - 1, 0)] for n in earlier)
             begins = k == 0 and not reply.goes_through_options

@@ -65,8 +65,10 @@ _TOKEN = re.compile(
     r"|[+<>=≠≤≥≈±×÷·^/*%°#&√∞∠€£¥@~]"
 )
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w,])")
-_GLUED_BEFORE = re.compile(r"[√^*/=∠·×]$")
-_GLUED_BEHIND = re.compile(r"\s*[√^·×]|[/*]\s*\w")
+_GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|(?<!\s)=$|\d[°%]?\s*[-+*/÷×]\s*$")
+_GLUED_BEHIND = re.compile(r"\s*[√^·×]|[/*]\s*\w|[°%]?\s*[-+*/÷]\s*\d")
+_OPERAND_BEHIND = re.compile(r"[°%]?\s+=")
+"""What joins a number to others: it is an operand."""
 _NOUNS = (
     "option|choice|answer|letter|point|points|image|picture|box|figure|graph|circle|label|labeled|labelled|panel|photo|candidate|statement|"
     "选项|选择|选|答案|答案是|答案为|图"
@@ -296,8 +298,10 @@ class Options:
     @staticmethod
     def _is_whole(text: str, start: int, end: int, words: Sequence[str]) -> bool:
         """State that a number is no part of a longer expression: 6 in 6√7, 5 in 5/12."""
-        before = _GLUED_BEFORE.search(text[max(start - 1, 0) : start]) if _is_number(words[0]) else None
-        return before is None and not (_is_number(words[-1]) and _GLUED_BEHIND.match(text, end))
+        before = _GLUED_BEFORE.search(text[max(start - 8, 0) : start]) if _is_number(words[0]) else None
+        if before is not None or (len(words) == 1 and _is_number(words[0]) and _OPERAND_BEHIND.match(text, end)):
+            return False
+        return not (_is_number(words[-1]) and _GLUED_BEHIND.match(text, end))
 
 
 def _is_number(word: str) -> bool:

@@ -240,3 +240,21 @@ def test_what_is_said_of_other_options(reply, letter):
 )
 def test_few_options(reply, options, letter):
     assert reads(reply, options) == letter
+
+
+@pytest.mark.parametrize(
+    ("choices", "reply", "named"),
+    [
+        (CUP, "tea: 15%, juice: 15%, milk: 60%, coffee: 10%", "C"),
+        (CUP, "A (20%), B (30%), C (25%), D (25%)", "B"),
+        (CUP, "It is milk. Oops, it's the coffee.", "D"),
+        (CUP, "B is correct and D is correct.", ""),
+        (["7", "9", "16", "63"], "7 + 9 = 16", "C"),
+        (["7", "9", "16", "63"], "The product 7 × 9 = 63.", "D"),
+        (["7", "9", "16", "63"], "There were 16 at first. After 7 left we get 9.", "B"),
+        (["7", "9", "16", "63"], "Between 7 and 9", ""),
+        (["20°", "70°", "90°", "110°"], "As 20° + 90° = 110°, the last angle is 70°.", "B"),
+    ],
+)
+def test_operands_and_shares_are_no_answers(choices, reply, named):
+    assert reads(reply, choices) == named
