@@ -53,9 +53,11 @@ PICTURE = (
     r"|text|passage|context|question|prompt|document|angle|crop|sketch|drawing|painting|footage|plot|table|page|problem|description|file)"
 )
 _SORRY = (
-    r"(?:i'?m |i am |we are |we're |so |very |my )*(?:sorry|apolog\w+|unfortunately|regrettably|afraid|sadly|alas|oops|hm+|um+"
+    r"(?:i'?m |i am |i |we are |we're |so |very |my )*(?:sorry|apolog\w+|unfortunately|regrettably|afraid|sadly|alas|oops|hm+|um+"
     r"|uh+|well|honestly"
-    r"|frankly|to be honest|thanks?(?: you)?(?: for \w+(?: \w+){0,4})?|good question|great question|interesting question|hello|hi|please)"
+    r"|frankly|to be honest|thanks?(?: you)?(?: for \w+(?: \w+){0,4})?|(?:(?:that is|that's|what) )?(?:an? )?(?:good|great"
+    r"|interesting|tough|hard|tricky|difficult|fun)"
+    r" (?:question|one|call)|hello|hi|please)"
 )
 
 SURE = re.compile(
@@ -169,7 +171,8 @@ ABSTAINS = re.compile(
             r"\b(?:this|that|it|\w+) (?:\w+ )?(?:is|are|'s|isn't|aren't) (?:not|n't)? ?(?:\w+ )?(?:something|a question"
             r"|a thing|a matter)(?: that)? (?:\w+ ){0,3}(?:can't|cannot|can not|settle|answer|know|tell)",
             r"\bonly\b[^.]{0,200}\bcan be (?:seen|read|made out)\b|\b(?:nothing|n't anything"
-            r"|not anything) (?:\w+ ){0,4}(?:says|tells|shows|to measure|to tell|to compare|to go (?:on|by)|to indicate"
+            r"|not anything|no \w+) (?:\w+ ){0,4}(?:that |which )?(?:would |could |can |might )?(?:indicates?|suggest|tell|say|show"
+            r"|says|tells|shows|to measure|to tell|to compare|to go (?:on|by)|to indicate"
             r"|indicates|suggests|identif\w+|to suggest)\b",
             r"\btoo many\b(?! of)|\bcountless\b|\buncountable\b|\binnumerable\b|\bmore than (?:one|anyone|i|you) c(?:an|ould)\b",
             r"\b(?:question|premise) (?:\w+ ){0,2}(?:makes no sense|does(?: not|n't) make sense|is (?:flawed|wrong|false"
@@ -362,7 +365,8 @@ GUESSES = re.compile(
     r"|\bmaybe\b|\bperhaps\b|\bprobabl[ey]\b|\bpossibly\b|\bmost likely\b|\b(?:very |quite |more )?likely\b|\bpresumably\b"
     r"|\bsupposedly\b|\bapparently\b|\bplausible\b|\bplausibly\b|\bseemingly\b"
     r"|\b(?:may|might|could|must|ought to) (?:\w+ly |well |also )?be\b|\b(?:would|should) (?:\w+ly )?be (?:an?|the|around"
-    r"|about|\d)\b|\b(?:suggest(?:s|ing)?|implies|imply|points? (?:to|at|toward)|hints? at|consistent with|resembles?"
+    r"|about|\d)\b|\b(?:suggest(?:s|ing)?|implies|imply|points? (?:to|at|toward)|hints? at|consistent with|indicates?|indicating"
+    r"|tells? (?:us|me)|resembles?"
     r"|reminds? me of|strongly)\b"
     r"|\b(?:if i (?:had|have|were) to|forced to|gun to my head|if pressed)\b|\b(?:judging|going) (?:by|from)\b"
     r"|\bin all likelihood\b|\bchances are\b|\bat a guess\b|\bguess:|^around\b|^about\b|^roughly\b|\bapproximately\b"

@@ -13,14 +13,15 @@ _STOP = word_set(
     "a an the this that these those is are was were be been being am do does did can could will would shall should may might must has have "
     "had what which who whom whose where when why how many much of in on at to for from with by and or not no it its he she his her him "
     "they them their there here you your i me my we our as than into about if does any some one image picture photo photograph scene shown "
-    "show shows visible see seen tell please given following first second third left right side"
+    "show shows visible see seen tell please given following first second third left right side what's who's where's how's that's it's "
+    "there's doesn't don't didn't isn't aren't wasn't weren't"
 )
 _IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "feet": "foot", "teeth": "tooth", "mice": "mouse"}
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|am|may|might|must|isn't|aren't|doesn't|don't)"
 _YES_OR_NO = re.compile(rf"^{_AUXILIARY}\b(?!.*\bor\b)")
 _ENGLISH = re.compile(
     r"\b(?:the|is|are|what|what's|who's|where's|of|it|there|i|a|an|this|that|which|how|who|does|do|not|was|were|can|to|why|where"
-    r"|name|describe|find|when|on|in|any|select|translate)\b"
+    r"|name|describe|find|when|on|in|any|select|translate|has|have|had|did|with|from|by|and|his|her|their|whose|will|would)\b"
 )
 _FOREIGN = re.compile(
     r"\b(?:el|la|le|les|los|las|der|die|das|den|dem|ein|eine|il|lo|un|una|une|de|du|des|en|est|es|y|o|os|do|da|em|no|na|het|een"
@@ -73,9 +74,10 @@ _TEXT = re.compile(
 )
 _WHAT_IS_WRONG = re.compile(
     r"^(?:why|what(?:'s| is) (?:wrong|missing|different|special|unusual|strange|odd|absent|lacking|funny|weird|unique|peculiar"
-    r"|not)|what (?:can|could|does|do|did|is|are)(?: \w+){1,4} not)\b|\b(?:not|n't|unable|missing|problem|unusual|wrong|lacks?"
+    r"|not)|what (?:can|could|does|do|did|is|are)(?: \w+){1,4} not)\b|n't\b|\b(?:not|unable|missing|problem|unusual|wrong|lacks?"
     r"|lacking|forbid|prohibit\w*|different|difference|special)\b"
 )
+_UNKNOWN = re.compile(r"\b(?:no|not|cannot|unable|unknown|unclear|impossible|without|lacks?|lacking)\b|n't\b")
 _DOING = re.compile(
     r"\bwhat (?:is|are|was|were) (?:\w+ ){1,6}doing\b|\bwhat (?:\w+ ){1,5}(?:do|doing|happening|going on)\b|\baction\b|\bactivity\b"
 )
@@ -121,7 +123,7 @@ def stem(word: str) -> str:
     if len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
         word = word.removesuffix("s")
     for ending in ("ing", "ed"):
-        if len(word) - len(ending) >= 3 and word.endswith(ending):
+        if len(word) - len(ending) >= 3 and word.endswith(ending) and not word.endswith("eed"):
             word = word.removesuffix(ending)
             return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz" else word.removesuffix("e")
     return word.removesuffix("e") if len(word) > 3 else word
@@ -222,6 +224,11 @@ class Asked:
     def is_what_is_wrong(self) -> bool:
         """State that something missing, hidden or not so may be the answer."""
         return _WHAT_IS_WRONG.search(self.text) is not None
+
+    @cached_property
+    def asks_for_unknown(self) -> bool:
+        """State that it asks for what lacks something or cannot do something, so that these words answer it."""
+        return not self.is_yes_or_no and _UNKNOWN.search(self.text) is not None
 
     @cached_property
     def counted(self) -> frozenset[str]:

@@ -49,7 +49,7 @@ _CLAUSE = re.compile(
     r",?\s+(?=(?:but|however|although|though|whereas|yet (?:i|it|the|he|she|they|there|we|this|that)|so (?:i|it|we|the|he|she"
     r"|they|this|there|that|yes|no|probably|you|one|its|his)|because|since (?:i|the|it|there|no)|as (?:there|it is|his|her"
     r"|their|no|i)|therefore|thus|hence|even (?:though|if)|and (?:i|it|it's|there|there's|no(?= \w)|he|she|they|we|so|my"
-    r"|but))\b)"
+    r"|but|cannot|can't|couldn't|don't|do not|am not|am unable|therefore))\b)"
     r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes"
     r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|which|who|while|whether"
     r"|if|and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply"
@@ -247,7 +247,7 @@ _INTRODUCES = re.compile(
 )
 _ELLIPSIS = re.compile(
     r"^(?:(?:and|so|then|in fact|well) )*(?:it|he|she|they|that|this|there|these|those|i|we|you|the \w+)(?:(?:'s|'re|'ll)"
-    r"|(?: \w+ly)? (?:is|are|was|were|does|do|did|has|have|can|could|will|would|might|may|must|should|seems?|appears?|looks?|isn't"
+    r"|(?: \w+ly)? (?:is|are|was|were|does|do|did|has|have|can|cannot|could|will|would|might|may|must|should|seems?|appears?|looks?|isn't"
     r"|aren't|doesn't|don't|won't|can't|hasn't|haven't|wasn't|weren't))(?: not| n't| probably| likely| indeed| definitely"
     r"| certainly| to be| like it| to| that way| so| open| closed| the case)*\W*$|^(?:looks?|seems?|appears?) (?:like it|so"
     r"|that way|to be)\W*$|^(?:in|un)?likely\W*$"
@@ -422,7 +422,9 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         return Role.COMMITS
     if phrases.ASKS_BACK.search(text):
         return Role.ASKS_BACK
-    if phrases.ABSTAINS.search(bare):
+    if abstention := phrases.ABSTAINS.search(bare):
+        if asked.asks_for_unknown and content(abstention[0]) & asked.words:
+            return Role.COMMITS
         if asked.is_visibility and len(content(bare) & asked.words) > 1 and not re.search(r"\b(?:if|whether)\b", bare):
             return Role.COMMITS
         return Role.DOUBTS if phrases.SURE.search(bare) else Role.ABSTAINS
@@ -583,7 +585,7 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
     if _EQUATION.search(clause):
         return Role.COMMITS
     if _SAYS.search(clause) and not asked.is_yes_or_no and not asked.is_color:
-        return Role.COMMITS
+        return Role.COMMITS if asked.is_text else Role.SEEMS
     if asked.is_color:
         return Role.COMMITS if _COLORS.search(clause) and not about_picture and (about_subject or seems) else None
     if asked.is_number and _DIGITS.search(clause) and (not about_picture or asked.is_how_many):
@@ -623,7 +625,7 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
     ):
         return Role.COMMITS
     if _QUOTE.strip() in clause and about_subject:
-        return Role.COMMITS
+        return Role.SEEMS
     if asked.is_doing and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
         return Role.COMMITS
     if (
@@ -681,9 +683,9 @@ def _copula(clause: str, asked: Asked) -> bool:
         return stem(first[1]) in asked.verbs or asked.is_doing
     if not asked.text:
         return True
-    return re.match(
-        r"(?:and |so |in fact |then )*(?:it|this|that|he|she|they|these|those|its|his|her|their)\b", subject
-    ) is not None or bool(content(subject) & asked.words)
+    return re.match(r"(?:and |so |in fact |then )*(?:it|this|that|he|she|they|these|those|its)\b", subject) is not None or bool(
+        content(subject) & asked.words
+    )
 
 
 def _option(clause: str) -> bool:
@@ -712,7 +714,10 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     committed = [
         i
         for i, clause in enumerate(clauses)
-        if (clause.role is Role.COMMITS or (clause.role is Role.ANSWERS_NO and not any(k > i for k in knows_not)))
+        if (
+            clause.role is Role.COMMITS
+            or (clause.role is Role.ANSWERS_NO and (not knows_not or (knows_not[-1] < i and content(clause.text) & asked.words)))
+        )
         and not (clause.is_fragment and (i > offered or (premise and i and not asked.is_color and not asked.is_number)))
         and not (len(listed) > 1 and _listed_letter(clause))
     ]
