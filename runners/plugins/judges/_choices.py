@@ -63,17 +63,19 @@ _CLAUSE = re.compile(
 _DENIED_BEFORE = re.compile(
     rf"(?:\b(?:not(?! (?:only|just|sure|certain|\w+ sure)\b)|never|neither|nor|cannot|\w+n't|without|unlike|except|excluding|excludes?|"
     rf"excluded|"
-    rf"eliminat\w+|rul(?:e|es|ed|ing) out|reject\w*|discard\w*|dismiss\w*|rather than|instead of|other than|than|opposed to|"
+    rf"eliminat\w+|rul(?:e|es|ed|ing) out|reject\w*|discard\w*|dismiss\w*|rather than|instead of|other than|than|opposed to|away from|"
     rf"anything but|incorrect|wrong(?:ly)?|contrary to|against|ignore|over|no|différent de|nicht|kein\w*|ne|pas)\b"
     rf"(?:\W+\w+){{0,6}}?\W*|(?:不是|不选|不可能是|并非|排除|而非|而不是){_NOT_X}{{0,4}})$"
 )
 _DOUBTLESS = re.compile(
-    r"\b(?:no doubt|no question|without (?:a |any )?doubt|not only|not just|none other than|nothing but|no other than|more than likely)\b"
+    r"\b(?:no,? (?:wait|sorry|actually|i mean)|(?:wait|oh|actually),? no|no doubt|no question|without (?:a |any )?doubt|not only"
+    r"|not just|none other than|nothing but|no other than|more than likely)\b"
 )
 _BAD = (
     r"(?:wrong|incorrect\w*|false|invalid|impossible|unlikely|eliminat\w+|excluded|rul\w+ out|rejected|out|irrelevant|inaccurate|"
     r"mistaken|less|"
-    r"least|too|neither|implausible|inconsistent|unrelated|dissimilar|mismatched|further|farther|different|worse|a (?:common |"
+    r"least|too|neither|implausible|untenable|dismissed|discarded|discounted|disregarded|inconsistent|unrelated|dissimilar"
+    r"|mismatched|further|farther|different|worse|a (?:common |"
     r"plausible |tempting )?(?:distractor|trap|mistake)|"
     r"the (?:common )?distractor)"
 )
@@ -83,17 +85,19 @@ _DENIED_BEHIND = re.compile(
     rf"|\w+n't\b|cannot\b|(?:is|are|was|were|seems?|looks?|appears?|be|as|being|to be)(?: \w+){{0,2}}? {_BAD}\b|fails\b|lacks\b|"
     rf"contradicts\b)"
     rf"|[\s\"')]*(?:[-–—:=?|(]+\s*(?:no\b(?! doubt)|too\b|nope\b|wrong\b|incorrect\b|false\b|"
-    rf"not\b(?! only)(?!\W*(?:\w+\W+){{0,2}}{_X})|eliminated\b|ruled out\b|"
+    rf"not\b(?! only)(?!\W*(?:\w+\W+){{0,2}}{_X})|inconsistent\b|implausible\b|impossible\b|unlikely\b|rejected\b|excluded\b"
+    rf"|eliminated\b|ruled out\b|"
     rf"invalid\b)"
     rf"|not\b(?! only)|[✗✘❌❎×]|不对|错误|不正确|不符|是错)"
 )
-_UNLESS_FORCED = r"(?! (?:i|we|you|one)(?: had| have|'d| must| were| was| am| are forced)| forced| pressed| anything)"
+_UNLESS_FORCED = r"(?! (?:i|we|you|one)(?: had to| have to|'d| must| were| was| am| are forced)| forced| pressed| anything)"
 _WHICH_IS_NOT = re.compile(rf"{_NOT_X}{{0,80}}?, which (?:is|does|do|are|was|has|can) not\b")
 _CONTRASTED_BEFORE = re.compile(r"\b(?:whereas|while|whilst|compared (?:to|with)|in contrast to)\b\W*(?:\w+\W+){0,2}$")
 _CONTRASTED_BEHIND = re.compile(r"\W*(?:on the other hand|in contrast|by contrast|conversely|meanwhile)\b")
 _SUPPOSED = re.compile(
     rf"\b(?:if{_UNLESS_FORCED}|suppos\w+|assum\w+|whether|unless|"
-    r"alternative\w*|otherwise|second(?:[- ]best| choice)|runner-up|would have been|would be if|similarly to|just like|example|e\.g|"
+    r"tempt\w*|alternative\w*|otherwise|second(?:ary|[- ]best| choice)|runner-up|would have been|would be if"
+    r"|similarly to|just like|example|e\.g|"
     r"such as|"
     r"which of|(?:determine|decide|tell|identify|know|judge|say) (?:\w+ )?(?:which|what)|at first|initial(?:ly)?|originally|"
     r"first (?:thought|believed|guess\w*|impression|glance|assumed|instinct)|possible answers?|options? (?:are|include)|choose between|"
@@ -101,6 +105,7 @@ _SUPPOSED = re.compile(
 )
 
 _AT_FIRST = re.compile(rf"{_NOT_X}{{0,20}}?\b(?:at first|initially)\b")
+_CONCEDED = re.compile(r"^\W*(?:although|though|even though|while|despite)\b[^,]*$")
 _IN_ANOTHER_CASE = re.compile(rf"\bif{_UNLESS_FORCED}\b[^,]*,[^,]*\bwould (?:then |instead )?be\b")
 
 # --- statements ---
@@ -177,10 +182,11 @@ _SUPERLATIVE = re.compile(
     r"|\b(?:match|fit|suit|correspond|align)(?:s|es)?(?: \w+){0,4}? (?:best|better|most|more|exactly|perfectly|closest|closely)\b)"
 )
 _COMPLEMENT = re.compile(
-    r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|consistent with|in line with|points? to|indicates?|"
+    r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|(?:consistent|in line) with|(?:indicative|diagnostic"
+    r"|characteristic|typical) of|points? to|indicates?|"
     r"suggests?|gets?|gives?(?: us)?|yields?|equals?|obtain|makes?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture"
     r"|box|figure|labeled|labelled|first|second|third|fourth|"
-    r"most likely|likely|probably)\b\W*)*$"
+    r"most likely|likely|probably)\b\W*)*(?:[a-z]\s*=\s*)?$"
 )
 _ENDS = re.compile(r"[\s\"')*°%]*(?:$|[.,;!]|-\s|[–—]|\b(?:because|since|as|on|in|which|at|for)\b)")
 _IN_ONE_BREATH = re.compile(r"(?! ?,)(?!.*\b(?:not?|but|wait|actually|rather|instead|sorry|then)\b)[^.;:\n]{0,60}\band\b[^.;:\n]{0,60}")
@@ -228,7 +234,8 @@ class _Named:
 
     @cached_property
     def _near_left(self) -> str:
-        return _CLAUSE.split(self.left[-160:])[-1]
+        label = re.search(rf"(?:^|[.;\n]|{_X})\W*((?:[\w-]+ ){{0,2}}[\w-]+): ?$", self.left[-60:])  # "Eliminated: A"
+        return label[1] if label else _CLAUSE.split(self.left[-160:])[-1]
 
     @cached_property
     def _near_right(self) -> str:
@@ -251,13 +258,13 @@ class _Named:
 
     @cached_property
     def is_supposed(self) -> bool:
-        if _IN_ANOTHER_CASE.search(self.left) or _AT_FIRST.match(self.right):
+        if _CONCEDED.search(self.left) or _IN_ANOTHER_CASE.search(self.left) or _AT_FIRST.match(self.right):
             return True
         near = re.split(r"[,;:]", self.left)
         return (
             _SUPPOSED.search(near[-1]) is not None
             or (len(near) > 1 and not near[-1].strip() and _SUPPOSED.search(near[-2]) is not None)
-            or (re.search(r"\balternative|\botherwise|\bsecond[- ]best", self.left[-60:]) is not None)
+            or (re.search(r"\balternative|\botherwise|\bsecond[- ]best|\bdepend(?:s|ing)\b", self.left[-60:]) is not None)
         )
 
     @cached_property
@@ -344,6 +351,9 @@ class _Reply:
         )
 
     def is_question(self, k: int) -> bool:
+        """State that a sentence asks; "B?" at the end is a cautious answer."""
+        if k == len(self.sentences) - 1 and _LAST_LINE.fullmatch(self.sentences[k].rstrip("? \n")):
+            return False
         return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
 
     def answer_to(self, k: int) -> str:
@@ -373,7 +383,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
     """
     options = Options(choices)
     text = clean(first_turn(reply, question))
-    alone = text.strip().strip(".,:;!()[]{}'\"*` \n")
+    alone = text.strip().strip(".,:;!?()[]{}'\"*` \n")
     if len(alone) == 1 and alone.upper() in LETTERS[: options.n]:
         return OptionReading(LETTERS.index(alone.upper()))
     if (place := options.is_option(text)) is not None:
@@ -501,6 +511,8 @@ def _mentioned(reply: _Reply) -> int | None:
     letters, texts = {n.place for n in counted if n.by_letter}, {n.place for n in counted if not n.by_letter}
     if _UNABLE.search(reply.text):
         return None
+    if reply.sentences and not reply.named[-1] and _CONCLUDES.search(reply.sentences[-1]) and re.search(r"\d", reply.sentences[-1]):
+        return None  # it comes to a number that is no option
     places = letters or texts
     return places.pop() if len(places) == 1 and SEVERAL not in places else None
 

@@ -65,7 +65,7 @@ _TOKEN = re.compile(
     r"|[+<>=≠≤≥≈±×÷·^/*%°#&√∞∠€£¥@~]"
 )
 _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w,])")
-_GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|(?<!\s)=$|\d[°%]?\s*[-+*/÷×]\s*$")
+_GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|\d[°%]?\s*[-+*/÷×]\s*$")
 _GLUED_BEHIND = re.compile(r"\s*[√^·×]|[/*]\s*\w|[°%]?\s*[-+*/÷]\s*\d")
 _OPERAND_BEHIND = re.compile(r"[°%]?\s+=")
 """What joins a number to others: it is an operand."""
@@ -81,6 +81,10 @@ _NOT_AFTER_ARTICLE = word_set(
     "then that which i you we it fits matches shows describes best correctly has does do did may might will not"
 )
 """An "A" before one of these is a letter: no noun phrase begins so."""
+_FUNCTION_WORDS = word_set(
+    "it he she they there this that is are was were has have to in on at of by with for from because its his her their"
+)
+_BY_PLACE = re.compile(r"\b(?:the )?(first|second|third|fourth|fifth) option\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +196,8 @@ def tokens(text: str) -> list[Token]:
             if len(joined) == 1:
                 found[-1] = Token(joined[0], found[-1].start, match.end())
                 continue
-        article = plain in ARTICLES and re.match(r"\s+[^\W_]", text[match.end() : match.end() + 8]) is not None
+        behind = text[match.end() : match.end() + 16]
+        article = plain in ARTICLES and re.match(r"\s+[^\W_]", behind) is not None and not (match[0] == "A" and _is_letter_a(behind))
         found.append(Token(plain, match.start(), match.end(), sign, article))
     return found
 
@@ -223,10 +228,23 @@ class Options:
         full = [tokens(text) for text in self.cleaned]
         loose, exact = [_words(row, signs=False) for row in full], [_words(row, signs=True) for row in full]
         self.with_signs = {
-            i for i in range(self.n) if not loose[i] or any(loose[i] == loose[j] and exact[i] != exact[j] for j in range(self.n))
+            i
+            for i in range(self.n)
+            if not loose[i] or "√" in exact[i] or any(loose[i] == loose[j] and exact[i] != exact[j] for j in range(self.n))
         }
-        """Options that only their signs distinguish: C, C++ and C#."""
-        self.words = [exact[i] if i in self.with_signs else loose[i] for i in range(self.n)]
+        """Options that only their signs distinguish, C, C++ and C#, or that have a root."""
+        self.whole = [exact[i] if i in self.with_signs else loose[i] for i in range(self.n)]
+        """Words of each option."""
+        n_shared = self._shared_beginning()
+        self.words = [words[n_shared:] for words in self.whole]
+        """Words by which each option is found: of "it is snowing" and "it is foggy" the last."""
+        self.has_other_letters = any(
+            LETTERS.find(match[0]) not in (-1, i) and (match[0] != "A" or _is_letter_a(text[match.end() :]))
+            for i, text in enumerate(self.cleaned)
+            if len(self.whole[i]) > 1
+            for match in re.finditer(rf"\b[A-{LETTERS[max(self.n, 1) - 1]}]\b", text)
+        )
+        """State that a letter may be part of an option's text: of "A is larger than B"."""
         self.units = self._shared_units()
         self._edges = [
             (text[: row[0].start], text[row[-1].end :]) if row else ("", "") for text, row in zip(self.cleaned, full, strict=True)
@@ -236,6 +254,20 @@ class Options:
         for i, words in enumerate(self.words):
             if words and not (len(words) == 1 and words[0].upper() in LETTERS[: self.n]):
                 self._by_first.setdefault(words[0], []).append(i)
+
+    def has_its_letter(self, i: int) -> bool:
+        """State that an option's text has its letter in it: "Point A" of option A."""
+        return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
+
+    def _shared_beginning(self) -> int:
+        """Return how many function words all options begin with."""
+        shared = 0
+        for column in zip(*self.whole, strict=False):
+            if len(set(column)) > 1 or column[0] not in _FUNCTION_WORDS:
+                break
+            shared += 1
+        is_found = [bool(words[shared:]) and (len("".join(words[shared:])) > 1 or _is_number(words[-1])) for words in self.whole]
+        return shared if all(is_found) else 0
 
     def _shared_units(self) -> int:
         """How many words stand behind the number of each option, the same behind all: "12 cm" may be named by its number."""
@@ -250,7 +282,7 @@ class Options:
         if len(own) > 1 and own[0].plain.upper() in LETTERS[: self.n] and not text[own[0].end : own[0].end + 1].isspace():
             return None  # "A. dog" begins with a letter, "a dog" with an article
         loose, exact = _words(own, signs=False), _words(own, signs=True)
-        same = [i for i in range(self.n) if self.words[i] and self.words[i] == (exact if i in self.with_signs else loose)]
+        same = [i for i in range(self.n) if self.whole[i] and self.whole[i] == (exact if i in self.with_signs else loose)]
         if len(same) == 1 and (same[0] in self.with_signs or not any(t.is_sign and t.plain in "<>=≠≤≥" for t in own)):
             return same[0]
         equal = [i for i, option in enumerate(self.cleaned) if option and option == text.strip()]
@@ -403,9 +435,15 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
     if re.search(r"\d \d{3}", text):
         numbers = {word for words in options.words for word in words if _is_number(word)}
         text = _SPACED.sub(lambda m: m[0].replace(" ", "") if _number(m[0].replace(" ", "")) in numbers else m[0], text)
+    places = ("first", "second", "third", "fourth", "fifth")
+    text = _BY_PLACE.sub(lambda m: f"option {LETTERS[places.index(m[1].casefold())]}", text)
     texts = [span for span in options.texts(text, tokens(text)) if not _VERDICT.search(text[max(span[0] - 30, 0) : span[1]])]
-    found = list(_letters(text, options.n, [(start, end) for start, end, _ in texts]))
-    spans = sorted([(m.start, m.end, (m.option,), True, m.marked) for m in found] + [(s, e, o, False, True) for s, e, o in texts])
+    taken = [(start, end) for start, end, _ in texts]
+    found = [m for m in _letters(text, options.n, taken) if m.marked or not options.has_other_letters]
+    spans = sorted(
+        [(m.start, m.end, (m.option,), True, m.marked) for m in found]
+        + [(s, e, o, options.has_its_letter(o[0]), True) for s, e, o in texts]
+    )
     merged: list[tuple[int, int, tuple[int, ...], bool, bool]] = []
     for span in spans:
         start, end, named, by_letter, is_marked = span

@@ -130,8 +130,8 @@ def yes_or_no(text: str) -> YesNo:
     if late:
         _, said, negated = max(late, key=lambda found: found[0])
         return _said(_OPPOSITE[said] if said and negated else said)
-    first = _first(plain)
     lines = [line for line in re.split(r"\n+|(?<=[.!?。])\s+", plain) if line.strip()]
+    first = _first(plain) or _first(re.split(r"(?:^|[;.,\n])\s*(?:so|thus|hence|therefore),? ", plain)[-1])
     last = polarity(lines[-1]) if len(lines) > 1 else None
     if last is not None:
         return last

@@ -258,3 +258,32 @@ def test_few_options(reply, options, letter):
 )
 def test_operands_and_shares_are_no_answers(choices, reply, named):
     assert reads(reply, choices) == named
+
+
+COMPARED = ["A is older than B", "B is older than A", "A and B are of one age"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "reply", "named"),
+    [
+        (CUP, "D?", "D"),
+        (CUP, "hmm... milk?", "C"),
+        (CUP, "B. no wait C", "C"),
+        (CUP, "A can be discarded and B is untenable. C, in contrast, agrees with the colour.", "C"),
+        (CUP, "You may be tempted to say coffee; the colour is typical of tea.", "A"),
+        (CUP, "Tea: implausible\nJuice: implausible\nMilk: plausible\nCoffee: implausible", "C"),
+        (CUP, "Ruled out: A, D. Also ruled out: C.", "B"),
+        (CUP, "That depends on the hour: coffee in the morning, tea later.", ""),
+        (CUP, "Main answer: D. Secondary answer: A.", "D"),
+        (CUP, "Although the cup is meant for tea, there is milk in it.", "C"),
+        (CUP, "I would take the second option.", "B"),
+        (COMPARED, "A was born in 1950 and B in 1960, so A is older than B.", "A"),
+        (["They are cooking", "They are dancing", "They are singing"], "The couple is dancing in a hall.", "B"),
+        (["It is hot", "It is cold"], "It's cold there.", "B"),
+        (["√5", "√7", "3√5"], "So the side is √7.", "B"),
+        (["11", "14", "17"], "We add 3 to 11. Therefore the sum is 13.", ""),
+        (["True", "False", "Unknown"], "Both angles agree; hence the statement is correct.", "A"),
+    ],
+)
+def test_what_is_dismissed_supposed_or_conceded_is_no_answer(choices, reply, named):
+    assert reads(reply, choices) == named
