@@ -49,7 +49,8 @@ SHOWN = (
     r"|decipherable|sharp|resolved|explained|described|attached|uploaded|loaded|seen|detectable|perceptible|determinable)"
 )
 PICTURE = (
-    r"(?:pictures?|images?|photos?|photographs?|scene|frame|view|snapshot|screenshot|video|clip|caption|map|diagram|figure|chart|graph"
+    r"(?:pictures?|pics?|images?|photos?|photographs?|scene|frame|view|snapshot|screenshot|video|clip|caption|map|diagram|figure"
+    r"|chart|graph"
     r"|text|passage|context|question|prompt|document|angle|crop|sketch|drawing|painting|footage|plot|table|page|problem|description|file)"
 )
 _SORRY = (
@@ -84,7 +85,8 @@ ABSTAINS = re.compile(
             r"\binability to\b",
             r"\bhaving (?:trouble|difficulty|difficulties|a hard time) \w+ing\b|\bhow (?:would|should|could|can|am|do) (?:i|we"
             r"|anyone|anybody)\b[^.]*\b(?:know|tell|supposed)\b"
-            r"|\bneither you nor i\b|\b(?:i|we) (?:have|see) no (?:\w+ )?(?:reason|grounds|cause) to\b|\bi (?:try|have|choose"
+            r"|\bneither you nor i\b|\b(?:i|we) (?:have|see) no (?:\w+ )?(?:reason|grounds|cause) to\b|\bi (?:avoid|refrain from"
+            r"|abstain from)\b|\bi (?:try|have|choose"
             r"|aim|avoid|refrain)(?: not| from)?(?: to)? (?:infer|guess|assume|mak|speculat|identify|comment)\w*|\bi (?:don't"
             r"|do not|can't|cannot) (?:speak|understand|read)\b|\bi (?:wasn't|was not) there\b",
             r"\b(?:image|picture|photo|photograph|attachment|file|link|upload)s?\b.{0,40}\bmissing(?: from| in)?(?: your| the"
@@ -114,6 +116,8 @@ ABSTAINS = re.compile(
             r"|\bno way (?:i|to|you)\b|\bis no (?:\w+ )?(?:way|answer)\b",
             rf"(?:\bnot enough|n't enough|\binsufficient|\binadequate|\btoo little|\black(?:s|ing)?(?: the| of| any)?(?: \w+)?"
             rf"|\bwithout (?:any |some |more |further |additional |the )?(?:\w+ )?|\babsence of) ?(?:\w+ )?{_EVIDENCE}\b",
+            r"\b(?:is|are|was|were|be|seems?|remains?) (?:\w+ly )?(?:insufficient|inadequate|not enough|not sufficient|conjectur\w+"
+            r"|speculative|guesswork|not (?:supported|offered)|n't (?:supported|offered|enough|sufficient))\b",
             rf"\b(?:no|any|nor|little|without) (?:(?:\w+|\w+ly) ){{0,2}}{_EVIDENCE}(?: \w+){{0,3}} (?:is |are |was "
             rf"|were )?(?:about|on|of|for|to|as to|regarding|in|that|whether|either|available|given|provided|shown|here|from"
             rf"|present|visible)\b",
@@ -128,9 +132,11 @@ ABSTAINS = re.compile(
             rf"|necessary)\b|\b(?:i|we|you|one)(?:'d| would|'ll| will) (?:really )?(?:need|require|have) (?:to \w+|more"
             rf"|further|additional|an?|another|some more|the)\b|\bi (?:really )?need (?:to (?:see|know|have)|more|further"
             rf"|additional|a (?:closer|better|clearer|higher))\b|\bwe need (?:more|further|additional)\b",
-            r"\b(?:would|will) (?:be (?:needed|required|necessary)|have to be|need to be|need (?:more|further|to know|to see)"
-            r"|require (?:more|further|additional|\w+ing))\b|\brequires? (?:more|further|additional|\w+ beyond|\w+ testing)"
-            r"|\bbeyond (?:the|this|what|my)\b",
+            r"\b(?:would|will) (?:be (?:needed|required|necessary)|have to be|need to be|(?:need|require)|be (?:mere "
+            r"|pure )?(?:guess|speculat)\w*)\b|\brequires? (?:more|further|additional|\w+ beyond|\w+ testing)"
+            r"|\bbeyond (?:the|this|what|my)\b|\b(?:lies?|falls?|is|are) outside (?!of the (?:house|building"
+            r"|window))\w+ (?:\w+ )?(?:scope|reach|knowledge"
+            r"|remit|capabilit\w+)\b",
             r"\b(?:i|we)(?: am|'m| are|'re) (?:\w+ )?(?:not \w* ?(?:sure|certain|confident|positive|familiar|aware|convinced)"
             r"|(?:\w+ )?(?:unsure|uncertain|clueless|stumped|unaware|unfamiliar|lost|blind)|in no position"
             r"|not an? [\w ]{3,30}$)",
@@ -149,7 +155,7 @@ ABSTAINS = re.compile(
             r"|open|uncertain|hidden|ambiguous)\b|\btime will tell\b|\bcrystal ball\b|\b(?:is|'s) (?:still )?a mystery\b"
             r"|\bmind[- ]reader\b",
             r"\brather not\b|\bprefer not\b|\bnot something (?:i|we|one|you|a|the|that)\b|\bagainst (?:my|our"
-            r"|the) (?:\w+ )?(?:guidelines|polic\w+|rules|programming)\b|\bnot (?:comfortable|appropriate|ethical|allowed"
+            r"|the) (?:\w+ )?(?:guidelines|polic\w+|rules|programming)\b|(?:\bnot|n't) (?:be )?(?:comfortable|appropriate|ethical|allowed"
             r"|permitted)\b|\b(?:inappropriate|unethical) (?:to|for)\b|\bprivacy (?:reasons|concerns|polic\w+)\b"
             r"|\bmedical advice\b|\bconsult a\b|\bi (?:do not|don't) (?:identify|make assumptions|do that|comment|guess"
             r"|speculate)\b|\b(?:text|language)[- ](?:based|only)\b.*\bcan(?:'t|not)\b|\b(?:do not"
@@ -166,12 +172,12 @@ ABSTAINS = re.compile(
             r"|cannot|don't) (?:talk|speak|tell)\b",
             r"^(?:all|any|both|several|many|multiple|either|none|neither)(?: of)?(?: (?:the|these|those))? (?:options|answers"
             r"|interpretations|readings|choices) (?:is|are|seem|can|could) (?:\w+ )?(?:possible|be (?:verified|confirmed"
-            r"|determined|right|correct|chosen))\b|\bcould be any|\bmight be any|\beither (?:way|one)\W*$"
+            r"|determined|right|correct|chosen))\b|\b(?:could|might) be (?:\w+ly )?any|\beither (?:way|one)\W*$"
             r"|\bone way or (?:the other|another)\b",
             r"\b(?:this|that|it|\w+) (?:\w+ )?(?:is|are|'s|isn't|aren't) (?:not|n't)? ?(?:\w+ )?(?:something|a question"
             r"|a thing|a matter)(?: that)? (?:\w+ ){0,3}(?:can't|cannot|can not|settle|answer|know|tell)",
             r"\bonly\b[^.]{0,200}\bcan be (?:seen|read|made out)\b|\b(?:nothing|n't anything"
-            r"|not anything|no \w+) (?:\w+ ){0,4}(?:that |which )?(?:would |could |can |might )?(?:indicates?|suggest|tell|say|show"
+            r"|not anything|no \w+) (?:[\w'-]+ ){0,5}(?:that |which )?(?:would |could |can |might )?(?:indicates?|suggest|tell|say|show"
             r"|says|tells|shows|to measure|to tell|to compare|to go (?:on|by)|to indicate"
             r"|indicates|suggests|identif\w+|to suggest)\b",
             r"\btoo many\b(?! of)|\bcountless\b|\buncountable\b|\binnumerable\b|\bmore than (?:one|anyone|i|you) c(?:an|ould)\b",
@@ -278,8 +284,9 @@ HIDDEN = re.compile(
             rf"(?:{_WE}|^)(?:do not|don't|cannot|can't|can not|couldn't|could not|didn't|did not|(?:am |are )?not able to"
             rf"|(?:am |are )?unable to|only able to|can only|barely|hardly) (?:\w+ly |quite |even )?(?:see"
             rf"|make out|spot|find|view|detect|notice|observe|perceive)\b",
-            rf"\b(?:{PICTURE}|it|this|that|\w+) (?:alone |itself |only )?(?:does not|doesn't|do not|don't|didn't|did not|can't"
-            rf"|cannot|fails to|never) {_ADVERBS}(?:say|tell|show|specify|mention|indicate|state|reveal|depict|display"
+            rf"(?:^|\b(?:{PICTURE}|it|this|that|\w+) (?:alone |itself |only )?)(?:does not|doesn't|do not|don't|didn't|did not|can't"
+            rf"|cannot|fails to|never) {_ADVERBS}(?:record|report|document|afford|furnish|lend|exhibit|enumerate|support|say|tell"
+            rf"|show|specify|mention|indicate|state|reveal|depict|display"
             rf"|identify|list|name|give|contain|include|feature|have|present|explain|suggest|disclose|clarify|describe|capture"
             rf"|provide|allow|let|permit|load|match)\b",
             r"\bzu (?:klein|dunkel|unscharf|weit|verschwommen|undeutlich)\b|\btrop (?:petit|flou|sombre|loin)"
@@ -288,6 +295,7 @@ HIDDEN = re.compile(
             r"|unleserlich|nicht im bild|caché|cachée|flou|floue|coupé|oculto|ocultas?|borros[ao]|tapad[ao]|escondid|nascost"
             r"|sfocat|copert[oaie]|zasłoni|bulanık|mờ|buram|kabur)|скрыт|размыт|закрыт|не попал|遮|模糊|挡住|隠れ|ぼやけ|가려|흐려|흐릿|छिप"
             r"|धुंधल|مخفي|محجوب",
+            rf"\b{PICTURE} not (?:show|say|tell|mention|give|indicate|contain|have|write)\b",
             rf"\b{PICTURE} (?:alone |only )?(?:gives? no|shows? no|has no|lacks|offers? no|says? nothing"
             rf"|tells? (?:us )?nothing|shows? nothing|contains? no|contains? neither|shows? only|only shows?)\b",
         )
@@ -342,7 +350,7 @@ DENIES = re.compile(
 """A clause that says that something is not there or not so."""
 
 ASKS_BACK = re.compile(
-    r"\b(?:do|did) you mean\b|\byou (?:mean|are (?:asking|referring|talking))\b|\bare you (?:asking|referring|talking"
+    r"\b(?:do|did) you mean\b|^(?:you|u) tell me\b|\byou (?:mean|are (?:asking|referring|talking))\b|\bare you (?:asking|referring|talking"
     r"|speaking)\b|\bis meant\b"
     r"|^(?:sorry|and|but|but which|uh|hm+)?,? ?(?:which|what|who|whose|where)\b[^.]*\?$|^(?:is|are|was|does) (?:what|who|which)\b"
     r"|\b(?:could|can|would|will) you (?:please |kindly )?(?:tell|clarify|specify|say|be|give|explain|name|point|provide"
@@ -365,7 +373,8 @@ GUESSES = re.compile(
     r"|\bmaybe\b|\bperhaps\b|\bprobabl[ey]\b|\bpossibly\b|\bmost likely\b|\b(?:very |quite |more )?likely\b|\bpresumably\b"
     r"|\bsupposedly\b|\bapparently\b|\bplausible\b|\bplausibly\b|\bseemingly\b"
     r"|\b(?:may|might|could|must|ought to) (?:\w+ly |well |also )?be\b|\b(?:would|should) (?:\w+ly )?be (?:an?|the|around"
-    r"|about|\d)\b|\b(?:suggest(?:s|ing)?|implies|imply|points? (?:to|at|toward)|hints? at|consistent with|indicates?|indicating"
+    r"|about|\d)\b|\b(?:suggest(?:s|ing)?|implies|imply|points? (?:to|at|toward)|hints? at|conveys?|express(?:es)?|consistent with"
+    r"|indicates?|indicating"
     r"|tells? (?:us|me)|resembles?"
     r"|reminds? me of|strongly)\b"
     r"|\b(?:if i (?:had|have|were) to|forced to|gun to my head|if pressed)\b|\b(?:judging|going) (?:by|from)\b"

@@ -46,14 +46,14 @@ _NOT_ANNOUNCED = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[.!?])(?=[a-z]{2,}'?[a-z]* [a-z])|\n+|(?<=[。！？؟।])\s*|\s[-–]\s|—")
 _CLAUSE = re.compile(
-    r",?\s+(?=(?:but|however|although|though|whereas|yet (?:i|it|the|he|she|they|there|we|this|that)|so (?:i|it|we|the|he|she"
+    r",?\s+(?=(?:but|however|although|though|tho|whereas|yet (?:i|it|the|he|she|they|there|we|this|that)|so (?:i|it|we|the|he|she"
     r"|they|this|there|that|yes|no|probably|you|one|its|his)|because|since (?:i|the|it|there|no)|as (?:there|it is|his|her"
     r"|their|no|i)|therefore|thus|hence|even (?:though|if)|and (?:i|it|it's|there|there's|no(?= \w)|he|she|they|we|so|my"
     r"|but|cannot|can't|couldn't|don't|do not|am not|am unable|therefore))\b)"
     r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes"
     r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|which|who|while|whether"
     r"|if|and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply"
-    r"|merely|instead|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
+    r"|merely|instead|others?|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
     r"|unclear|unknown|neither|sometimes|about|around|roughly)\b)|,\s+(?=[\w ]{1,20}\?)|,\s+(?=an? [\w-]+\W*$)"
     r"|\s*\((?=[^()]{3,})|(?<=[^()]{3})\)\s+(?=\w)"
     r"|,(?=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])|(?<=[がけ])、|(?<=지만)\s+|(?<=는데)\s+|(?<=지만),\s*|،\s*"
@@ -107,7 +107,7 @@ _STATE = re.compile(
     r"|wearing|standing|sitting|looking|low|poor|ambiguous|able|unable|possible|that|because|why|what|whether|how|if|sure"
     r"|certain|afraid|folded|unreadable|illegible|subjective|unfamiliar|foggy|smudged|scratched|damaged|redacted|pixelated"
     r"|grainy|zoomed|cluttered|from|about|similar|important|worth|helpful|clear|common|one of|several|many|two|various"
-    r"|different|multiple|nothing|nobody|none|no one)\b"
+    rf"|different|multiple|nothing|nobody|none|no one|\w+ed (?:up|off|out|down|away|shut)|(?:an? )?{phrases.PICTURE})\b"
 )
 _COPULA = re.compile(
     r"^(?P<subject>(?:(?!\b(?:is|are|was|were|not)\b)[\w'’-]+ ){0,7}?(?:it|this|that|he|she|they|these|those|i|we|you"
@@ -180,6 +180,13 @@ _DENIED_NOUN = re.compile(
     r"|who)\b)[\w'-]+ ?){1,4})"
 )
 _APPOSITION = re.compile(r"\bonly\b.*, (?:an? )?[\w'-]+\W*$")
+_STATES_THAT = re.compile(
+    r"^((?!(?:i|we|it|there)\b)[^,.;:]{2,60}? (?:is|was|are|claims?|argues?|believes?|concludes?|states?|says?|thinks?|reports?"
+    r"|means?)) that\b"
+)
+"""A clause whose object is a statement: "the drawback is that the cause cannot be determined"."""
+_EXCEPT = re.compile(r"\b(?:nothing|nobody|none|no one|no [\w-]+) (?:\w+ )?(?:but|except|besides|other than|apart from|save)\b")
+_ASIDE = re.compile(r",\s[^,.;:?!]*\b(?:that|which|who|what) (?:we|i|you|one) (?:can't|cannot|can not|don't|do not)\b[^,.;:?!]*,(?=\s)")
 _MAIN_NEGATION = re.compile(
     r"^(?:(?!that\b|which\b|who\b|because\b)[\w'-]+ ){0,5}(?:is|are|was|were|does|do|did|has|have|had)(?: not|n't)\b|^(?:isn't"
     r"|aren't|doesn't|don't)\b|^none of\b"
@@ -193,7 +200,7 @@ _LEFT_OPEN = re.compile(
     r"|(?:\bnot|n't) (?:\w+ )?(?:clear|known|explained|apparent|evident|stated|given|specified|obvious)\b"
 )
 _NONE_OF = re.compile(r"none of (?:the|these|those|them)\b(?! (?:options |answers )?can)")
-_NEITHER = re.compile(r"^(?:so |therefore |and |but )?neither\b")
+_NEITHER = re.compile(r"^(?:so |therefore |and |but )?neither\b(?! (?:an?|the|any|its|his|her|their)\b)")
 _NOT_NEGATIVE = re.compile("不过|不仅|不同|不错|不久|不少|没错|不只|不止")
 _CORRECTS_ABROAD = re.compile(
     r"^(?:sondern|sino|senão|mais (?:un|une|le|la)|ma (?:un|una|il|la)|bensì|а |maar een|lecz|而是|ではなく)\b|而是|ではなく"
@@ -224,7 +231,9 @@ _WILL_NOT_GUESS = re.compile(
 _CANNOT_BE = re.compile(
     r"\b(?:cannot|can't|can not|could not|couldn't|can no longer|can never) (?:\w+ly )?be (?:\w+ly )?\w+(?:ed|en|n|t|d)\b"
 )
-_NOT_A = re.compile(r"(?:\bnot|n't|\brather than|\binstead of|\bonly|just|fewer than|less than) (?:an?|one|two|three) ((?:\w+ ?){1,2})")
+_NOT_A = re.compile(
+    r"(?:\bnot|n't|\brather than|\binstead of|\bonly|just|merely|fewer than|less than) (?:an?|one|two|three|four|five|six|\d+) ((?:\w+ ?){1,2})"
+)
 _ONLY_ABROAD = re.compile(
     r"^(?:只有|只是|仅|だけ|nur|seulement|sólo|solo|apenas|somente|soltanto|только|فقط|केवल|सिर्फ|alleen|tylko|sadece|chỉ|hanya)|만 있"
     r"|だけ(?:が|です)"
@@ -345,7 +354,7 @@ def _plain(text: str) -> str:
     text = _BOXED.sub(r"\nanswer: \1\n", text)
     text = _CONTINUED.sub("", text)
     text = _QUOTED.sub(_QUOTE, _MARKUP.sub("", text))
-    text = _NO_DOUBT.sub("", text)
+    text = _ASIDE.sub("", _NO_DOUBT.sub("", text))
     text = re.sub(r"\bno\.\s?(?=\d)", "number ", text)
     return re.sub(r"\b(mr|mrs|ms|dr|st|vs|e\.g|i\.e|approx|etc)\.", r"\1", text).strip()
 
@@ -418,6 +427,10 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         return Role.COMMITS
     if _UNDECIDED.search(bare):
         return Role.FILLER
+    if (said := _STATES_THAT.match(bare)) and content(said[1]) & asked.words:
+        return Role.COMMITS
+    if _EXCEPT.search(bare):
+        return Role.OTHER
     if asked.is_yes_or_no and (_YES_NO if in_english else _YES_NO_ABROAD).search(bare):
         return Role.COMMITS
     if phrases.ASKS_BACK.search(text):
@@ -546,7 +559,8 @@ def _is_fragment(clause: str, asked: Asked, place: int, follows: str, in_english
         return False
     if _NOT_SPECIFIC.search(clause):
         return False
-    if clause.endswith("?") and asked.text and content(clause) and content(clause) <= asked.words:
+    echoes = clause.endswith("?") or (follows and " or " not in asked.text)
+    if echoes and asked.text and content(clause) and content(clause) <= asked.words:
         return False
     if (
         follows
