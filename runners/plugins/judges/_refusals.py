@@ -53,7 +53,7 @@ _CLAUSE = re.compile(
     r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes"
     r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|which|who|while|whether"
     r"|if|and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply"
-    r"|merely|instead|others?|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
+    r"|merely|instead|others?|yet|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
     r"|unclear|unknown|neither|sometimes|about|around|roughly)\b)|,\s+(?=[\w ]{1,20}\?)|,\s+(?=an? [\w-]+\W*$)"
     r"|\s*\((?=[^()]{3,})|(?<=[^()]{3})\)\s+(?=\w)"
     r"|,(?=[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])|(?<=[がけ])、|(?<=지만)\s+|(?<=는데)\s+|(?<=지만),\s*|،\s*"
@@ -185,6 +185,7 @@ _STATES_THAT = re.compile(
     r"|means?)) that\b"
 )
 """A clause whose object is a statement: "the drawback is that the cause cannot be determined"."""
+_ONLY_SOME = re.compile(r"\b(?:only|just|merely) (?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d+)\b")
 _EXCEPT = re.compile(r"\b(?:nothing|nobody|none|no one|no [\w-]+) (?:\w+ )?(?:but|except|besides|other than|apart from|save)\b")
 _ASIDE = re.compile(r",\s[^,.;:?!]*\b(?:that|which|who|what) (?:we|i|you|one) (?:can't|cannot|can not|don't|do not)\b[^,.;:?!]*,(?=\s)")
 _MAIN_NEGATION = re.compile(
@@ -232,7 +233,7 @@ _CANNOT_BE = re.compile(
     r"\b(?:cannot|can't|can not|could not|couldn't|can no longer|can never) (?:\w+ly )?be (?:\w+ly )?\w+(?:ed|en|n|t|d)\b"
 )
 _NOT_A = re.compile(
-    r"(?:\bnot|n't|\brather than|\binstead of|\bonly|just|merely|fewer than|less than) (?:an?|one|two|three|four|five|six|\d+) ((?:\w+ ?){1,2})"
+    r"(?:\bnot|n't|\brather than|\binstead of|\bonly|just|merely|fewer than|less than) (?:an?|one|two|three|\d+) ((?:\w+ ?){1,2})"
 )
 _ONLY_ABROAD = re.compile(
     r"^(?:只有|只是|仅|だけ|nur|seulement|sólo|solo|apenas|somente|soltanto|только|فقط|केवल|सिर्फ|alleen|tylko|sadece|chỉ|hanya)|만 있"
@@ -519,6 +520,8 @@ def _denies_premise(clause: str, asked: Asked) -> bool:
 def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
     """State that "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
     words = content(clause)
+    if asked.is_how_many and _ONLY_SOME.search(clause):
+        return True
     if in_english and not _NEGATIVE.search(clause):
         return False
     if in_english and asked.is_existence and asked.existing:
