@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.limits import critical, mean_of_groups, score_ends
+from qualm.runners.scoring.limits import critical, score_ends
 
 CITES = ["angelopoulos2023prediction", "angelopoulos2023ppi", "rogan1978estimating", "lang2014confidence", "zou2008construction"]
 ALSO_KNOWN_AS = ["prediction_powered_inference", "ppi", "ppi++", "rogan_gladen"]
@@ -131,9 +131,17 @@ def _slope(f: Floats, y: Floats) -> float:
     return min(1.0, max(0.0, float(((f - f.mean()) * y).mean()) / spread)) if spread > 1e-9 else 0.0
 
 
+def _mean_of_groups(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
+    """Return a mean over rows and its standard error over whole groups."""
+    place = np.unique(group, return_inverse=True)[1]
+    mean, groups = float(column.mean()), int(place.max()) + 1
+    sums = np.bincount(place, column - mean)
+    return mean, math.sqrt(groups / max(1, groups - 1) * float((sums**2).sum())) / len(column)
+
+
 def _distances(column: Floats, group: NDArray[np.int64], q: float) -> tuple[float, float]:
     """Return how far the Wilson limits of a mean in [0, 1] lie below and above it."""
-    mean, error = mean_of_groups(column, group)
+    mean, error = _mean_of_groups(column, group)
     low, high = score_ends(mean, error, q, len(np.unique(group)))
     return mean - low, high - mean
 
@@ -167,7 +175,7 @@ def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDAr
 
 def _effective(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
     """Return a share and its effective sample size, at most the number of rows (Korn and Graubard, 1998)."""
-    mean, error = mean_of_groups(column, group)
+    mean, error = _mean_of_groups(column, group)
     varies = mean * (1 - mean)
     units = len(np.unique(group))
     return mean, min(len(column), varies / error**2) if varies > 0 and error > 0 else units
