@@ -42,6 +42,7 @@ def check_references(reader: SpecReader, resolved: Resolved) -> None:
     """Record everything that a section names or needs and no other section provides."""
     spec = resolved.spec
     _compared(reader, resolved.scored_models)
+    _margins(reader, resolved)
     for path, message, hint in estimators.faults(reader, resolved):
         reader.problem(path, message, hint)
     for path, message, hint in probes.faults(reader, resolved):
@@ -73,6 +74,20 @@ def _compared(reader: SpecReader, names: Sequence[str]) -> None:
     for i, pair in enumerate(compare.pairs):
         if pair[0] == pair[1]:
             reader.problem(("compare", "pairs", i), f"expected two different models, got '{pair[0]}' twice")
+
+
+def _margins(reader: SpecReader, resolved: Resolved) -> None:
+    margin = resolved.spec.compare.margin
+    metrics = {metric.label: metric for metric in resolved.metrics}
+    for label in margin if isinstance(margin, dict) else ():
+        metric = metrics.get(label)
+        if metric is None and not reader.failures.of("metrics"):
+            reader.problem(
+                ("compare", "margin", label), f"expected a metric of this spec, got '{label}'", nearest(label, metrics), key=True
+            )
+        elif metric is not None and (by := metric.plugin.declares.get("COMPARED_BY")):
+            message = f"{label} is compared by the square of {by}, to which no margin applies"
+            reader.problem(("compare", "margin", label), message, "leave it out", key=True)
 
 
 def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:

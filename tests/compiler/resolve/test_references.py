@@ -188,3 +188,10 @@ def test_a_model_may_lie_in_a_folder_of_a_data_set_s_name(tmp_path: Path) -> Non
 def test_resolved_specs_are_the_same_however_often_they_are_read(tmp_path: Path) -> None:
     first, second = resolve(tmp_path, GOOD), resolve(tmp_path, GOOD)
     assert replace(first, spec=second.spec) == second
+
+
+def test_margins_name_metrics_of_the_spec(tmp_path: Path) -> None:
+    said = problems(tmp_path, GOOD + "compare: {margin: {accurcy: 0.02, ece: 0.1, accuracy: 0.1}}\n")
+    assert len(said) == 2, said
+    assert "expected a metric of this spec, got 'accurcy'" in said[0] and "did you mean 'accuracy'?" in said[0]
+    assert "ece is compared by the square of ece_debiased, to which no margin applies" in said[1]
