@@ -5,7 +5,6 @@ The same confidences give different calibration errors under each, which is why 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -80,54 +79,37 @@ def _members(confidence: Floats, bins: int, convention: str) -> Floats:
     return inside
 
 
-def unseen_error(correct: Floats, group: NDArray[np.int64], level: float) -> float:
-    """How far accuracy may be from that of answers which are all alike, right or wrong: Wilson's interval of as many as there are groups.
-
-    0 where answers differ: their gaps then show how much they vary.
-
-    >>> round(unseen_error(np.ones(40), np.arange(40), 0.95), 3), unseen_error(np.array([0.0, 1.0]), np.arange(2), 0.95)
-    (0.093, 0.0)
-    """
-    from qualm.runners.scoring.limits import critical, score_ends
-
-    if not len(correct) or correct.min() != correct.max():
-        return 0.0
-    groups = len(np.unique(group))
-    return 1 - score_ends(1.0, 0.0, critical(level, max(1, groups - 1)), groups)[0]
-
-
-def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float, unseen: float = 0.0) -> tuple[float, float]:
+def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float, distance: tuple[float, float]) -> tuple[float, float]:
     """The binned calibration errors that a plain one could come from: those under which it is neither too small nor too large.
 
     The plain error, a sum of absolute values, is too large by chance alone, the more so the better the calibration. So the test is
     inverted (Carpenter, 1999) along gaps lambda d, d being those of the sample: the error lambda sum |d| is in the interval if the plain
     one lies between the outer quantiles of sum |lambda d + e|, e normal with the covariance of the gaps' sums over groups. The low end is
-    0 where perfect calibration is not refuted. The error is never below the distance of mean confidence from accuracy, so the high end
-    is not below that of the distance's own interval (Student's t): where gaps of one sign are small beside chance, those of the
-    sample change signs, and lambda d alone would fall short. What is held is the error of these bins with endless questions.
+    0 where perfect calibration is not refuted. What is held is the error of these bins with endless questions.
+
+    The error is never below the distance of mean confidence from accuracy. So the high end is not below that of the distance's interval
+    (where gaps of one sign are small beside chance, those of the sample change signs, and lambda d alone would fall short), and the low
+    end lies below the error by as much at least as the distance may be smaller (where errors are rare, the sample varies too little).
 
     Args:
         gaps: (n, k) correctness less confidence of each row, over the number of rows, in the column of its bin.
         group: (n,) the group of each row.
         level: for instance .95.
-        unseen: of `unseen_error`, which is put to both ends as the error of an independent part.
+        distance: The interval of accuracy less mean confidence.
     """
-    from qualm.runners.scoring.limits import critical
+    from qualm.runners.scoring.limits import critical, effective_units
 
     total, apart = apart_of_groups(gaps, group)
-    q = critical(level, len(apart) - 1)
+    q = critical(level, max(1.0, effective_units(group) - 1))
     # Normal draws widened to Student's t, as the number of groups asks for.
     draws = normal_draws(apart) * (q / critical(level, np.inf))
     observed, tail = float(np.abs(total).sum()), (1 - level) / 2
-    distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
-
     above = _Above(total, draws, observed)
-    low, high = observed * above.crossing(tail), max(distance, observed * above.crossing(1 - tail))
-    if unseen:
-        low, high = min(low, observed), max(high, observed)
-        # Two independent parts of an error: their distances from the estimate add up as squares do.
-        low, high = max(0.0, observed - math.hypot(observed - low, unseen)), min(1.0, observed + math.hypot(high - observed, unseen))
-    return low, high
+    nearest = max(0.0, distance[0], -distance[1])
+    low, high = observed * above.crossing(tail), observed * above.crossing(1 - tail)
+    # The error may be as much smaller as the distance may be.
+    low = max(0.0, min(low, observed - (abs(float(total.sum())) - nearest)))
+    return low, min(1.0, max(high, -distance[0], distance[1]))
 
 
 @dataclass(frozen=True)

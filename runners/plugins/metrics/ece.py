@@ -7,7 +7,8 @@ from annotated_types import Ge
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, members, unseen_error
+from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, members
+from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 COMPARED_BY = "ece_debiased"
@@ -60,8 +61,8 @@ def interval(
     """Return the errors of these bins that the value could come from."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     gap = (correct - confidence)[chosen, None] / len(chosen)
-    unseen = unseen_error(correct[chosen], group[chosen], level)
-    return calibration_error_ends(members(confidence[chosen], bins, convention) * gap, group[chosen], level, unseen)
+    distance = mean_gap_ends(confidence[chosen], correct[chosen], group[chosen], level)
+    return calibration_error_ends(members(confidence[chosen], bins, convention) * gap, group[chosen], level, distance)
 
 
 def null_test(

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, unseen_error
+from qualm.runners.scoring.binning import Calibrated, calibration_error_ends
+from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 
 CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
@@ -124,7 +125,8 @@ def interval(
     """The errors at this bandwidth that the value could come from."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     gap = (correct - confidence)[chosen, None] / len(chosen)
-    return calibration_error_ends(kernel * gap, group[chosen], level, unseen_error(correct[chosen], group[chosen], level))
+    distance = mean_gap_ends(confidence[chosen], correct[chosen], group[chosen], level)
+    return calibration_error_ends(kernel * gap, group[chosen], level, distance)
 
 
 def null_test(

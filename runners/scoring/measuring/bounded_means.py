@@ -102,6 +102,11 @@ def mean_of_outcomes(losses: Floats, least: Floats, most: Floats, group: Ints, l
     return combine(mean, [*down, half], [*up, half], np.array([*influences, known]))
 
 
+def mean_gap_ends(confidence: Floats, correct: Floats, group: Ints, level: float) -> tuple[float, float]:
+    """Return the interval of accuracy less mean confidence."""
+    return mean_of_outcomes(correct - confidence, -confidence, 1 - confidence, group, level)
+
+
 def mean_of_types(
     outcomes: Floats, weights: Floats, types: Floats, group: Ints, level: float, mean: Callable[[Floats], Floats]
 ) -> tuple[float, float]:

@@ -11,9 +11,9 @@ from qualm.runners.scoring.binning import (
     members,
     normal_draws,
     numbered,
-    unseen_error,
 )
-from qualm.runners.scoring.limits import critical
+from qualm.runners.scoring.limits import critical, effective_units
+from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 
 EDGES = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 CONVENTIONS = ("torchmetrics", "guo", "lm_polygraph", "netcal")
@@ -104,9 +104,9 @@ def test_the_error_is_at_least_the_distance_of_confidence_from_accuracy():
     """Bins whose gaps are of one sign: the interval reaches to where that distance, which the bins share, may lie."""
     rng = np.random.default_rng(3)
     gaps = (rng.normal(size=200) - 0.1)[:, None] * members(rng.random(200), 15, "netcal") / 200
-    low, high = calibration_error_ends(gaps, np.arange(200), 0.95)
-    distance = gaps.sum(axis=1) * 200
-    assert low < abs(distance.mean()) < abs(distance.mean()) + 1.9 * distance.std() / np.sqrt(200) < high
+    distance = float(gaps.sum())
+    low, high = calibration_error_ends(gaps, np.arange(200), 0.95, (distance - 0.4, distance + 0.4))
+    assert low < -distance and high == 0.4 - distance
 
 
 def test_answers_of_a_group_are_correlated_as_they_are():
@@ -139,13 +139,16 @@ def test_the_band_is_the_binomials_and_wider_where_answers_go_together():
     assert Calibrated(np.full(3, 0.9), np.zeros(3, dtype=int), 1.0).band(np.arange(3)) == (0, 1), "one answer in all: right or wrong"
 
 
-@pytest.mark.parametrize(("group", "groups"), [([0, 0, 0, 0], 1), ([0, 0, 1, 1], 2), ([3, 1, 2, 0], 4)])
-def test_answers_that_are_all_alike_may_differ_by_wilsons_interval_of_their_groups(group, groups):
-    """Of m units that all agree it reaches q^2 / (m + q^2) below 1; of one group q is that of one degree of freedom."""
-    q2 = critical(0.9, max(1, groups - 1)) ** 2
-    for alike in (np.ones(4), np.zeros(4)):
-        assert unseen_error(alike, np.array(group), 0.9) == pytest.approx(q2 / (groups + q2))
-    assert unseen_error(np.array([1.0, 1, 0, 1]), np.array(group), 0.9) == 0 == unseen_error(np.empty(0), np.empty(0, dtype=int), 0.9)
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_answers_that_are_all_alike_may_differ_by_wilsons_interval_of_their_groups(right):
+    """Forty answers of one confidence: q^2 / (40 + q^2) of accuracy is open, on the side of the errors that were not seen."""
+    confidence, correct, group = np.full(40, 0.9), np.full(40, right), np.arange(40)
+    q2 = critical(0.95, 39) ** 2
+    distance = mean_gap_ends(confidence, correct, group, 0.95)
+    unseen = q2 / (40 + q2)
+    assert distance == pytest.approx((0.1 - unseen, 0.1) if right else (-0.9, unseen - 0.9))
+    ends = calibration_error_ends((correct - confidence)[:, None] / 40, group, 0.95, distance)
+    assert ends == pytest.approx((0.1 - unseen if right else 0.9 - unseen, 0.1 if right else 0.9))
 
 
 def test_the_p_of_calibration_is_that_of_drawn_answers():
@@ -188,13 +191,16 @@ def test_ends_are_those_of_plain_bisection_to_the_bit(seed):
     correct = (rng.random(n) < np.clip(confidence + rng.normal(0, 0.1) * (seed % 3), 0, 1)) * 1.0
     gaps = members(confidence, k, "guo") * ((correct - confidence) / n)[:, None]
     total, apart = apart_of_groups(gaps, group)
-    freedom = len(apart) - 1
-    q = critical(0.95, freedom)
+    q = critical(0.95, effective_units(group) - 1)
     draws = normal_draws(apart) * (q / critical(0.95, np.inf))
     observed = float(np.abs(total).sum())
-    distance = abs(float(total.sum())) + q * float(np.linalg.norm(apart.sum(axis=1)))
     low, high = (observed * plain_crossing(total, draws, observed, level) for level in ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2))
-    assert calibration_error_ends(gaps, group, 0.95) == (low, max(distance, high))
+    mean = float(total.sum())
+    assert calibration_error_ends(gaps, group, 0.95, (mean, mean)) == (low, high)
+    assert calibration_error_ends(gaps, group, 0.95, (mean - 0.9, mean + 0.9)) == (
+        max(0, min(low, observed - abs(mean))),
+        min(1, abs(mean) + 0.9),
+    )
 
 
 @pytest.mark.parametrize("group", [[], [3, 1, 3, 0], [-1, 5, 5], [10**9, 0, 10**9]])
