@@ -27,7 +27,8 @@ A plugin `NAME.py` has these constants and functions:
         def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
         def why_undefined(column: Floats, ..., *, parameter...) -> str    # optional: reason why there is no value over these rows
         def classes(column: Floats, ..., *, parameter...) -> Floats       # optional, if it contrasts two classes of rows: 1 for one;
-                                                                          # with few groups of either there is no interval
+                                                                          # with few groups of either there is no interval (unless it
+                                                                          # is its own), with few rows no comparison of models
         def types(column: Floats, ..., *, parameter...) -> Floats         # optional, if it averages over types of rows: the type of
                                                                           # each; with few groups of one there is no interval
         def enters(column: Floats, ..., *, parameter...) -> Floats        # optional, for metrics that look at single weights: 1 for rows

@@ -32,8 +32,7 @@ def corrected_accuracy(
 ) -> Floats:
     """Estimate people's mean rating of all answers from their labels of a random sample.
 
-    In [0, 1], higher is better. It holds if the labelled answers are a random sample of all answers. The judge's ratings reduce its
-    variance. `ppi` is PPI++ (Angelopoulos, Duchi
+    In [0, 1], higher is better. It holds if the labelled answers are a random sample of all answers. `ppi` is PPI++ (Angelopoulos, Duchi
     and Zrnic, 2023): y_L + b (f - f_L), where y_L and f_L are people's and the judge's mean ratings of the labelled answers, f is the
     judge's mean rating of all answers, and b, the slope of people's ratings on the judge's in [0, 1], minimises the variance (b = lambda
     (1 + n / N) of the paper). A useless judge gives b = 0 and the labels alone. With all answers labelled the value is their mean.
@@ -113,6 +112,13 @@ def interval(
     down = (slope * low) ** 2 + more_low**2 + less_high**2 - 2 * r * more_low * less_high
     up = (slope * high) ** 2 + more_high**2 + less_low**2 - 2 * r * more_high * less_low
     return value - math.sqrt(down), value + math.sqrt(up)
+
+
+def classes(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> Floats:
+    """Return 1 for the labelled answers of the rarer kind, right or wrong by people, without which models cannot be compared."""
+    chosen = labelled * (1 - is_calibration)
+    right = chosen * (people_rating >= 0.5)
+    return min(right, chosen - right, key=np.sum)
 
 
 def bounds() -> tuple[float, float]:

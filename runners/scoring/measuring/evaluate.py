@@ -261,7 +261,7 @@ def _count_groups(
         # A row of which nothing is summed is in neither part of a ratio.
         enter = counted & np.any([(column != 0).any(axis=1) for column in weights.columns], axis=0)
     parts, what = [enter], "enter"
-    if metric.classes is not None:
+    if metric.classes is not None and metric.own_interval is None:
         of_one = metric.classes(*arrays, **metric.args) > 0
         parts, what = [enter & of_one, enter & ~of_one], "have answers of the rarer kind"
     if metric.types is not None:

@@ -155,3 +155,20 @@ def test_in_the_library_labels_are_a_column_with_gaps():
     assert rows["judge_agreement"]["n"] == labelled.sum()
     with pytest.raises(qualm.ArgumentError, match=r"people_rating: row 0: expected a number between 0 and 1, got 2"):
         qualm.score(table | {"people_rating": [2.0] * 300}, ["corrected_accuracy"])
+
+
+def test_models_are_compared_if_people_call_enough_answers_of_each_right_and_wrong():
+    rng = np.random.default_rng(6)
+    a, b = (np.r_[np.ones(60 - wrong), np.zeros(wrong + 300)] for wrong in (30, 12))
+    labelled = np.r_[np.ones(60), np.zeros(300)]
+    judged = [np.where(labelled > 0, y, rng.random(360) < y[:60].mean()) for y in (a, b)]
+    people = [[y if known else None for y, known in zip(of, labelled, strict=True)] for of in (a, b)]
+    tables = [{"correct": f, "people_rating": y} for f, y in zip(judged, people, strict=True)]
+    (row,) = qualm.compare(*tables, ["corrected_accuracy"]).to_dicts()
+    assert row["difference"] == pytest.approx(estimate((judged[1], b, labelled, 0 * b)) - estimate((judged[0], a, labelled, 0 * a)))
+    assert row["low"] < row["difference"] < row["high"] and row["p"] < 0.01 and row["better"] == "b"
+    few = [1.0] * 55 + [0.0] * 5 + [None] * 300
+    (row,) = qualm.compare(tables[0], tables[1] | {"people_rating": few}, ["corrected_accuracy"]).to_dicts()
+    assert row["p"] is None and row["low"] is None
+    (score,) = qualm.score(tables[1] | {"people_rating": few}, ["corrected_accuracy"]).to_dicts()
+    assert score["low"] < score["value"] < score["high"]
