@@ -1,13 +1,15 @@
 """Accuracy corrected for the judge's errors. Prediction-powered inference: Angelopoulos et al., 2023 (Science)."""
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.limits import critical, score_ends
+from qualm.runners.scoring.limits import critical, effective_units, score_ends
+from qualm.runners.scoring.measuring.bounded_means import combine
 
 CITES = ["angelopoulos2023prediction", "angelopoulos2023ppi", "rogan1978estimating", "lang2014confidence", "zou2008construction"]
 ALSO_KNOWN_AS = ["prediction_powered_inference", "ppi", "ppi++", "rogan_gladen"]
@@ -87,7 +89,7 @@ def interval(
     """Combine the intervals of the parts of the estimate; a text says why there is none.
 
     `ppi`: b f plus the mean of (y - b f)+ less that of (y - b f)-, each mean with a Wilson interval of the effective sample size, combined
-    by MOVER with the correlation of the last two (Zou and Donner, 2008). Where the judge errs rarely, this allows for errors that the
+    by MOVER (Zou and Donner, 2008). Where the judge errs rarely, this allows for errors that the
     labels do not show, which the variance alone does not. `rogan_gladen`: Lang and Reiczigel (2014), with effective sample sizes;
     conservative, since the labelled answers are part of all.
     """
@@ -99,19 +101,15 @@ def interval(
         return f"{n} labelled answers in {groups} groups: an interval needs {MIN_LABELS} in {MIN_GROUPS}"
     if method == "rogan_gladen":
         return _lang_reiczigel(f, y, chosen, group, level)
-    ones = np.ones((1, len(f)))
     slope = _slope(f[chosen], y[chosen])
-    value = float(corrected_accuracy(f, y, chosen.astype(np.float64), np.zeros_like(f), ones)[0])
-    q = critical(level, max(1, groups - 2))
-    low, high = _distances(f, group, critical(level, int(group.max())))
-    gap = y[chosen] - slope * f[chosen]
-    more, less = np.maximum(gap, 0), np.maximum(-gap, 0)
-    more_low, more_high = _distances(more, group[chosen], q)
-    less_low, less_high = _distances(less, group[chosen], q)
-    r = _correlation(more, less, group[chosen])
-    down = (slope * low) ** 2 + more_low**2 + less_high**2 - 2 * r * more_low * less_high
-    up = (slope * high) ** 2 + more_high**2 + less_low**2 - 2 * r * more_high * less_low
-    return value - math.sqrt(down), value + math.sqrt(up)
+    value = float(corrected_accuracy(f, y, chosen.astype(np.float64), np.zeros_like(f), np.ones((1, len(f))))[0])
+    gap, n_groups = y[chosen] - slope * f[chosen], int(group.max()) + 1
+    judged, more, less = (
+        _part(column, of, n_groups, level)
+        for column, of in ((f, group), (np.maximum(gap, 0), group[chosen]), (np.maximum(-gap, 0), group[chosen]))
+    )
+    down, up = [slope * judged.down, more.down, less.up], [slope * judged.up, more.up, less.down]
+    return combine(value, down, up, np.array([slope * judged.influences, more.influences, -less.influences]))
 
 
 def classes(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> Floats:
@@ -137,27 +135,23 @@ def _slope(f: Floats, y: Floats) -> float:
     return min(1.0, max(0.0, float(((f - f.mean()) * y).mean()) / spread)) if spread > 1e-9 else 0.0
 
 
-def _mean_of_groups(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
-    """Return a mean over rows and its standard error over whole groups."""
-    place = np.unique(group, return_inverse=True)[1]
-    mean, groups = float(column.mean()), int(place.max()) + 1
-    sums = np.bincount(place, column - mean)
-    return mean, math.sqrt(groups / max(1, groups - 1) * float((sums**2).sum())) / len(column)
+@dataclass(frozen=True)
+class _Part:
+    """A mean of values in [0, 1] over whole groups, and how far its Wilson limits lie from it."""
+
+    value: float
+    error: float
+    down: float
+    up: float
+    influences: Floats
 
 
-def _distances(column: Floats, group: NDArray[np.int64], q: float) -> tuple[float, float]:
-    """Return how far the Wilson limits of a mean in [0, 1] lie below and above it."""
-    mean, error = _mean_of_groups(column, group)
-    low, high = score_ends(mean, error, q, len(np.unique(group)))
-    return mean - low, high - mean
-
-
-def _correlation(a: Floats, b: Floats, group: NDArray[np.int64]) -> float:
-    """Return the correlation of two means of groups; 0 if either does not vary."""
-    place = np.unique(group, return_inverse=True)[1]
-    sums = [np.bincount(place, column - column.mean()) for column in (a, b)]
-    scale = math.sqrt(float((sums[0] ** 2).sum() * (sums[1] ** 2).sum()))
-    return float((sums[0] * sums[1]).sum()) / scale if scale > 1e-12 else 0.0
+def _part(column: Floats, group: NDArray[np.int64], n_groups: int, level: float) -> _Part:
+    mean, groups = float(column.mean()), len(np.unique(group))
+    influences: Floats = np.bincount(group, column - mean, n_groups).astype(np.float64) / len(column)
+    error = math.sqrt(groups / max(1, groups - 1) * float((influences**2).sum()))
+    low, high = score_ends(mean, error, critical(level, max(1, groups - 1)), effective_units(group))
+    return _Part(mean, error, mean - low, high - mean, influences)
 
 
 def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDArray[np.int64], level: float) -> tuple[float, float] | str:
@@ -181,7 +175,6 @@ def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDAr
 
 def _effective(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
     """Return a share and its effective sample size, at most the number of rows (Korn and Graubard, 1998)."""
-    mean, error = _mean_of_groups(column, group)
-    varies = mean * (1 - mean)
-    units = len(np.unique(group))
-    return mean, min(len(column), varies / error**2) if varies > 0 and error > 0 else units
+    part = _part(column, group, int(group.max()) + 1, 0.95)
+    varies = part.value * (1 - part.value)
+    return part.value, min(len(column), varies / part.error**2) if varies > 0 and part.error > 0 else effective_units(group)
