@@ -157,12 +157,13 @@ ABSTAINS = re.compile(
             r"\brather not\b|\bprefer not\b|\bnot something (?:i|we|one|you|a|the|that)\b|\bagainst (?:my|our"
             r"|the) (?:\w+ )?(?:guidelines|polic\w+|rules|programming)\b|(?:\bnot|n't) (?:be )?(?:comfortable|appropriate|ethical|allowed"
             r"|permitted)\b|\b(?:inappropriate|unethical) (?:to|for)\b|\bprivacy (?:reasons|concerns|polic\w+)\b"
-            r"|\bmedical advice\b|\bconsult a\b|\bi (?:do not|don't) (?:identify|make assumptions|do that|comment|guess"
+            r"|\bmedical advice\b|\b(?:consult|contact|please see) (?:a|an|your)\b|\bseek (?:professional|medical|legal)\b"
+            r"|\bi (?:do not|don't) (?:identify|make assumptions|do that|comment|guess"
             r"|speculate)\b|\b(?:text|language)[- ](?:based|only)\b.*\bcan(?:'t|not)\b|\b(?:do not"
             r"|don't) have (?:\w+ )?(?:access|vision|eyes|the image|an image)\b",
             r"^(?:(?:the |an? |and |but |well )*[\w']+ ){0,4}(?:all |really |entirely |largely |would |can |may "
             r"|might )*(?:depends?|varies|vary)\b",
-            r"\b(?:unknown|unclear|unknowable|unanswerable|indeterminate|undetermined|undeterminable|indeterminable"
+            r"(?<!\bthe )\b(?:unknown|unclear|unknowable|unanswerable|indeterminate|undetermined|undeterminable|indeterminable"
             r"|unspecified|undefined|undisclosed|unreadable|illegible|ambiguous|inconclusive|unidentifiable|undecidable"
             r"|indiscernible|unverifiable|indistinguishable|unrecogni[sz]able|unresolved|unstated|unnamed|unlabell?ed)\W*$"
             r"|^(?:(?:it|that|this|[a-z' ]{1,40}) (?:is|are|was|remains?) |it's |that's )?(?:\w+ly )?(?:unknown|unclear"
@@ -172,22 +173,22 @@ ABSTAINS = re.compile(
             r"|cannot|don't) (?:talk|speak|tell)\b",
             r"^(?:all|any|both|several|many|multiple|either|none|neither)(?: of)?(?: (?:the|these|those))? (?:options|answers"
             r"|interpretations|readings|choices) (?:is|are|seem|can|could) (?:\w+ )?(?:possible|be (?:verified|confirmed"
-            r"|determined|right|correct|chosen))\b|\b(?:could|might) be (?:\w+ly )?any|\beither (?:way|one)\W*$"
+            r"|determined|right|correct|chosen))\b|\b(?:could|might) be (?:\w+ly )?any(?!where (?:between|from|near|around))"
+            r"|\beither (?:way|one)\W*$"
             r"|\bone way or (?:the other|another)\b",
             r"\b(?:this|that|it|\w+) (?:\w+ )?(?:is|are|'s|isn't|aren't) (?:not|n't)? ?(?:\w+ )?(?:something|a question"
             r"|a thing|a matter)(?: that)? (?:\w+ ){0,3}(?:can't|cannot|can not|settle|answer|know|tell)",
             r"\bonly\b[^.]{0,200}\bcan be (?:seen|read|made out)\b|\b(?:nothing|n't anything"
             r"|not anything|no \w+) (?:[\w'-]+ ){0,5}(?:that |which )?(?:would |could |can |might )?(?:indicates?|suggest|tell|say|show"
             r"|says|tells|shows|to measure|to tell|to compare|to go (?:on|by)|to indicate"
-            r"|indicates|suggests|identif\w+|to suggest)\b",
+            r"|indicates|suggests|identif\w+|to suggest|relates?|pertains?|refers?|hints?|reveals?)\b",
             r"\btoo many\b(?! of)|\bcountless\b|\buncountable\b|\binnumerable\b|\bmore than (?:one|anyone|i|you) c(?:an|ould)\b",
             r"\b(?:question|premise) (?:\w+ ){0,2}(?:makes no sense|does(?: not|n't) make sense|is (?:flawed|wrong|false"
             r"|invalid|unanswerable|ambiguous|unclear)|assumes|presupposes|contains? an? (?:error|false)|has no answer|can't"
             r"|cannot)|\bmakes no sense\b|\bdoes(?:n't| not) apply\b|\bnot applicable\b|\binapplicable\b|\bfalse premise\b"
             r"|\btrick question\b|\bno (?:answer|correct answer|valid answer|right answer)\b|\bno such\b",
             # other languages
-            r"无法|不能(?:确|判|回|识|提供|辨|告|说|帮)|不(?:知道|清楚|确定|太确定|明确|可能(?:确|知|判))|难以(?:判|确|辨|看"
-            r"|说)|很难(?:说|判|确|看)|看不(?:出|清|到|见)|说不(?:准"
+            r"无法|不能(?:确|判|回|识|提供|辨|告|说|帮)|不(?:知道|清楚|确定|太确定|明确|可能(?:确|知|判))|(?:很难|难以)\w{0,8}?(?:说|判|确|看|辨|识)|看不(?:出|清|到|见)|说不(?:准"
             r"|好|清)|(?:信息|条件|线索|依据|证据)(?:不足|不够)|(?:没有|未|缺乏|没)(?:给出|提供|足够|显示|说明|标明|提到"
             r"|任何信息|相关信息|注明)|未知|不详|不明|不足以|不得而知|没法|没办法|无从"
             r"|我?不晓得|沒有足夠|無法|不確定|看不清楚?|抱歉.{0,4}(?:不能|没办法)|不敢(?:确|肯)",
@@ -415,7 +416,7 @@ BUT = re.compile(
     r"^(?:but|however|though|although|still|yet|nevertheless|that said|even so|不过|但|但是|然而|しかし|ただ|でも|だが|하지만"
     r"|그러나|aber|jedoch"
     r"|allerdings|mais|cependant|toutefois|pero|sin embargo|aunque|mas|porém|contudo|embora|ma|però|tuttavia|но|однако|хотя|لكن"
-    r"|ولكن|लेकिन|पर|मगर|maar|ale|jednak|ama|ancak|fakat|nhưng|tapi|tetapi|namun)\b"
+    r"|ولكن|लेकिन|पर|मगर|maar|ale|jednak|ama|ancak|fakat|nhưng|tapi|tetapi|namun)(?:\b|(?<=[\u3040-\u9fff\uac00-\ud7af]))"
 )
 WITHDRAWS = re.compile(
     r"^(?:but |and |oh |hm+,? )?(?:actually|wait|on second thoughts?|scratch that|no wait|then again|come to think of it"
@@ -428,7 +429,8 @@ CONCLUDES = re.compile(
 FILLER = re.compile(
     rf"^(?:{_SORRY}\W*)+$|^(?:{_SORRY},? )?(?:(?:but|so|and|however),? )?(?:sure|certainly|of course|okay|ok|alright|great"
     rf"|let's get started|let me (?:see|look|think|check)|let's see|as an? (?:(?!i\b)[\w'-]+ ?){{1,6}}|i hope (?:this|that|it) helps"
-    r"|(?:please )?(?:let me know|feel free)\b.*|if you\b.*|(?:and |then )?i(?:'ll| will|'d be| would be) (?:help|assist|happy"
+    r"|please (?:take|check|ask|refer|visit|try|be aware)\b.*|(?:please )?(?:let me know|feel free)\b.*|if you\b.*|(?:and "
+    r"|then )?i(?:'ll| will|'d be| would be) (?:help|assist|happy"
     r"|glad|do my best|try|analy[sz]e)\b.*|is there anything\b.*|here(?:'s| is)\b.*|however|therefore|thus|so|hence"
     r"|additionally|moreover|furthermore|in addition|for example|note|explanation|reasoning|disclaimer|lol|haha\w*"
     r"|sorry about that|thank you)\W*$"

@@ -73,11 +73,13 @@ _TEXT = re.compile(
     r"|language)\b"
 )
 _WHAT_IS_WRONG = re.compile(
-    r"^(?:why|what(?:'s| is) (?:wrong|missing|different|special|unusual|strange|odd|absent|lacking|funny|weird|unique|peculiar"
+    r"^(?:why|(?:which|what|who)\b.*\b(?:no|without|cannot)\b|what(?:'s| is) (?:wrong|missing|different|special|unusual|strange|odd|absent"
+    r"|lacking|funny|weird|unique|peculiar"
     r"|not)|what (?:can|could|does|do|did|is|are)(?: \w+){1,4} not)\b|n't\b|\b(?:not|unable|missing|problem|unusual|wrong|lacks?"
     r"|lacking|forbid|prohibit\w*|different|difference|special)\b"
 )
 _UNKNOWN = re.compile(r"\b(?:no|not|cannot|unable|unknown|unclear|impossible|without|lacks?|lacking)\b|n't\b")
+_ABILITY = re.compile(r"^(?:can|could) (?!you\b)|^is (?:it|this|that) (?:even )?(?:possible|feasible)\b|\benough\b")
 _DOING = re.compile(
     r"\bwhat (?:is|are|was|were) (?:\w+ ){1,6}doing\b|\bwhat (?:\w+ ){1,5}(?:do|doing|happening|going on)\b|\baction\b|\bactivity\b"
 )
@@ -228,7 +230,12 @@ class Asked:
     @cached_property
     def asks_for_unknown(self) -> bool:
         """State that it asks for what lacks something or cannot do something, so that these words answer it."""
-        return not self.is_yes_or_no and _UNKNOWN.search(self.text) is not None
+        return (_ABILITY if self.is_yes_or_no else _UNKNOWN).search(self.text) is not None
+
+    @cached_property
+    def lacking(self) -> frozenset[str]:
+        """Stems of what the thing asked for lacks: of "which shape has no corners?" the corners."""
+        return content(" ".join(re.findall(r"\b(?:no|without) (\w+)", self.text)))
 
     @cached_property
     def counted(self) -> frozenset[str]:

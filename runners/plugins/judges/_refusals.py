@@ -117,6 +117,7 @@ _COPULA = re.compile(
 _COMPARES = re.compile(r"\b(?:more|most|closer|closest|best|better|correct|same|similar|larger|smaller|greater|less|fewer)\b")
 _EQUATION = re.compile(r"^\W*[a-z∠°]{1,4}\s*=|\bgives? (?:us )?[a-z] =")
 _PRONOUN = re.compile(
+    r"^(?:so |but )?the (?:\w+ )?(?:part|portion|section|rest)\b|"
     r"^(?:\w+ly )?(?:and |so |but |therefore |thus |because |since |as |though |although |in fact |instead |here |rather |however "
     r"|yet )*(?:it|it's|this|that|that's|he|he's|she|she's|they|they're|these|those|his|her|their|its|there|both|one|i|we)\b"
 )
@@ -181,12 +182,18 @@ _DENIED_NOUN = re.compile(
 )
 _APPOSITION = re.compile(r"\bonly\b.*, (?:an? )?[\w'-]+\W*$")
 _STATES_THAT = re.compile(
-    r"^((?!(?:i|we|it|there)\b)[^,.;:]{2,60}? (?:is|was|are|claims?|argues?|believes?|concludes?|states?|says?|thinks?|reports?"
+    r"^((?!(?:i|we|there)\b)[^,.;:]{2,60}? (?:is|was|are|claims?|argues?|believes?|concludes?|states?|says?|thinks?|reports?"
     r"|means?)) that\b"
 )
 """A clause whose object is a statement: "the drawback is that the cause cannot be determined"."""
 _ONLY_SOME = re.compile(r"\b(?:only|just|merely) (?:an?|one|two|three|four|five|six|seven|eight|nine|ten|\d+)\b")
-_EXCEPT = re.compile(r"\b(?:nothing|nobody|none|no one|no [\w-]+) (?:\w+ )?(?:but|except|besides|other than|apart from|save)\b")
+_NO_RELATION = re.compile(
+    r"\bno (?:\w+ )?(?:relation\w*|correlation|association|differences?|effect|impact|trend|changes?|connection|link)\b"
+)
+_EXCEPT = re.compile(
+    r"\bnone of\b[^,.;]{0,40}\bexcept\b"
+    r"|\b(?:nothing|nobody|none|no one|no [\w-]+) (?:\w+ )?(?:but|except|besides|other than|apart from|save)\b"
+)
 _ASIDE = re.compile(r",\s[^,.;:?!]*\b(?:that|which|who|what) (?:we|i|you|one) (?:can't|cannot|can not|don't|do not)\b[^,.;:?!]*,(?=\s)")
 _MAIN_NEGATION = re.compile(
     r"^(?:(?!that\b|which\b|who\b|because\b)[\w'-]+ ){0,5}(?:is|are|was|were|does|do|did|has|have|had)(?: not|n't)\b|^(?:isn't"
@@ -233,7 +240,8 @@ _CANNOT_BE = re.compile(
     r"\b(?:cannot|can't|can not|could not|couldn't|can no longer|can never) (?:\w+ly )?be (?:\w+ly )?\w+(?:ed|en|n|t|d)\b"
 )
 _NOT_A = re.compile(
-    r"(?:\bnot|n't|\brather than|\binstead of|\bonly|just|merely|fewer than|less than) (?:an?|one|two|three|\d+) ((?:\w+ ?){1,2})"
+    r"(?:\bnot|n't|\brather than|\binstead of|(?:\bonly|just|merely)(?: [a-z]+s)?|fewer than|less than)"
+    r" (?:an?|one|two|three|four|five|six|\d+) ((?:\w+ ?){1,2})"
 )
 _ONLY_ABROAD = re.compile(
     r"^(?:只有|只是|仅|だけ|nur|seulement|sólo|solo|apenas|somente|soltanto|только|فقط|केवल|सिर्फ|alleen|tylko|sadece|chỉ|hanya)|만 있"
@@ -498,7 +506,7 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
 def _negates_verb(clause: str, asked: Asked) -> bool:
     """State that a clause denies the action that the question takes for granted: "she isn't crying"."""
     negated = re.findall(
-        r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|an?|the|at|in|on|here|there"
+        r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|the|at|in|on|here|there"
         r"|right now)\b)",
         clause,
     )
@@ -507,7 +515,7 @@ def _negates_verb(clause: str, asked: Asked) -> bool:
 
 def _denies_premise(clause: str, asked: Asked) -> bool:
     """State that a clause denies what the question takes for granted: its thing or its action."""
-    denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)}
+    denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)} - asked.lacking
     base = {stem(verb) for verb in re.findall(r"\b(?:did|does|do|is|are|was|were)(?: not|n't) (?:\w+ly )?(\w+)", clause)}
     return (
         bool(denied & (asked.subject or asked.words - asked.verbs))
@@ -520,7 +528,7 @@ def _denies_premise(clause: str, asked: Asked) -> bool:
 def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
     """State that "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
     words = content(clause)
-    if asked.is_how_many and _ONLY_SOME.search(clause):
+    if _NO_RELATION.search(clause) or (asked.is_how_many and _ONLY_SOME.search(clause)):
         return True
     if in_english and not _NEGATIVE.search(clause):
         return False
@@ -738,6 +746,8 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
         and not (clause.is_fragment and (i > offered or (premise and i and not asked.is_color and not asked.is_number)))
         and not (len(listed) > 1 and _listed_letter(clause))
     ]
+    if plain := [i for i in knows_not if content(clauses[i].text) & asked.words]:
+        committed = [i for i in committed if clauses[i].sentence <= clauses[plain[0]].sentence or _is_led(clauses, i)]
     unsure = [i for i, clause in enumerate(clauses) if clause.role is Role.DOUBTS]
     committed += [
         i
@@ -756,6 +766,7 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     seeming = [i for i, clause in enumerate(clauses) if clause.role is Role.SEEMS and not (premise and asked.text) and i <= offered]
     if not asked.is_english and knows_not:
         seeming = []
+    seeming = [i for i in seeming if not plain or clauses[i].sentence <= clauses[plain[0]].sentence or _is_led(clauses, i)]
     declined = [i for i, clause in enumerate(clauses) if clause.role in (Role.ABSTAINS, Role.ASKS_BACK) or _is_open(clause)]
     if len(clauses) > MANY_CLAUSES:
         declined = [i for i in declined if _is_open(clauses[i]) and not 1 < clauses[i].sentence - clauses[0].sentence < n_sentences - 4]
@@ -787,6 +798,12 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     if any(_is_relevant(clause.text, asked, n_sentences) for clause in absent):
         return True
     return n_sentences <= 3 and all(clause.role is not Role.OTHER for clause in clauses)
+
+
+def _is_led(clauses: Sequence[_Clause], i: int) -> bool:
+    """State that a sentence goes on in spite of what stands before it, up to a clause: "still, ...", "based on ...", "I guess"."""
+    begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
+    return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 
 
 def _listed_letter(clause: _Clause) -> str | None:
