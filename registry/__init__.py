@@ -21,6 +21,13 @@ ASKED = "asked"
 SHOWN_DRAWS = frozenset({"p_true_sampling"})
 """Columns that hold what a model says of its answer when its sampled answers are shown to it: asking for one asks for draws."""
 
+ALL = "all"
+"""The slice of all scored questions."""
+
+MACRO, DATASETS = "macro:", "datasets"
+MACRO_DATASETS = f"{MACRO}{DATASETS}"
+"""A macro average is a slice `macro:FIELD` of its dataset, or of the dataset `macro:datasets`; no dataset can have such a name."""
+
 EVIDENCE = "evidence"
 """Key of a sample's `meta`: what is known of its picture in words, for judges that ask for it."""
 

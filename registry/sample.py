@@ -10,11 +10,14 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from qualm.registry import ALL as ALL
 from qualm.registry import ASKED as ASKED
 from qualm.registry import CLEAN as CLEAN
 from qualm.registry import EVIDENCE as EVIDENCE
 from qualm.registry import GREEDY as GREEDY
 from qualm.registry import HISTORY as HISTORY
+from qualm.registry import MACRO as MACRO
+from qualm.registry import MACRO_DATASETS as MACRO_DATASETS
 from qualm.registry import REJECTED as REJECTED
 from qualm.registry import UNCERTAIN as UNCERTAIN
 
@@ -257,7 +260,7 @@ _MEASURED = [
     ("n_unscored", pa.int64()),
     ("why", pa.string()),  # why it is undefined, or why many rows are unscored, and what to do
     ("n_groups", pa.int64()),  # with a scored row
-    ("interval", pa.string()),  # its method: t, proportion, optimistic, skewed, correlation, own
+    ("interval", pa.string()),  # its method: t, proportion, optimistic, skewed, correlation, own, macro
     ("level", pa.float64()),
     ("n_resamples", pa.int64()),
     ("n_undefined_resamples", pa.int64()),  # left out, having no value
@@ -282,9 +285,10 @@ _MEASURED = [
 SCORES = pa.schema(
     [
         ("model", pa.string()),
-        ("dataset", pa.string()),
+        ("dataset", pa.string()),  # "macro:datasets": averaged over datasets
         ("variant", pa.string()),
-        ("slice", pa.string()),  # "all", FIELD=VALUE, or of a perturbed variant "changed": what differs from the clean input
+        # "all", FIELD=VALUE, or "macro:FIELD": a mean over its values; of a perturbed variant "changed": what differs from clean input
+        ("slice", pa.string()),
         ("metric", pa.string()),  # the plugin
         ("parameters", pa.string()),  # all that it was given, as JSON; null of a metric that the spec has no more
         ("estimator", pa.string()),  # whose uncertainty it reads; null = none, as in the columns that follow

@@ -23,6 +23,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     params: dict[str, Any] = {
         "metrics": [m.as_json() for m in r.metrics],
         "slices": sorted(set(r.spec.slices)),
+        **({"macro_averages": sorted(r.spec.macro_averages)} if r.spec.macro_averages else {}),
         **({"unread": r.spec.unread} if r.spec.unread != "bounds" else {}),
         "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
         **scoring_judges(layout),

@@ -14,7 +14,7 @@ from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.yaml_positions import Path_
-from qualm.registry import ASKED, OPTION_PARTS, UNCERTAIN
+from qualm.registry import ASKED, DATASETS, OPTION_PARTS, UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SET_COLUMNS
@@ -64,10 +64,13 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
                 continue
             for message, hint in (*_sections(reader, name, reads), *_judges(reader, resolved, ref), *_unknown(fields, reads)):
                 yield ("metrics", i), message, hint
-    for i, crossed in enumerate(spec.slices):
-        for field in crossed.split(CROSS):
-            for message, hint in fields.lacks(field):
-                yield ("slices", i), message, hint
+    for key, names in (("slices", spec.slices), ("macro_averages", spec.macro_averages)):
+        for i, crossed in enumerate(names):
+            if (key, crossed) == ("macro_averages", DATASETS):
+                continue
+            for field in crossed.split(CROSS):
+                for message, hint in fields.lacks(field):
+                    yield (key, i), message, hint
     for name, setting in spec.conformal.items():
         for part in [setting.per] if isinstance(setting.per, str) else setting.per or []:
             for message, hint in fields.lacks(part) if part not in OPTION_PARTS else ():

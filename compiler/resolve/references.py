@@ -15,7 +15,7 @@ from qualm.compiler.spec.yaml_positions import Path_
 
 SECTIONS = (
     "datasets", "pairs", "perturbations", "models", "finetunes", "judges", "estimators", "conformal", "calibrators", "abstentions",
-    "probes", "metrics", "slices",
+    "probes", "metrics", "slices", "macro_averages",
 )  # fmt: skip
 """Sections with a limited number of entries."""
 

@@ -477,6 +477,11 @@ class Spec(_Strict):
         description="Fields of samples; every metric is also computed for each value of a field. `category*answerable` = for each "
         "combination of values.",
     )
+    macro_averages: Annotated[list[str], Once] = Field(
+        [],
+        description="Fields of samples; every metric is also averaged over the values of a field, each value counting alike (the slice "
+        "`macro:FIELD`). `datasets` averages over the datasets (the dataset `macro:datasets`). Undefined if one of the values is.",
+    )
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")
     report: Report = Field(Report(), description="What the report shows.")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from qualm.registry import DATASETS
 from qualm.registry.formats.picture_lists import COUNTED, picture_ids
 from qualm.registry.sample import ASKED, EVIDENCE, GENERATIONS, GREEDY, SAMPLES, UNCERTAIN
 from qualm.runners.data.calibration_split import Precision, calibration_rows
@@ -37,6 +38,7 @@ class Samples:
     sides: int = 1
     """Number of models whose rows are concatenated (`qualm.runners.scoring.paired_tests`)."""
     _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
+    _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def kept(self, table: pa.Table) -> pa.Table:
         """Drop the rows of a table about samples that are not among these."""
@@ -127,6 +129,21 @@ class Samples:
             self._coded[name, apart] = numbers
         return self._coded[name, apart]
 
+    def partition(self, crossed: str) -> tuple[Ints, list[str]]:
+        """Divide the samples by the value of a field, or by the combination of values of crossed fields.
+
+        Returns:
+            (n,) the number of each sample's part, -1 where it lacks a value, and the parts' values, sorted.
+        """
+        if crossed in self._partitions:
+            return self._partitions[crossed]
+        columns = [self.values(name) for name in crossed.split(CROSS)]
+        keys = [None if None in row else CROSS.join(map(str, row)) for row in zip(*columns, strict=True)]
+        names = sorted({key for key in keys if key is not None})
+        number = {name: i for i, name in enumerate(names)}
+        self._partitions[crossed] = np.array([-1 if key is None else number[key] for key in keys], dtype=np.int64), names
+        return self._partitions[crossed]
+
     def rows_of(self, ids: pa.ChunkedArray | pa.Array, where: str) -> Ints:
         """Return the row of each id; StageError for an id that is missing or occurs twice."""
         places = pc.index_in(ids, value_set=self.ids)
@@ -155,7 +172,7 @@ def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) 
 
 
 def check_slices(stage: Stage) -> None:
-    """Raise StageError if the spec has a slice that no sample has, before a model is asked.
+    """Raise StageError if the spec has a slice or macro average that no sample has, before a model is asked.
 
     It checks nothing while datasets are still to be made.
     """
@@ -164,8 +181,10 @@ def check_slices(stage: Stage) -> None:
     score = read_stage(f"{stage.spec}/score", stage.settings)
     folders: dict[str, str] = score.inputs["datasets"]
     if all(Path(folder, "samples.parquet").is_file() for folder in folders.values()):
-        fields = [field for crossed in score.params["slices"] for field in crossed.split(CROSS)]
-        check_fields("slices", fields, [read_samples(name, folder) for name, folder in sorted(folders.items())])
+        datasets = [read_samples(name, folder) for name, folder in sorted(folders.items())]
+        for what in ("slices", "macro_averages"):
+            crossed = [name for name in score.params.get(what, []) if (what, name) != ("macro_averages", DATASETS)]
+            check_fields(what, [field for names in crossed for field in names.split(CROSS)], datasets)
 
 
 def _numbered(values: pa.Array) -> Floats:

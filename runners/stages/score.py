@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry import blind_of
+from qualm.registry import DATASETS, MACRO, MACRO_DATASETS, blind_of
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import (
@@ -43,6 +43,7 @@ from qualm.runners.scoring.measuring.evaluate import evaluate, evaluate_apart, w
 from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
+from qualm.runners.scoring.measuring.over_datasets import OverDatasets
 from qualm.runners.scoring.measuring.score_table import in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
 from qualm.runners.scoring.rankings import Rankings
@@ -164,7 +165,10 @@ def _run(stage: Stage) -> None:
     metrics = read_metrics(stage.params["metrics"])
     interval = stage.params["interval"]
     datasets = [read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
+    averaged = stage.params.get("macro_averages", [])
+    fields = [name for name in averaged if name != DATASETS]
     check_fields("slices", [part for crossed in stage.params["slices"] for part in crossed.split(CROSS)], datasets)
+    check_fields("macro_averages", [part for crossed in fields for part in crossed.split(CROSS)], datasets)
     for metric in metrics:
         check_fields(f"metric {metric.label}", [field_of(c) for c in metric.reads if c.startswith((GROUP_OF, CODE_OF))], datasets)
     tables = Tables(stage, datasets)
@@ -184,9 +188,10 @@ def _run(stage: Stage) -> None:
     tested = effects_of.with_a_test(metrics) if "effects" in stage.outputs else []
     paired = [m for m in metrics if PAIRED & set(m.reads)]
     curves = Curves()
+    over_datasets = OverDatasets(interval["level"])
     for samples in datasets:
         clean: dict[str, Cell] = {}
-        slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed)
+        slices = make_slices(samples, stage.params["slices"], interval["bootstrap"], stage.seed, fields)
         for cell in read_cells(stage, samples, tables):
             curves.add(cell)
             lacking.add(cell)
@@ -201,7 +206,9 @@ def _run(stage: Stage) -> None:
                 if study and part.label == ALL:
                     study.add(cell, part.bootstrap.groups, values, limits)
                 calibrators.add(cell, part, values, limits)
-                if tested and "clean_correct" in cell.columns:
+                if DATASETS in averaged:
+                    over_datasets.add(cell, part, values, limits)
+                if tested and not part.macro and "clean_correct" in cell.columns:
                     grid += _effects(stage, tested, cell, part, values, family)
             for part in changed_slices(cell, slices[0]):
                 values = evaluate(paired, cell, part)
@@ -217,7 +224,9 @@ def _run(stage: Stage) -> None:
             tests += _compare(stage, metrics, clean, slices, family)
         rankings.rank()
     family.correct()
+    of_datasets = pa.concat_tables(rows)
     rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
+    rows.append(pa.Table.from_pylist(list(over_datasets.rows([samples.name for samples in datasets])), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}
     whole = pa.concat_tables(rows)
     _write(stage, whole, curves, judges)
@@ -233,7 +242,7 @@ def _run(stage: Stage) -> None:
         _publish(stage, "effects", grid, EFFECTS)
         stage.count(effects=len(grid))
     if "correlations" in stage.outputs:
-        _study(stage, whole.to_pylist())
+        _study(stage, of_datasets.to_pylist())
     if study:
         study.p = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r["p_adjusted"] for r in grid}
         _study_perturbations(stage, study, judges)
@@ -334,7 +343,7 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
 
 
 def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
-    rows = [row for row in rows if not blind_of(row["model"])]
+    rows = [row for row in rows if not blind_of(row["model"]) and not row["slice"].startswith(MACRO)]
     points = confidence_weighted_accuracy.points(rows, {m["label"]: m["plugin"] for m in stage.params["metrics"]})
     file = stage.scratch / "metric_study.csv"
     confidence_weighted_accuracy.write_points(points, file)
@@ -358,11 +367,11 @@ def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges
         stage.publish(file, stage.outputs[name])
 
 
-def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> list[Slice]:
-    """All rows, and the rows of each value of each field, with their resamples.
+def make_slices(samples: Samples, fields: list[str], times: int, seed: int, averaged: Sequence[str] = ()) -> list[Slice]:
+    """All rows, the rows of each value of each field, and macro averages over the values of fields, with their resamples.
 
     The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
-    differences between them can be paired.
+    differences between them can be paired. Macro averages have the resamples of all rows.
     """
     parts = [(ALL, np.arange(samples.n))]
     for field in fields:
@@ -376,6 +385,10 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int) -> l
         budget -= bootstrap.groups * times
         bootstrap.keep = budget >= 0
         slices.append(Slice(label, rows, bootstrap))
+    for field in averaged:
+        if len(rows := np.flatnonzero(samples.partition(field)[0] >= 0)):
+            whole = slices[0].bootstrap
+            slices.append(Slice(f"{MACRO}{field}", rows, PartOf(whole, whole.groups_of(rows)), field))
     return slices
 
 
@@ -413,12 +426,15 @@ def _publish_scores(stage: Stage, name: str, rows: pa.Table, judges: Judges) -> 
 
 
 def _write(stage: Stage, rows: pa.Table, curves: Curves, judges: Judges) -> None:
-    _publish_scores(stage, "scores", rows, judges)
+    judged_by = set(judges.values())
+    _publish_scores(stage, "scores", rows, {**judges, MACRO_DATASETS: judged_by.pop() if len(judged_by) == 1 else None})
     nested: dict[str, dict[str, dict[str, float]]] = {}
-    main = rows.filter(pc.and_(pc.equal(rows["variant"], CLEAN), pc.equal(rows["slice"], ALL)))
-    for row in main.select(["model", "dataset", "metric", "value"]).to_pylist():
+    is_shown = pc.or_(pc.equal(rows["slice"], ALL), pc.starts_with(rows["slice"], MACRO))
+    main = rows.filter(pc.and_(pc.equal(rows["variant"], CLEAN), is_shown))
+    for row in main.select(["model", "dataset", "slice", "metric", "value"]).to_pylist():
         if row["value"] is not None:
-            nested.setdefault(row["model"], {}).setdefault(row["dataset"], {})[row["metric"]] = result(row["value"])
+            place = row["dataset"] if row["slice"] == ALL else f"{row['dataset']} {row['slice']}"
+            nested.setdefault(row["model"], {}).setdefault(place, {})[row["metric"]] = result(row["value"])
     file = stage.scratch / "metrics.json"
     file.write_text(json.dumps(nested, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
     stage.publish(file, stage.outputs["metrics"])

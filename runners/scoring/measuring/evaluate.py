@@ -71,7 +71,6 @@ def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[t
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
     """What there is to evaluate, not yet resampled; and every label with the tasks whose mean it is."""
-    tasks: list[MetricTask] = []
     labels: list[tuple[str, list[MetricTask]]] = []
     for metric in metrics:
         reads = frozenset(metric.reads)
@@ -87,24 +86,46 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
         coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
         for codes in coded.values():
             universe = universe[~np.isnan(codes[universe])]
-        telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
-        alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
-        for name, sets, names_of_each, redraws in _columns_for(cell, reads, metric.of_test_rows):
-            of_setting = []
-            for each, redraw in zip(sets, redraws, strict=True):
-                same = (id(redraw), *(each[c].tobytes() for c in telling))
-                if same not in alike:
-                    task = alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
-                    tasks.append(task)
-                of_setting.append(alike[same])
-            labels += [(f"{metric.label}[{each}]", [task]) for each, task in zip(names_of_each, of_setting, strict=False)]
-            labels.append((f"{metric.label}[{name}]" if name else metric.label, of_setting))
-        if columns.recalibrated(metric.reads, metric.args):
-            for of in cell.recalibrations:
-                task = _recalibrated_task(cell, metric, coded, universe, part, of)
-                tasks.append(task)
-                labels.append((f"{metric.label}[{of.label}]", [task]))
-    return tasks, labels
+        of_label: dict[str, list[MetricTask]] = {}
+        for name, rows in _slices_of_macro(cell, part, universe):
+            for label, some in _tasks_on(metric, cell, part, coded, rows):
+                of_label.setdefault(label, []).extend(some)
+                for task in some:
+                    task.measured.slice_of_macro = name
+        labels += of_label.items()
+    return list({id(task): task for _, of in labels for task in of}.values()), labels
+
+
+def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Yield the slices that a macro average is over, by name; of another slice the whole of it, without a name."""
+    if not part.macro:
+        yield "", universe
+        return
+    number, names = cell.samples.partition(part.macro)
+    for k in np.unique(number[part.rows]):
+        yield f"{part.macro}={names[k]}", universe[number[universe] == k]
+
+
+def _tasks_on(
+    metric: Metric, cell: Cell, part: Slice, coded: dict[str, Floats], universe: NDArray[np.int64]
+) -> Iterator[tuple[str, list[MetricTask]]]:
+    """Yield each label of one metric with its tasks on some rows."""
+    reads = frozenset(metric.reads)
+    telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
+    alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
+    for name, sets, names_of_each, redraws in _columns_for(cell, reads, metric.of_test_rows):
+        of_setting = []
+        for each, redraw in zip(sets, redraws, strict=True):
+            same = (id(redraw), *(each[c].tobytes() for c in telling))
+            if same not in alike:
+                alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
+            of_setting.append(alike[same])
+        for label, task in zip(names_of_each, of_setting, strict=False):
+            yield f"{metric.label}[{label}]", [task]
+        yield f"{metric.label}[{name}]" if name else metric.label, of_setting
+    if columns.recalibrated(metric.reads, metric.args):
+        for of in cell.recalibrations:
+            yield f"{metric.label}[{of.label}]", [_recalibrated_task(cell, metric, coded, universe, part, of)]
 
 
 def _recalibrated_task(
@@ -245,7 +266,8 @@ def _count_groups(
     measured: Measured, metric: Metric, arrays: list[Floats], weights: Recorder, group: NDArray[np.int64], counted: NDArray[np.bool_]
 ) -> None:
     """Count the independent groups behind a value, and behind each class that it compares."""
-    measured.groups = _distinct(group[counted])
+    measured.group_codes = np.unique(group[counted])
+    measured.groups = len(measured.group_codes)
     if metric.own_interval is not None:
         measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))
     if metric.null_test is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, degrees_of_freedom, limits, standard_error, within
+from qualm.runners.scoring.measuring.macro import Estimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
@@ -29,6 +30,8 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
         return Limits()
     if why := _why_none(one, groups):
         return Limits(why_none=why)
+    if one.averaged:
+        return _of_macro_average(one, level)
     if one.own_interval is not None:
         found = one.own_interval(level)
         if isinstance(found, str):
@@ -50,12 +53,30 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
     return Limits(low, high) if low < high else Limits(why_none="every resample gives the same value")
 
 
+def _of_macro_average(one: Measured, level: float) -> Limits:
+    """Put together the intervals of the slices that a macro average is over, of which none may be missing."""
+    estimates = []
+    for part in one.averaged:
+        groups = part.groups or 0
+        ends = _interval(part, level, groups)
+        if ends.why_none:
+            return Limits(why_none=f"{part.slice_of_macro}: {ends.why_none}")
+        estimates.append(Estimate(part.value, ends, freedom_of(part, groups), standard_error(part.resampled, groups)))
+    ends = macro_limits(estimates, level, correlations([part.resampled for part in one.averaged]), freedom_of(one, one.groups or 0))
+    ends = ends if ends.why_none else within(ends, one.value, one.bounds)
+    return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
+
+
+def freedom_of(one: Measured, groups: int) -> float:
+    """Return the degrees of freedom of a standard error over groups; those that calibrate add theirs."""
+    freedom = degrees_of_freedom(one.value, one.deleted, groups if one.units is None else one.units, False)
+    return max(1.0, freedom if one.calibrating is None else freedom + one.calibrating - 1)
+
+
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
     """The interval of one fit, wider by what values differ from fit to fit: both variances are added."""
     assert one.given is not None and one.calibrating is not None
-    units = groups if one.units is None else one.units
-    freedom = degrees_of_freedom(one.value, one.deleted, units, False) + one.calibrating - 1
-    reach = critical(level, max(1.0, freedom)) * standard_error(one.resampled - one.given, one.calibrating)
+    reach = critical(level, freedom_of(one, groups)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
 
 
@@ -71,7 +92,7 @@ def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
     printed = not np.isnan(ends.low)
     fixed = Limits()
     if one.given is not None and printed:
-        fixed = _interval(replace(one, resampled=one.given, calibrating=None), level, one.groups or 0)
+        fixed = _interval(_at_threshold(one), level, one.groups or 0)
     enough = one.null_test is not None and not np.isnan(one.value) and (one.groups or 0) >= FEWEST_GROUPS
     p_null, null = one.null_test() if one.null_test is not None and enough else (None, None)
     return {
@@ -94,6 +115,12 @@ def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
         "value_if_wrong": or_null(one.if_unread[0]),
         "value_if_right": or_null(one.if_unread[1]),
     }
+
+
+def _at_threshold(one: Measured) -> Measured:
+    """Return the value with resamples of the test rows alone, at the sample's own threshold."""
+    assert one.given is not None
+    return replace(one, resampled=one.given, calibrating=None, averaged=[_at_threshold(part) for part in one.averaged])
 
 
 def _why_none(one: Measured, groups: int) -> str:

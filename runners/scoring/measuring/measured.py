@@ -17,6 +17,8 @@ from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.recalibration.fits import Recalibration
 
+MACRO = "macro"
+"""The method of a macro average's interval (`qualm.runners.scoring.measuring.macro`)."""
 UNKNOWN: Bounds = (math.nan, math.nan)
 
 
@@ -32,6 +34,8 @@ class Slice:
     label: str
     rows: NDArray[np.int64]
     bootstrap: Resamples
+    macro: str = ""
+    """The field over whose values every metric is averaged, each value counting alike; empty for a metric over all rows."""
 
 
 @dataclass
@@ -77,6 +81,12 @@ class Measured:
     """Share of the rows that have a value, those that cannot have one left out."""
     if_unread: Bounds = UNKNOWN
     """The value if all unread answers were wrong, and if all were right; NaN where nothing is unread or the metric does not say."""
+    slice_of_macro: str = ""
+    """Of a value that a macro average is over: its slice."""
+    group_codes: NDArray[np.int64] | None = None
+    """The groups with a scored row."""
+    averaged: Sequence[Measured] = ()
+    """Of a macro average: the values that it is over."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.value) and not self.why:
@@ -111,7 +121,14 @@ class MetricTask:
 
 
 def mean_of(parts: list[Measured]) -> Measured:
-    """The arithmetic mean over scores, resample by resample."""
+    """Average over scores, resample by resample, and then over the slices of a macro average."""
+    slices = list(dict.fromkeys(p.slice_of_macro for p in parts))
+    if slices == [""]:
+        return _mean_over_scores(parts)
+    return macro_average([_mean_over_scores([p for p in parts if p.slice_of_macro == name]) for name in slices])
+
+
+def _mean_over_scores(parts: list[Measured]) -> Measured:
     if len(parts) == 1:
         return parts[0]
     lengths = {len(p.resampled) for p in parts}
@@ -134,6 +151,8 @@ def mean_of(parts: list[Measured]) -> Measured:
         deleted=mean_deleted(parts),
         bounds=mean_bounds(parts),
         scored_share=min(p.scored_share for p in parts),
+        slice_of_macro=first.slice_of_macro,
+        group_codes=first.group_codes,
     )
 
 
@@ -141,6 +160,60 @@ def mean_deleted(parts: Sequence[Measured]) -> Floats:
     """Average the values of a jackknife; empty where parts have different ones."""
     lengths = {len(p.deleted) for p in parts}
     return np.asarray(np.mean([p.deleted for p in parts], axis=0)) if len(lengths) == 1 else np.empty(0)
+
+
+def macro_average(parts: Sequence[Measured]) -> Measured:
+    """Average values of slices, each counting alike, resample by resample.
+
+    Rows are summed and groups united. The average is undefined if one of the values is, and the reason names its slice.
+    """
+    first = parts[0]
+    undefined = next((p for p in parts if math.isnan(p.value)), None)
+    same_length = len({len(p.resampled) for p in parts}) == 1
+    codes = [p.group_codes for p in parts if p.group_codes is not None]
+    groups = len(np.unique(np.concatenate(codes))) if len(codes) == len(parts) else None
+    return Measured(
+        float(np.mean([p.value for p in parts])),
+        np.mean([p.resampled for p in parts], axis=0) if same_length else np.empty(0),
+        sum(p.n for p in parts),
+        sum(p.n_unscored for p in parts),
+        "" if undefined is None else f"{undefined.slice_of_macro}: {undefined.why}",
+        next((f"{p.slice_of_macro}: {p.why_unscored}" for p in parts if p.why_unscored), ""),
+        MACRO,
+        groups,
+        groups,
+        next((f"{p.slice_of_macro}: {p.rare}" for p in parts if p.rare), ""),
+        None,
+        _mean_given(list(parts)),
+        _fewest_calibrating(parts),
+        why_no_interval=first.why_no_interval,
+        recalibrated=first.recalibrated,
+        deleted=mean_deleted(parts),
+        bounds=mean_bounds(parts),
+        chance=float(np.mean([p.chance for p in parts])),
+        scored_share=_scored_share(parts),
+        if_unread=_mean_if_unread(parts),
+        averaged=parts,
+    )
+
+
+def _fewest_calibrating(parts: Sequence[Measured]) -> int | None:
+    return min((p.calibrating for p in parts if p.calibrating is not None), default=None)
+
+
+def _scored_share(parts: Sequence[Measured]) -> float:
+    """Return the scored share of all slices' rows together, NaN if one has no scored row."""
+    if not all(p.scored_share > 0 for p in parts):
+        return math.nan
+    return sum(p.n for p in parts) / sum(p.n / p.scored_share for p in parts)
+
+
+def _mean_if_unread(parts: Sequence[Measured]) -> Bounds:
+    """Average the values with unread answers wrong, and right; a slice without unread answers keeps its value."""
+    if all(math.isnan(p.if_unread[0]) for p in parts):
+        return UNKNOWN
+    wrong, right = np.mean([(p.value, p.value) if math.isnan(p.if_unread[0]) else p.if_unread for p in parts], axis=0)
+    return float(wrong), float(right)
 
 
 def mean_bounds(parts: Sequence[Measured]) -> Bounds:
