@@ -75,7 +75,7 @@ def show(
     datasets: DatasetsOption = None,
     metrics: MetricsOption = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="Only these variants; 'clean' by default.")] = None,
-    slices: Annotated[list[str] | None, typer.Option("--slice", help="Only these slices; 'all' by default.")] = None,
+    slices: Annotated[list[str] | None, typer.Option("--slice", help="Only these slices; by default 'all' and macro averages.")] = None,
     how: Annotated[
         bool, typer.Option("--how", help="Show how the results were made instead: judges, data, models, commit, time, cost.")
     ] = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry import BLIND, REFUSERS, abstaining, method_name
+from qualm.registry import BLIND, MACRO, REFUSERS, abstaining, method_name
 from qualm.runners.scoring.measuring.labels import in_brackets, main_setting, metric_of, plugin_of
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ def select(
 ) -> list[Row]:
     """Return the rows that fit; name a metric by label, with or without brackets, or plugin.
 
+    Without filters these are clean inputs, all questions and macro averages.
+
     Raises:
         ProjectError: a filter names something that is not there, with the nearest name.
     """
@@ -106,9 +108,10 @@ def select(
     chosen = list(rows)
     for column, names in filters.items():
         if names is None and column in ("variant", "slice"):
-            names = ["clean" if column == "variant" else "all"]
+            names = ["clean"] if column == "variant" else ["all", *{r["slice"] for r in rows if r["slice"].startswith(MACRO)}]
         if names:
-            _check_names(column, names, {r[column] for r in rows})
+            if names is filters[column]:
+                _check_names(column, names, {r[column] for r in rows})
             chosen = [r for r in chosen if r[column] in names]
     if metrics:
         _check_names("metric", metrics, {name for r in rows for name in _names(r["metric"])})

@@ -13,7 +13,7 @@ from qualm.compiler.results.compare import compare_results as compare_results
 from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
 from qualm.compiler.results.estimators import read_rankings, show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed
-from qualm.compiler.results.refusals import read_correlations, show_category_means, show_claims
+from qualm.compiler.results.refusals import read_correlations, show_claims
 from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage_of, select, settings_of
 from qualm.compiler.results.tables import measure, metrics_down, value_text
 from qualm.registry.terminal.console import Console
@@ -36,7 +36,7 @@ def show_results(
     slices: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """`qualm show`: a spec's scores; without filters the clean variant, all questions, and one conformal setting."""
+    """`qualm show`: a spec's scores; without filters the clean variant, all questions and macro averages, and one conformal setting."""
     plan = project.plan(spec)
     stage = score_stage_of(plan)
     changed = report_changed(project.root, (stage.outputs[name] for name in SHOWN if name in stage.outputs))
@@ -51,7 +51,6 @@ def show_results(
     show_scores(chosen, console, settings_of(r["metric"] for r in rows))
     show_abstentions(chosen, stage.params, [ref for judged in plan.writers("judgements") for ref in judged.params["judges"]], console)
     show_coverage(chosen, console)
-    show_category_means(rows, chosen, console)
     show_warnings(chosen, console)
     show_collapses([r for r in rows if (r["model"], r["dataset"]) in {(c["model"], c["dataset"]) for c in chosen}], console)
     if "rankings" in stage.outputs:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from qualm.registry.sample import (
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
     ESTIMATOR_COMPARISONS,
+    MACRO,
+    MACRO_DATASETS,
     RANKINGS,
     SAMPLES,
     UNCERTAINTIES,
@@ -69,6 +71,8 @@ class Results:
     """Every pair of estimators of one model."""
     calibrator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, CALIBRATOR_COMPARISONS))
     """Raw confidences against recalibrated ones, and those against each other."""
+    averages: pl.DataFrame = field(default_factory=lambda: read_scores(None))
+    """Macro averages, which `scores` leaves out."""
     whole_answers: Callable[[str, list[str]], pl.DataFrame] | None = None
     """Reads answers to samples of a data set; None where `answers` has all columns."""
 
@@ -141,8 +145,8 @@ class Results:
 
     @cached_property
     def clean(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-        """(model, dataset, slice, metric) -> its row among the scores of clean inputs."""
-        rows = self.scores.filter(pl.col("variant") == CLEAN).iter_rows(named=True)
+        """(model, dataset, slice, metric) -> its row among the scores and macro averages of clean inputs."""
+        rows = pl.concat([self.scores, self.averages]).filter(pl.col("variant") == CLEAN).iter_rows(named=True)
         return {(r["model"], r["dataset"], r["slice"], r["metric"]): r for r in rows}
 
     @cached_property
@@ -150,6 +154,17 @@ class Results:
         """Models that abstain -> the model whose answers they give."""
         pairs = self.rules.select("model", "method").unique(maintain_order=True).iter_rows()
         return {abstaining(model, method): model for model, method in pairs}
+
+    def averaged(self, dataset: str, part: str) -> "Results":
+        """Return the results with one macro average in place of the scores over all questions."""
+        all_questions = pl.lit("all").alias("slice")
+        of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == part)
+        return replace(
+            self,
+            scores=self.averages.filter(of_average).with_columns(all_questions),
+            rankings=self.rankings.filter(of_average).with_columns(all_questions),
+            averages=self.averages.clear(),
+        )
 
     def main_labels(self, dataset: str) -> list[Label]:
         """Labels of one dataset that belong to no setting or to the main one."""
@@ -229,9 +244,10 @@ def read_results(stage: Stage) -> Results:
     plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
+    is_average = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACRO_DATASETS)
     return Results(
         stage,
-        scores,
+        scores.filter(~is_average),
         samples,
         answers(VERDICTS),
         ByCell(Path(uncertainties), UNCERTAINTIES, ["estimator", "value"], numbered=True) if uncertainties else None,
@@ -245,6 +261,7 @@ def read_results(stage: Stage) -> Results:
         read_frame(inputs.get("rankings"), RANKINGS),
         read_frame(inputs.get("estimator_comparisons"), ESTIMATOR_COMPARISONS),
         read_frame(inputs.get("calibrator_comparisons"), CALIBRATOR_COMPARISONS),
+        scores.filter(is_average),
         lambda dataset, ids: answers(tuple(ANSWERS), dataset, ids),
     )
 

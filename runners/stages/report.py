@@ -170,9 +170,10 @@ def _content(results: Results) -> dict[str, Any]:
         "notes": [
             visible(line, 600)
             for lines in (score_warnings.notes, score_warnings.few_groups)
-            for line in lines(results.overall.iter_rows(named=True))
+            for line in lines([*results.overall.iter_rows(named=True), *results.averages.iter_rows(named=True)])
         ],
         "datasets": of_datasets,
+        "macro_averages": leaderboard.macro_averages(results),
         "chance": any(table.chance for of in of_datasets for table in of["tables"]),
         "published": published.compare(results),
         "studies": drawn if any(not f.missing for f in drawn) else [],

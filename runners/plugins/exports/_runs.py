@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.registry import CLEAN
+from qualm.registry import CLEAN, MACRO
 from qualm.registry.plugins.extras import install_line
 from qualm.runners.plugins.exports._parts import ExportError
 from qualm.runners.scoring.measuring.score_table import read_labelled
@@ -29,7 +29,7 @@ class TrackedRun:
     name: str
     params: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    """`DATASET/METRIC`, and `DATASET/METRIC.low` and `.high` for intervals."""
+    """`DATASET/METRIC` or `DATASET.MACRO_AVERAGE/METRIC`, each with `.low` and `.high` for intervals."""
     curves: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """`training/loss`... -> steps and values."""
 
@@ -46,13 +46,14 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
         raise context.without_scores()
     runs: dict[str, TrackedRun] = {}
     for row in read_labelled(context.results["scores"]).to_pylist() if context.scored else ():
-        if row["slice"] != ALL or not context.selects(row):
+        if not (row["slice"] == ALL or row["slice"].startswith(MACRO)) or not context.selects(row):
             continue
         run = runs.setdefault(row["model"], TrackedRun(row["model"], _params(context, row["model"])))
         if row["value"] is None:
             context.lose("undefined scores")
             continue
         where = row["dataset"] if row["variant"] == CLEAN else f"{row['dataset']}@{row['variant']}"
+        where += "" if row["slice"] == ALL else f".{row['slice']}"
         name = f"{metric_key(where)}/{metric_key(row['metric'])}"
         if name in run.metrics:
             raise ExportError(f"two scores of '{row['model']}' would both be called '{name}'; choose data sets with -d")

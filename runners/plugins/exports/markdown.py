@@ -21,7 +21,7 @@ def markdown(
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
-        slice: Of the questions: `all`, or FIELD=VALUE.
+        slice: Of the questions: `all`, FIELD=VALUE, or `macro:FIELD` for a macro average.
         digits: Digits behind the decimal point.
         intervals: Write intervals beside the values.
     """

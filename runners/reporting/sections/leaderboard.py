@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
+from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
@@ -65,6 +66,17 @@ def leaderboards(results: Results, dataset: str) -> list[Table]:
     elif estimated:
         tables.append(_table(results, dataset, _part("Uncertainty estimators", labels, estimated), estimated))
     return tables
+
+
+def macro_averages(results: Results) -> list[tuple[str, list[Table]]]:
+    """List the leaderboards of macro averages of clean inputs, each below what is averaged."""
+    clean = results.averages.filter(pl.col("variant") == CLEAN)
+    boards = []
+    for dataset, part in clean.select("dataset", "slice").unique(maintain_order=True).iter_rows():
+        over = "" if part == "all" else f"mean over {part.removeprefix(MACRO)}"
+        name = f"mean over datasets{f' of the {over}' if over else ''}" if dataset == MACRO_DATASETS else f"{dataset}: {over}"
+        boards.append((visible(name, 120), leaderboards(results.averaged(dataset, part), dataset)))
+    return boards
 
 
 def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:

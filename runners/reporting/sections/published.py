@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.sample import MACRO_DATASETS
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
 from qualm.runners.runtime.stage import StageError
@@ -102,10 +103,10 @@ def compare(results: Results) -> Comparison | None:
         return Comparison(f"{visible(folder)} holds none of {', '.join(f'{t}.csv' for t in TABLES)}")
     comparison = Comparison()
     differences: list[tuple[float, str]] = []
-    for dataset in results.datasets:
-        pairs = Pairs(visible(dataset, 80), [t for t in TABLES if t in tables])
+    for of, dataset in _places(results, tables):
+        pairs = Pairs(visible(dataset, 80) if of is results else "mean over datasets", [t for t in TABLES if t in tables])
         for model in results.models:
-            row = [_cell(results, tables[t], t, model, dataset, differences) for t in TABLES if t in tables]
+            row = [_cell(of, tables[t], t, model, dataset, differences) for t in TABLES if t in tables]
             if any(p.kind for p in row):
                 pairs.rows.append((model, row))
         if pairs.rows:
@@ -117,8 +118,17 @@ def compare(results: Results) -> Comparison | None:
     return comparison
 
 
+def _places(results: Results, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Results, str]]:
+    """List the results of every dataset; of their mean too if the run has exactly the datasets that the published mean is over."""
+    over = {dataset for table in tables.values() for _, dataset in table} - {key(MACRO_DATASETS)}
+    places = [(results, dataset) for dataset in results.datasets]
+    if over == set(map(key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
+        places.append((results.averaged(MACRO_DATASETS, "all"), MACRO_DATASETS))
+    return places
+
+
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
-    """Return file name -> (model, dataset) -> value, with names as `key` writes them.
+    """Return file name -> (model, dataset) -> value, with names as `key` writes them; `avg` is the dataset `macro:datasets`.
 
     Raises:
         StageError: a table without `model_name`, or with a cell that is no number.
@@ -135,8 +145,9 @@ def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
             tables[name] = {}
             for row in reader:
                 for dataset, text in row.items():
-                    if dataset not in ("", "model_name", "avg") and dataset is not None and text:
-                        tables[name][key(row["model_name"]), key(dataset)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
+                    if dataset not in ("", "model_name") and dataset is not None and text:
+                        place = MACRO_DATASETS if dataset == "avg" else dataset
+                        tables[name][key(row["model_name"]), key(place)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
     return tables
 
 
@@ -209,7 +220,7 @@ def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], dif
     if unmeasured:
         comparison.notes.append(f"Published but not measured by this spec: {', '.join(unmeasured)}.")
     cells = {c for t in tables.values() for c in t}
-    models, datasets = {m for m, _ in cells}, {d for _, d in cells}
+    models, datasets = {m for m, _ in cells}, {d for _, d in cells} - {key(MACRO_DATASETS)}
     here = sum(key(m) in models for m in results.models), sum(key(d) in datasets for d in results.datasets)
     comparison.notes.append(
         f"The published tables hold {len(models)} models and {len(datasets)} datasets; {here[0]} and {here[1]} of them are in this run."

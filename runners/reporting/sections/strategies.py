@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry import BLIND, REFUSERS, blind_of
+from qualm.registry import BLIND, MACRO, REFUSERS, blind_of
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible
@@ -36,7 +36,7 @@ SHORT = {
     "idk_rate": "refused",
     "hedge_rate": "hedged",
 }
-MEAN = "mean of categories"
+MEAN, OVER_CATEGORIES = "mean of categories", f"{MACRO}category"
 MOST_PLAIN = 3
 """Data sets without unanswerable questions that stand beside the table; all stand in the leaderboard."""
 GROUPS = {"": "As it is", "blind": "Without looking", "abstaining": "Abstaining, or read anew"}
@@ -94,8 +94,6 @@ class _Column:
     slice: str = "all"
     dataset: str = ""
     """Another one than the table's."""
-    mean_of: tuple[str, ...] = ()
-    """Categories whose scores are averaged."""
 
     @property
     def head(self) -> str:
@@ -112,12 +110,12 @@ def _table(results: Results, dataset: str) -> Strategies | None:
     if "f1_idk" not in {a.plugin for a in labels} or answerable_only(results, dataset):
         return None
     mains, leaves = categories(results, dataset)
-    grouped_columns = _columns(results, dataset, labels, mains, leaves)
+    grouped_columns = _columns(results, dataset, labels, mains)
     columns = [c for _, of in grouped_columns for c in of]
     groups = [(visible(name, 60), len(of)) for name, of in grouped_columns]
     table = Strategies(visible(dataset, 80), visible(results.baseline, 80), groups, [c.head for c in columns], categories=leaves)
     models = [m for m in results.models if any((m, dataset, "all", a.text) in results.clean for a in labels)]
-    ranks = [{} if c.mean_of else results.ranks(MODELS, c.dataset or dataset, c.label.text, c.slice) for c in columns]
+    ranks = [results.ranks(MODELS, c.dataset or dataset, c.label.text, c.slice) for c in columns]
     for heading, members in grouped(results, models):
         rows = [(m, [_mark(results, m, dataset, c, r.get(m, "")) for c, r in zip(columns, ranks, strict=True)]) for m in members]
         table.blocks.append((heading, rows))
@@ -137,16 +135,14 @@ def _table(results: Results, dataset: str) -> Strategies | None:
     return table
 
 
-def _columns(
-    results: Results, dataset: str, labels: Sequence[Label], mains: Sequence[str], leaves: Sequence[str]
-) -> list[tuple[str, list[_Column]]]:
+def _columns(results: Results, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> list[tuple[str, list[_Column]]]:
     """Headings and what stands below each: every kind of uncertainty, all questions pooled, the mean of the categories as the paper
     takes it, and what became of data sets all of whose questions have answers."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(m, [_Column(a, f"category={m}") for a in labels]) for m in mains]
     groups.append(("all questions", [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]]))
-    if mains:
-        groups.append((MEAN, [_Column(a, mean_of=tuple(leaves)) for a in labels]))
+    if any(of == dataset and part == OVER_CATEGORIES for _, of, part, _ in results.clean):
+        groups.append((MEAN, [_Column(a, OVER_CATEGORIES) for a in labels]))
     for plain in _plain(results)[:MOST_PLAIN]:
         by_plugin = {a.plugin: a for a in reversed(results.main_labels(plain))}
         groups.append((f"plain: {plain}", [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
@@ -206,8 +202,6 @@ def grouped(results: Results, models: Sequence[str]) -> list[tuple[str, list[str
 
 
 def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:
-    if column.mean_of:
-        return MarkedNumber(number(mean_over(results, model, dataset, column.mean_of, column.label)))
     dataset = column.dataset or dataset
     row = results.clean.get((model, dataset, column.slice, column.label.text))
     if row is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qualm.registry.plugins import rule
-from qualm.registry.sample import CLEAN
+from qualm.registry.sample import CLEAN, MACRO
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
 
@@ -99,8 +99,8 @@ def few_groups(rows: Iterable[Row]) -> list[str]:
 def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     """Return the assumptions of metrics with values, and why metrics have no value or no interval, and of which models.
 
-    A metric of which this holds in several conformal settings has one line, with their names. Slices say nothing here: one in which every
-    answer is right has no order of right and wrong ones, and that is no news.
+    A metric of which this holds in several conformal settings has one line, with their names. Macro averages count as all questions. Other
+    slices say nothing here: one in which every answer is right has no order of right and wrong ones, and that is no news.
 
     Args:
         rows: of LABELLED_SCORES.
@@ -111,14 +111,16 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     for row in rows:
         if row["value"] is not None:
             valued[plugin_of(row["metric"])] = None
-        here = row["variant"] == CLEAN and row["slice"] == ALL
-        if row["value"] is None and row.get("why") and (row["n"] or not row["n_unscored"]) and row["slice"] == ALL:
+        of_all = row["slice"] == ALL or row["slice"].startswith(MACRO)
+        here = row["variant"] == CLEAN and of_all
+        if row["value"] is None and row.get("why") and (row["n"] or not row["n_unscored"]) and of_all:
             what, why = "is undefined", row["why"]
         elif intervals and row["value"] is not None and here and row.get("why_no_interval"):
             what, why = "has no interval", row["why_no_interval"]
         else:
             continue
-        models = models_of.setdefault((row["dataset"], row["metric"], what, why), [])
+        place = row["dataset"] if row["slice"] == ALL else f"{row['dataset']} {row['slice']}"
+        models = models_of.setdefault((place, row["metric"], what, why), [])
         models += [] if row["model"] in models else [row["model"]]
     labels_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():

@@ -51,6 +51,18 @@ def test_one_conformal_setting_and_clean_answers_unless_asked() -> None:
     assert [r["value"] for r in scores.select(ROWS, slices=["category=x"])] == [0.125]
 
 
+def test_macro_averages_are_shown_without_being_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*ROWS, row("accuracy[ours]", 0.375, slice="macro:category"), row("accuracy[ours]", 0.75, dataset="macro:datasets")]
+    assert [r["value"] for r in scores.select(rows, metrics=["accuracy[ours]"])] == [0.625, 0.375, 0.75]
+    assert [r["value"] for r in scores.select(rows, metrics=["accuracy[ours]"], slices=["all"])] == [0.625, 0.75]
+    show.show_scores(scores.select(rows), Console(width=120))
+    out = capsys.readouterr().out
+    assert "d · macro:category" in out and "macro:datasets" in out
+    why = "category=a: every answer is right"
+    show.show_warnings([row("auroc[x]", None, slice="macro:category", why=why)], Console(width=120))
+    assert capsys.readouterr().out.strip() == f"d macro:category: auroc[x] is undefined (m): {why}"
+
+
 @pytest.mark.parametrize(
     ("filters", "message"),
     [

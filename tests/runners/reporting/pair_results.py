@@ -55,6 +55,7 @@ abstentions:
   guarded: {risk_control: {}}
 metrics: [f1_idk, lave_idk_accuracy, confidence_weighted_accuracy, ece_idk, answerable_accuracy, ece]
 slices: [category]
+macro_averages: [category]
 compare: {baseline: base, pairs: [[base+thresholded, sft-ours]], interval: {bootstrap: 200}}
 report: {examples: 24}
 """

@@ -16,7 +16,7 @@ def test_parameters_scores_and_curves(tmp_path):
     assert base.params == {
         "spec": "bench", "revision": "abc123", "model": "base", "plugin": "hf_vlm", "model.artifact": "x", "decoding.max_new_tokens": "16",
     }  # fmt: skip
-    assert "plugin" not in tuned.params and context.lost == {"undefined scores": 1} and context.counts["scores"] == 3
+    assert "plugin" not in tuned.params and context.lost == {"undefined scores": 1} and context.counts["scores"] == 4
 
 
 def test_chosen_models_and_data_sets(tmp_path):

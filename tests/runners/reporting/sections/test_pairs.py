@@ -94,11 +94,12 @@ def test_the_table_is_the_score_table(results: Results) -> None:
     ]
     scores = pl.from_arrow(read_labelled(Path(results.stage.inputs["scores"])))
     assert isinstance(scores, pl.DataFrame)
-    parts = ["category=epistemic", "category=aleatoric", "all"]
-    metrics = ["f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy"]
+    parts = ["category=epistemic", "category=aleatoric", "all", "macro:category"]
+    central = ["f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy"]
+    columns = [(part, metric) for part in parts for metric in [*central, *(["ece_idk"] if part == "all" else [])]]
     for _, rows in table.blocks:
         for model, marks in rows:
-            for mark, (part, metric) in zip(marks, [(p, m) for p in parts for m in metrics], strict=False):
+            for mark, (part, metric) in zip(marks, columns, strict=False):
                 row = scores.row(
                     by_predicate=(pl.col("model") == model)
                     & (pl.col("dataset") == "ours")

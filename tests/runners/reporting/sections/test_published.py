@@ -58,6 +58,21 @@ def test_equal_cells_are_counted_and_the_largest_difference_named(fabricate: Cal
     assert "The published tables hold 3 models and 2 datasets; 2 and 1 of them are in this run." in found.notes
 
 
+def test_a_published_mean_is_compared_where_the_run_has_exactly_its_datasets(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    fabric = fabricate(settings=SETTINGS, datasets=("choice", "choice-2"))
+    values = {(r["model"], r["dataset"]): r["value"] for r in fabric.scores if r["metric"] == "accuracy[published]" and r["slice"] == "all"
+              and r["variant"] == "clean"}  # fmt: skip
+    mean = (values["large", "choice"] + values["large", "choice-2"]) / 2
+    fabric.scores.append({**fabric.scores[0], "metric": "accuracy[published]", "dataset": "macro:datasets", "value": mean})
+    line = [repr(result(values["large", name])) for name in ("choice", "choice-2")]
+    for columns, found in (("choice,choice-2,avg", 3), ("choice,choice-2,more,avg", 2)):
+        cells = [*line, *(["0.5"] if "more" in columns else []), repr(mean)]
+        (tmp_path / "acc.csv").write_text(f",model_name,{columns}\n0,large,{','.join(cells)}\n")
+        compared = published.compare(read_results(fabric.stage(published=str(tmp_path))))
+        assert compared.agrees and compared.verdict.startswith(f"{found} of {found} published cells agree")
+    assert len(compared.recomputed) == 2
+
+
 @pytest.mark.parametrize(("off", "verdict", "kind", "shown"), [(1e-6, "2 of 2", "same", "0"), (1.1e-6, "0 of 2", "differs", "0.0000")])
 def test_a_millionth_is_the_most_that_counts_as_equal(
     fabricate: Callable[..., Any], tmp_path: Path, off: float, verdict: str, kind: str, shown: str
@@ -163,7 +178,14 @@ def test_reads_the_released_tables_whole() -> None:
         pytest.skip(f"{FIXTURE} is not here")
     tables = published.read_tables(FIXTURE)
     assert set(tables) == set(published.TABLES)
-    assert {len(t) for t in tables.values()} == {26 * 5}
+    assert {len(t) for t in tables.values()} == {26 * (5 + 1)}
+    means = {
+        (name, model): value for name, table in tables.items() for (model, dataset), value in table.items() if dataset == "macrodatasets"
+    }
+    assert len(means) == len(published.TABLES) * 26
+    for (name, model), value in means.items():
+        values = [v for (of, dataset), v in tables[name].items() if of == model and dataset != "macrodatasets"]
+        assert value == pytest.approx(sum(values) / 5, abs=1e-6), "their Avg. is our mean over datasets"
     assert tables["acc"][published.key("MoE-LLaVA-Phi2-2.7B-4e"), "mmbench"] == 0.7373229785290086
 
 

@@ -30,7 +30,10 @@ def only(scores, **more):
 
 def test_columns_are_the_three_central_metrics_by_main_kind_then_all_then_calibration():
     metrics = ("confidence_weighted_accuracy", "f1_idk", "lave_idk_accuracy")
+    averaged = [score(metric, 0.5, slice="macro:category") for metric in metrics]
     scores = [row for metric in metrics for row in [*sliced(metric, 0.5), score(metric, 0.5)]] + [score("ece", 0.1), score("ece_idk", 0.2)]
+    assert "mean of categories" not in dict(only(scores, taxonomy=TAXONOMY).groups), "only where the spec has macro averages"
+    scores += averaged
     table = only(scores, taxonomy=TAXONOMY, made={"compare": {"correction": "holm", "family": "slice"}}, baseline="m")
     three = [f"F1 IDK{NBSP}↑", f"accuracy{NBSP}↑", f"conf.-w. acc.{NBSP}↑"]
     assert table.columns == [*three * 3, f"ECE IDK{NBSP}↓", *three]
