@@ -51,6 +51,7 @@ def score(
     uncertainties: Sequence[str] = (UNCERTAINTY,),
     groups: str | None = None,
     by: Sequence[str] = (),
+    macro_averages: Sequence[str] = (),
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -69,6 +70,8 @@ def score(
         uncertainties: Columns that hold uncertainties, HIGHER = MORE UNCERTAIN; a metric that reads `uncertainty` is computed for each.
         groups: The column by which rows belong together (of one picture, say); without it every row is taken for independent.
         by: Columns by whose values every metric is computed too.
+        macro_averages: Columns over whose values every metric is averaged too, each value counting alike (slice `macro:COLUMN`). It is
+            undefined if one of the values is.
         level: Of the intervals.
         resamples: How many.
         seed: Of the resamples.
@@ -100,11 +103,11 @@ def score(
     check_settings(Resampling, level=level, resamples=resamples, seed=seed)
     chosen = _metrics(metrics)
     answers = frame(table)
-    cell = _build_cell(answers, "", uncertainties, groups, [*by, *_fields(chosen)])
+    cell = _build_cell(answers, "", uncertainties, groups, [*by, *macro_averages, *_fields(chosen)])
     _check(chosen, [cell], uncertainties)
     labels, rows = _labels(chosen), list[dict[str, Any]]()
     with one_thread():
-        for part in make_slices(cell.samples, list(by), resamples, seed):
+        for part in make_slices(cell.samples, list(by), resamples, seed, macro_averages):
             with _argument_errors():
                 values = evaluate(chosen, cell, part)
             limits = intervals([measured for _, measured in values], level, part.bootstrap.groups)

@@ -14,6 +14,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, run_time_stage, side_here
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry import DATASETS
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 from qualm.registry.text import print_json
@@ -172,7 +173,10 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
 def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
     from qualm.runners.stages.score import make_slices
 
-    return make_slices(samples, side.stage.params.get("slices", []), times, side.stage.seed)
+    params = side.stage.params
+    # What a macro average varies by is known from answers alone, for which there are resamples.
+    averaged = [name for name in params.get("macro_averages", []) if name != DATASETS] if times else []
+    return make_slices(samples, params.get("slices", []), times, side.stage.seed, averaged)
 
 
 def _reach(dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions) -> Reach:

@@ -120,7 +120,7 @@ function interval(row, axis, estimators, variant) {
   const whole = row.value !== null;
   const blind = !way && row.result.blind.includes(row.model);
   const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "told apart from all others" : row.may_be_best ? "not told apart from the best" : "worse than the best"} (${row.candidates} candidates)` : ""}` : visible(row.why ?? "undefined", 300);
-  return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
+  return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset.startsWith("macro:") ? "" : row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
     el("b", null, said(name, 80)),
     el("span", { class: "track", style: { color: tone } },
       axis.ticks.map((tick) => el("u", { style: { left: `${axis.at(tick)}%` } })),

@@ -51,6 +51,13 @@ def test_slices_and_what_is_left_out() -> None:
     assert table["n"].to_list() == [115, 57, 58] and table["n_unscored"].to_list() == [5, 3, 2]
 
 
+def test_macro_averages_count_every_value_alike() -> None:
+    table = {"correct": [1, 0, 0, 0, 1, 1], "kind": ["a", "a", "a", "a", "b", "b"]}
+    whole, averaged = qualm.score(table, ["accuracy"], macro_averages=["kind"], resamples=50).to_dicts()
+    assert (whole["slice"], whole["value"], averaged["slice"], averaged["value"]) == ("all", 0.5, "macro:kind", 0.625)
+    assert averaged["why_no_interval"] == "kind=a: 4 scored groups: an interval needs 5"
+
+
 def test_options_say_what_was_chosen_and_how_sure() -> None:
     table = {"option_probabilities": [[0.7, 0.3], [0.2, 0.3, 0.5], [0.6, 0.4]], "right_option": [0, 1, None]}
     scores = qualm.score(table, ["accuracy", "nll"], resamples=50)

@@ -73,6 +73,11 @@ def test_the_metrics_are_studied_over_three_models(tmp_path: Path) -> None:
     assert written(2, "[confidence_weighted_accuracy]") == set() == written(3, "[accuracy]")
 
 
+def test_macro_averages_reach_the_stage_where_there_are_some(tmp_path: Path) -> None:
+    params = make(tmp_path, SPEC + "macro_averages: [datasets, category]\n").stage("score").params
+    assert params["macro_averages"] == ["category", "datasets"] and "macro_averages" not in make(tmp_path).stage("score").params
+
+
 def test_fields_of_slices_are_told_once_and_in_order(tmp_path: Path) -> None:
     params = make(tmp_path, SPEC + "slices: [category, answerable]\n").stage("score").params
     assert params["slices"] == ["answerable", "category"] and make(tmp_path).stage("score").params["slices"] == []

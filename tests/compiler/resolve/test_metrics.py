@@ -47,6 +47,12 @@ def test_a_slice_or_comparison_that_stands_there_twice(tmp_path):
     assert "compare.pairs: expected each of them once, and [base, other] is there twice" in problem
 
 
+def test_macro_averages_name_fields_or_datasets(tmp_path):
+    resolve(tmp_path, change("metrics:", "macro_averages: [category*answerable, datasets]\nmetrics:"))
+    (problem,) = problems(tmp_path, change("metrics:", "macro_averages: [categroy, datasets]\nmetrics:"))
+    assert problem == "t.yaml:13:18: macro_averages[0]: samples have no field 'categroy' (did you mean 'category'?)"
+
+
 def test_metrics_of_data_that_nobody_is_asked(tmp_path):
     """What a model is trained on is asked where the spec says so."""
     sft = "finetunes: {tuned: {sft: {base: base, train: [scenes]}}}\n"
