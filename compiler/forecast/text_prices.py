@@ -167,14 +167,16 @@ def _judging(plan: Plan, stage: PlannedStage, ref: Ref, root: Path) -> _Items:
     unread: list[int] = []
     for writer in plan.writers("generations"):
         names = [name for name in writer.inputs["datasets"] if ref.label in only.get(name, [ref.label])]
-        longest, variants = int(writer.params["max_new_tokens"]), len(writer.params["variants"])
+        longest = int(writer.params["max_new_tokens"])
+        # Of each variant the greedy answer, and the sampled answers if they are judged too; equal ones are judged once.
+        answers = len(writer.params["variants"]) * (1 + (writer.params.get("draws", 0) if stage.params.get("draws") else 0))
         tables = questions(writer, root, ["question", "choices", "references", "meta"])
         if tables is None:
             unread.append(-(-UNKNOWN_QUESTION // 4) + longest)
             continue
         for name, table in zip(writer.inputs["datasets"], tables, strict=True):
             rows = table.to_pylist() if name in names else []
-            texts += [_rated(row, "evidence" in ref.plugin.reads) + longest for row in rows if not row["choices"] for _ in range(variants)]
+            texts += [_rated(row, "evidence" in ref.plugin.reads) + longest for row in rows if not row["choices"] for _ in range(answers)]
     return _Items((max(unread),), False) if unread else _Items(tuple(texts), True)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 SHARES = (
     "correct", "confidence", "answerable", "uncertain", "is_calibration", "covered", "says_uncertain", "pred_is_idk", "gt_is_idk", "hedges",
-    "option_probabilities", "labelled", "people_rating",
+    "option_probabilities", "labelled", "people_rating", "sampled_correct",
 )  # fmt: skip
 """Columns whose numbers lie between 0 and 1, as do ratings of judges."""
 INDICES = ("predicted", "right_option")

@@ -3,7 +3,7 @@
 from collections.abc import Container, Sequence
 from typing import Any
 
-from qualm.compiler.plan.demands import reads_estimators
+from qualm.compiler.plan.demands import reads_estimators, reads_sampled_answers
 from qualm.compiler.plan.layout import Layout, splits
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.spec.plugin_ref import artifact_path
@@ -17,6 +17,8 @@ def judge(layout: Layout) -> PlannedStage:
     params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
     if only := {d.label: r.judges_of(d) for d in layout.evaluated if d.judges is not None}:
         params["only"] = only
+    if reads_sampled_answers(r):
+        params["draws"] = True
     inputs, outputs = layout.answered, _judged(layout)
     if r.spec.judging.labels:
         inputs["labels"] = artifact_path(r.spec.judging.labels)

@@ -7,7 +7,8 @@ versus clean inputs read nothing of an unperturbed dataset, and metrics of uncer
 
 from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.resolve.resolved import DatasetUse, ModelUse, PairSetUse, Resolved
-from qualm.registry import UNCERTAIN
+from qualm.registry import DRAWS, UNCERTAIN
+from qualm.registry.plugins.column_names import SAMPLED_COLUMNS
 from qualm.registry.plugins.columns import signals
 from qualm.registry.plugins.internals import given_by, is_internal
 
@@ -27,11 +28,18 @@ def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
     return any(not (is_clean and PAIRED_COLUMNS & reads) and not (is_asked_about and UNCERTAIN in reads) for reads in readers)
 
 
+def reads_sampled_answers(resolved: Resolved) -> bool:
+    """Return True if a metric reads ratings of sampled answers, which are then asked for and judged."""
+    return any(SAMPLED_COLUMNS & set(m.reads) for m in resolved.metrics)
+
+
 def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
     """Return the signals that are read of a model's answers to a dataset."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
     signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
+    if reads_sampled_answers(resolved):
+        signal_names.add(DRAWS)
     # Any other signal is about a decoded answer.
     if resolved.judges or signal_names - {"option_logits"}:
         signal_names |= set(GREEDY_SIGNALS)

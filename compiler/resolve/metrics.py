@@ -17,7 +17,7 @@ from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import ASKED, DATASETS, OPTION_PARTS, UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SET_COLUMNS
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SAMPLED_COLUMNS, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of, judge_of, mark_of
 from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
 from qualm.registry.where import FIELDS
@@ -62,7 +62,12 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
             if wrong:
                 yield ("metrics", i), wrong, ""
                 continue
-            for message, hint in (*_sections(reader, name, reads), *_judges(reader, resolved, ref), *_unknown(fields, reads)):
+            for message, hint in (
+                *_sections(reader, name, reads),
+                *_sampled(reader, ref),
+                *_judges(reader, resolved, ref),
+                *_unknown(fields, reads),
+            ):
                 yield ("metrics", i), message, hint
     for key, names in (("slices", spec.slices), ("macro_averages", spec.macro_averages)):
         for i, crossed in enumerate(names):
@@ -87,6 +92,16 @@ def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator
         yield f"{name} reads people's ratings of answers, and this spec names none", hint
     if UNCERTAINTY_COLUMNS & set(reads) and reader.lacks("estimators") and reader.lacks("probes"):
         yield f"{name} reads an uncertainty, and this spec has no estimators", "add `estimators:`"
+
+
+def _sampled(reader: SpecReader, ref: Ref) -> Iterator[tuple[str, str]]:
+    if SAMPLED_COLUMNS & set(ref.reads) and reader.lacks("judges"):
+        yield f"{ref.plugin.name} reads ratings of sampled answers, and this spec has no judges", "add `judges:`"
+    if "sampling_variance" in ref.reads and reader.spec.inference.draws < 2:
+        yield (
+            f"{ref.plugin.name} compares sampled answers; expected at least 2, got {reader.spec.inference.draws}",
+            "raise `inference.draws`",
+        )
 
 
 def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:

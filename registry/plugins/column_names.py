@@ -41,12 +41,16 @@ ANSWERS = (
 SCORED = (
     "correct", "confidence", "answerable", "uncertain", "fold", "predicted", "n_options", "option_probabilities", "right_option",
     "is_calibration", "covered", "set_size", "says_uncertain", "uncertainty", "clean_correct", "clean_uncertainty",
-    "uncertainty_change", "input_changed", "pred_is_idk", "gt_is_idk", "hedges", "labelled", "people_rating", "weights",
+    "uncertainty_change", "input_changed", "pred_is_idk", "gt_is_idk", "hedges", "labelled", "people_rating",
+    "sampled_correct", "sampling_variance", "weights",
 )  # fmt: skip
 """Columns that metrics read; `qualm.runners.contracts.metrics` explains them."""
 
 LABELLED = "labelled"
 """The column that is 1 for answers that people rated."""
+
+SAMPLED_COLUMNS = frozenset({"sampled_correct", "sampling_variance"})
+"""Columns of sampled answers' ratings."""
 
 SET_COLUMNS = frozenset({"covered", "set_size"})
 """Columns of conformal sets."""

@@ -69,6 +69,8 @@ A plugin `NAME.py` has these constants and functions:
   | hedges | 1 if the answer has a caveat, 0 if it has none or abstains (open answers only) |
   | labelled | 1 if people rated the answer (`judging: {labels: ...}`), else 0 (answers in words only) |
   | people_rating | 0..1: mean rating by people; 0 where `labelled` is 0 (answers in words only) |
+  | sampled_correct | mean rating of the question's sampled answers, by the judge whose ratings are scored (answers in words only) |
+  | sampling_variance | variance of that mean over further sampled answers: s^2 / k, with s^2 the variance of k ratings |
   | rated_by_NAME | rating by the judge labelled NAME, whichever judge `correct` comes from (open answers only) |
   | marked_by_NAME/MARK | further measure of that judge, if it has one (`Judgement.marks`; open answers only) |
   | rated_by_, marked_by_/MARK | the same for the judge whose ratings are scored: the dataset's first, else the spec's |

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry import abstaining
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SAMPLED_COLUMNS, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples
@@ -25,7 +25,7 @@ CHOICE_ONLY = frozenset({"predicted", "n_options", "option_probabilities", "righ
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
 LABELS = ("labelled", "people_rating")
 """Columns of labels by people."""
-OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk", "hedges", *LABELS})
+OPEN_ONLY = frozenset({"pred_is_idk", "gt_is_idk", "hedges", *LABELS}) | SAMPLED_COLUMNS
 """Columns that only answers in words have; a metric that reads one is over open questions and `IN_WORDS`."""
 IN_WORDS = "in_words"
 """The column that tells which multiple-choice questions have no numbers for their options, where a judge read some answers to such."""
@@ -34,7 +34,9 @@ PAIRED_UNCERTAINTY = frozenset({"clean_uncertainty", "uncertainty_change"})
 PAIRED = PAIRED_UNCERTAINTY | {"clean_correct"}
 INPUT_CHANGED = "input_changed"
 """The column that tells which perturbed inputs are not the clean ones."""
-OF_REFERENCE = frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "right_option", "people_rating"})
+OF_REFERENCE = (
+    frozenset({"correct", "answerable", "uncertain", "gt_is_idk", "says_uncertain", "right_option", "people_rating"}) | SAMPLED_COLUMNS
+)
 """Columns that say what is right, or whether an answer is."""
 OF_DATA = frozenset({"answerable", "uncertain", "fold", "gt_is_idk", "right_option"})
 """Columns that the data give, and no reply."""

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry.sample import JUDGEMENTS
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError, Judgement
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, read_greedy, read_samples
 from qualm.runners.plugins.judges._refusals import read_abstention
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.runtime.records import write_parts
+from qualm.runners.runtime.records import read_table, write_parts
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
 from qualm.runners.store.key_index import KeyIndex, Keys
@@ -50,15 +50,15 @@ _ANSWER = pa.schema([JUDGEMENTS.field(name) for name in ("sample_id", "variant",
 
 
 def run(stage: Stage) -> None:
-    """Judge every greedy answer in words of every model to every dataset; write one table."""
+    """Judge every answer in words of every model to every dataset, sampled answers if `draws`; write one table."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     judges = [_Judging(stage, ref) for ref in stage.params["judges"]]
     blocks: list[tuple[str, str, pa.Table]] = []
     lengths: list[AnswerLengths] = []
     for model, files in sorted(stage.inputs["generations"].items()):
         for dataset, path in sorted(files.items()):
-            # sampled answers say how sure the model is; nothing scores them
-            table = read_greedy(path, ["sample_id", "variant", "draw", "text", "option_logits"])
+            names = ["sample_id", "variant", "draw", "text", "option_logits"]
+            table = read_table(Path(path), GENERATIONS, names) if stage.params.get("draws") else read_greedy(path, names)
             place, parts = _places(datasets[dataset], table, str(path)), [_ANSWER.empty_table()]
             lengths.append(AnswerLengths())
             for one in judges:

@@ -49,6 +49,7 @@ NO_TEXT = "no text"
 UNREAD_OPTION = "the reply names no option, or several; `otherwise: {llm_extract: ...}` asks a model, `on_failure: wrong` counts it"
 UNREAD = "the judge could not rate it"
 NO_CONFIDENCE = "no confidence: the answers came without log-probabilities or numbers for options"
+NO_SAMPLED_ANSWERS = "no sampled answers, or one that the judge could not rate"
 WITHOUT = {
     "confidence": NO_CONFIDENCE,
     "predicted": "no numbers for options",
@@ -56,6 +57,8 @@ WITHOUT = {
     "option_probabilities": "no numbers for options",
     "right_option": NO_RIGHT_OPTION,
     "uncertainty": "no estimator has a value: what it reads was not recorded, or is not finite",
+    "sampled_correct": NO_SAMPLED_ANSWERS,
+    "sampling_variance": NO_SAMPLED_ANSWERS,
     "covered": "no prediction set",
     "set_size": "no prediction set",
     "is_calibration": "no prediction set",

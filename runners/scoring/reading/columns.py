@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
 from qualm.registry.sample import GREEDY
+from qualm.runners.contracts.metrics import ratio
 from qualm.runners.data.aligned import Floats, Samples, flat, option_probabilities
 from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.cells import IN_WORDS
@@ -19,8 +20,13 @@ FINAL_ANSWER = "final_answer"
 """The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""
 
 
-def answer_columns(samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str) -> dict[str, Floats]:
-    """The columns of answers that metrics read, from what was said and what judges said of it."""
+def answer_columns(
+    samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str, unread_is_wrong: bool = False
+) -> dict[str, Floats]:
+    """The columns of answers that metrics read, from what was said and what judges said of it.
+
+    With `unread_is_wrong` sampled answers without a rating are wrong; else a question with one has no mean rating.
+    """
     n, choice = samples.n, samples.n_options > 0
     columns = {"correct": np.full(n, np.nan), "confidence": np.full(n, np.nan)}
     columns |= {"answerable": samples.answerable, "uncertain": samples.uncertain, "fold": samples.fold}
@@ -39,6 +45,7 @@ def answer_columns(samples: Samples, table: pa.Table, judged: pa.Table | None, j
     if not choice.all():
         _confidence_of_answers(samples, table, columns["confidence"], where)
     columns |= _judged(samples, judged, judges, columns["correct"], where)
+    columns |= {} if judged is None else _sampled(samples, judged, judges, unread_is_wrong)
     if samples.asked_about.any():
         rated = columns.get(RATED_BY + FINAL_ANSWER, columns["correct"])
         says_uncertain = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
@@ -74,6 +81,22 @@ def _judged(samples: Samples, judged: pa.Table | None, judges: Judges, correct: 
         if not of_options.all():
             _of_open(samples, part.filter(pa.array(~of_options)), rows[~of_options], label, label == judge, correct, columns)
     return columns
+
+
+def _sampled(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
+    """Return the mean rating of each question's sampled answers and its variance over further ones; nothing without sampled answers."""
+    sampled = judged.filter(pc.not_equal(judged["draw"], GREEDY))
+    if not sampled.num_rows:
+        return {}
+    row = np.asarray(pc.index_in(sampled["sample_id"], value_set=samples.ids), dtype=np.int64)
+    scoring = np.where(samples.n_options[row] > 0, judges[1] or "", judges[0] or "")
+    mine = np.array(sampled["judge"].to_pylist(), dtype=object) == scoring
+    row, ratings = row[mine], numbers(sampled["rating"])[mine]
+    ratings = np.nan_to_num(ratings, nan=0.0) if unread_is_wrong else ratings
+    drawn: Floats = np.bincount(row, minlength=samples.n).astype(np.float64)
+    mean = ratio(np.bincount(row, ratings, samples.n).astype(np.float64), drawn)
+    squares = np.bincount(row, (ratings - mean[row]) ** 2, samples.n).astype(np.float64)
+    return {"sampled_correct": mean, "sampling_variance": ratio(squares, drawn * (drawn - 1))}
 
 
 def _in_words(samples: Samples, part: pa.Table, rows: NDArray[np.int64], correct: Floats, columns: dict[str, Floats]) -> None:

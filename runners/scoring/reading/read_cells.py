@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry import BLIND, PICTURES, abstaining
-from qualm.registry.plugins.column_names import RATED_BY
+from qualm.registry.plugins.column_names import RATED_BY, SAMPLED_COLUMNS
 from qualm.registry.plugins.columns import judge_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples, greedy_by_variant, option_probabilities
@@ -70,7 +70,7 @@ def _cells(
         model,
         samples,
         variant,
-        answer_columns(samples, answers, judged, judges, where),
+        answer_columns(samples, answers, judged, judges, where, tables.unread == "wrong"),
         _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
         reasons=replace(
@@ -136,6 +136,8 @@ def _count_unread_as_wrong(cell: Cell) -> None:
     rows = np.arange(cell.samples.n) if cell.asked is None else np.flatnonzero(cell.asked)
     rows = rows[~cell.reasons.by_design(rows)]
     is_open = cell.samples.n_options == 0
+    for name in SAMPLED_COLUMNS & cell.columns.keys():
+        cell.columns[name][np.setdiff1d(np.arange(cell.samples.n), rows)] = np.nan
     for name, of in cell.columns.items():
         if name == "correct" or name.startswith(RATED_BY):
             mine = rows if name == "correct" else rows[is_open[rows]]
@@ -184,7 +186,7 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
         if "people_rating" in cell.columns:
             by_people = cell.columns["people_rating"][rows]
             changed["people_rating"] = np.where(abstains == 1, cell.columns["gt_is_idk"][rows], by_people)
-        columns = {name: values for name, values in cell.columns.items() if judge_of(name) is None}
+        columns = {name: values for name, values in cell.columns.items() if judge_of(name) is None and name not in SAMPLED_COLUMNS}
         for name, values in changed.items():
             columns[name] = np.where(cell.samples.n_options == 0, np.nan, columns[name])
             columns[name][rows] = np.where(scored, values, np.nan)

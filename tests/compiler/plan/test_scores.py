@@ -73,6 +73,15 @@ def test_the_metrics_are_studied_over_three_models(tmp_path: Path) -> None:
     assert written(2, "[confidence_weighted_accuracy]") == set() == written(3, "[accuracy]")
 
 
+def test_sampled_answers_are_asked_for_and_judged_where_a_metric_reads_their_ratings(tmp_path: Path) -> None:
+    judged = SPEC.replace("estimators:", "inference: {draws: 4}\nestimators:")
+    plain, sampled = make(tmp_path, judged), make(tmp_path, judged.replace("[accuracy, set_size]", "[accuracy, sampled_accuracy]"))
+    assert "draws" not in plain.stage("judge").params and sampled.stage("judge").params["draws"] is True
+    asked, before = ([s.params for s in plan.stages if s.kind == "infer"] for plan in (sampled, plain))
+    assert {params["draws"] for params in asked} == {4} and not any("draws" in params for params in before)
+    assert {m["label"] for m in sampled.stage("score").params["metrics"]} == {"accuracy", "sampled_accuracy", "sampling_share"}
+
+
 def test_macro_averages_reach_the_stage_where_there_are_some(tmp_path: Path) -> None:
     params = make(tmp_path, SPEC + "macro_averages: [datasets, category]\n").stage("score").params
     assert params["macro_averages"] == ["category", "datasets"] and "macro_averages" not in make(tmp_path).stage("score").params

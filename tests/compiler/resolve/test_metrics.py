@@ -47,6 +47,15 @@ def test_a_slice_or_comparison_that_stands_there_twice(tmp_path):
     assert "compare.pairs: expected each of them once, and [base, other] is there twice" in problem
 
 
+def test_ratings_of_sampled_answers_need_a_judge_and_several_of_them(tmp_path):
+    text = change("  - auroc\n", "  - sampling_share\n")
+    resolve(tmp_path, text)
+    (problem,) = problems(tmp_path, text.replace("judges: [rules]\n", ""))
+    assert "sampling_share reads ratings of sampled answers, and this spec has no judges (add `judges:`)" in problem
+    (problem,) = problems(tmp_path, text + "inference: {draws: 1}\n")
+    assert "sampling_share compares sampled answers; expected at least 2, got 1 (raise `inference.draws`)" in problem
+
+
 def test_macro_averages_name_fields_or_datasets(tmp_path):
     resolve(tmp_path, change("metrics:", "macro_averages: [category*answerable, datasets]\nmetrics:"))
     (problem,) = problems(tmp_path, change("metrics:", "macro_averages: [categroy, datasets]\nmetrics:"))

@@ -32,7 +32,8 @@ VARIANTS = [
     {"variant": "typos", "plugin": "typos", "modality": "text", "args": {}},
     {"variant": "clip_mask", "plugin": "clip_mask", "modality": "both", "args": {}},
 ]
-ALL_METRICS = [name for name in rule.names("metrics") if not {"rated_by_vqa", "says_uncertain"} & set(rule.get("metrics", name).reads)]
+ABSENT = {"rated_by_vqa", "says_uncertain", "sampled_correct"}
+ALL_METRICS = [name for name in rule.names("metrics") if not ABSENT & set(rule.get("metrics", name).reads)]
 CONFORMAL = [
     {
         "label": "ours",

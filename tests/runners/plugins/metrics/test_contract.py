@@ -50,6 +50,8 @@ def columns():
         "input_changed": rng.integers(0, 2, N) * 1.0,
         "rated_by_vqa": rng.integers(0, 11, N) / 10,
         "rated_by_": rng.integers(0, 2, N) * 1.0,
+        "sampled_correct": np.random.default_rng(4).integers(0, 4, N) / 3,
+        "sampling_variance": np.random.default_rng(5).random(N) / 20,
         "group_of_group": np.arange(N) // 3 * 1.0,
         "code_of_category": np.arange(N) % 2 * 1.0,
         "code_of_references": np.arange(N) % 5 * 1.0,
@@ -314,12 +316,13 @@ def test_the_direction_that_is_declared_is_that_of_the_better_model(name):
     reads = [column for column in columns_of(plugin, ARGS.get(name, {})).values() if column != "weights"]
     higher = plugin.declares["HIGHER_IS_BETTER"]
     neither = {"best_f1_floor", "brier_uncertainty", "coverage", "hedge_rate", "idk_rate", "mean_uncertainty", "option_rate"}
-    assert (higher is None) == (name in neither | {"unchanged_input_rate", "uncertainty_tie_rate", "yes_rate"})
+    assert (higher is None) == (name in neither | {"sampling_share", "unchanged_input_rate", "uncertainty_tie_rate", "yes_rate"})
     if higher is None:
         return
     values = []
     for well in (1, 0):
         given = answers(well)
+        given["sampled_correct"] = given["correct"]
         sign = 2 * well - 1
         told = {
             "uncertain": sign * given["uncertain"],
