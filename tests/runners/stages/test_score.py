@@ -636,7 +636,9 @@ def test_comparisons_draw_what_calibrates_too(world):
         for test in paired_tests.compare(read_metrics([ref("set_size"), ref("coverage")]), a, b, part, 0.9):
             assert test.why or (test.low <= test.difference <= test.high and 0 < test.p <= 1)
             if part.label == "all":
-                assert not test.why and test.value_a == pytest.approx(world.scores()["m1", "choice", "clean", "all", test.metric]["value"], abs=0.05)
+                assert not test.why and test.value_a == pytest.approx(
+                    world.scores()["m1", "choice", "clean", "all", test.metric]["value"], abs=0.05
+                )
 
 
 @pytest.mark.parametrize("per", ["category", "label"])
