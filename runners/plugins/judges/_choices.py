@@ -106,7 +106,7 @@ _SUPPOSED = re.compile(
 
 _AT_FIRST = re.compile(rf"{_NOT_X}{{0,20}}?\b(?:at first|initially)\b")
 _CONCEDED = re.compile(r"^\W*(?:although|though|even though|while|despite)\b[^,]*$")
-_IN_ANOTHER_CASE = re.compile(rf"\bif{_UNLESS_FORCED}\b[^,]*,[^,]*\bwould (?:then |instead )?be\b")
+_IN_ANOTHER_CASE = re.compile(rf"\bif{_UNLESS_FORCED}\b[^,]*,[^,]*(?:\bwould|'d) (?:then |instead )?be\b")
 
 # --- statements ---
 _FILLER = (
@@ -153,7 +153,8 @@ _CALLED_RIGHT = re.compile(
     rf"candidate|guess|one)|one that (?:is|matches|fits)|appropriate (?:answer|choice|option)|"
     rf"likely (?:answer|choice|option)|accurate (?:answer|choice|option|one)|suitable (?:answer|choice|option)|valid (?:answer|choice|"
     rf"option)|(?:only|final) (?:answer|choice|option|one left)|what i|"
-    rf"(?:answer|choice|option|one)|correct(?:ly)?)\b|as (?:the|my|our) (?:\w+ ){{0,2}}(?:answer|choice|option)\b|it is\b|是正确|正确|"
+    rf"(?:answer|choice|option|one)|correct(?:ly)?)\b|as (?:the|my|our) (?:\w+ ){{0,2}}(?:answer|choice|option)\b|it is\b"
+    rf"|(?:alone )?(?:remains|is left)\b(?=\W*$)|是正确|正确|"
     rf"是对的))"
     rf"|{_NOT_X}{{0,60}}?\b(?:so|hence|therefore),? yes\b|\W{{0,4}}(?:[✓✔✅☑]|(?:yes|correct|right|true)\b(?=\W*(?:$|[.,;!(\u2014-]|"
     rf"because|since)))"
@@ -175,7 +176,10 @@ _CONCLUDES = re.compile(
 )
 _SUPERLATIVE = re.compile(
     r"[^\ue000-\uf8ff.,!?;\n]{0,40}?(?:\b(?:is|are|was|seems?|appears?|looks?|would be|must be|being|to be)\b(?: \w+){0,4}? "
-    r"(?:most(?! of)|best|better|more(?! or)|closest|closer|nearest)\b"
+    r"(?:most(?! of)|best|better|closest|closer|nearest|"
+    r"more (?:\w+ly )?(?:similar|likely|alike|appropriate|suitable|fitting|consistent|accurate|plausible|probable|realistic|real"
+    r"|natural|aligned|closely|"
+    r"visually|compatible|relevant|comparable|authentic|reflective|distant|prominent))\b"
     r"|\b(?:has|have|with|is|are|seems?|appears?|looks?)(?: \w+){0,2} (?:dark|light|bright|larg|small|long|short|high|low|tall|clos|"
     r"strong|near)e(?:r|st)\b"
     r"|\b(?:most|best|better|more) (?:\w+ly|match\w*|fit\w*|suit\w*|correspond\w*|align\w*|represent\w*|describ\w*)\b"
@@ -183,7 +187,7 @@ _SUPERLATIVE = re.compile(
 )
 _COMPLEMENT = re.compile(
     r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|(?:consistent|in line) with|(?:indicative|diagnostic"
-    r"|characteristic|typical) of|points? to|indicates?|"
+    r"|characteristic|typical) of|points? to|indicates?|closest to(?: that of)?|"
     r"suggests?|gets?|gives?(?: us)?|yields?|equals?|obtain|makes?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture"
     r"|box|figure|labeled|labelled|first|second|third|fourth|"
     r"most likely|likely|probably)\b\W*)*(?:[a-z]\s*=\s*)?$"
@@ -454,6 +458,8 @@ def _opening(reply: _Reply) -> int | None:
         return None
     if found[2] is None and found[1] not in reply.marked.letters:
         return None
+    if found[2] is None and _concluded(reply) not in (None, reply.place(found[1])):
+        return None  # "B is a bus. ... Therefore C"
     first = next(iter(reply.named[0]), None) if reply.named else None
     return reply.place(found[1]) if first is not None and first.counts and not reply.is_question(0) else None
 

@@ -417,6 +417,8 @@ _JOIN = (
     r"(?:(?:also|maybe|perhaps|possibly|either|both|even|probably)\s+)?(?:the\s+)?(?:(?:option|choice|answer|point|image|picture|"
     r"box)s?\s*)?"
 )
+_COMPARES = re.compile(r"\b(?:compared (?:to|with)|unlike|in contrast to|as opposed to)(?: the)? ?\Z", re.IGNORECASE)
+"""Before "A, B ...": what is compared with A is no second member of a list."""
 _GROUP = re.compile(rf"{MENTION}(?:{_JOIN}{MENTION})+", re.IGNORECASE)
 
 
@@ -480,7 +482,8 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
         parts += [text[at:start], character]
         at = end
     marked.text = "".join(parts) + text[at:]
-    marked.text = _GROUP.sub(lambda match: _joined(match[0], marked), marked.text)
+    text = marked.text
+    marked.text = _GROUP.sub(lambda m: m[0] if _COMPARES.search(text, max(m.start() - 24, 0), m.start()) else _joined(m[0], marked), text)
     return marked
 
 

@@ -287,3 +287,20 @@ COMPARED = ["A is older than B", "B is older than A", "A and B are of one age"]
 )
 def test_what_is_dismissed_supposed_or_conceded_is_no_answer(choices, reply, named):
     assert reads(reply, choices) == named
+
+
+PICTURES = ["the first picture", "the second picture", "the third picture"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "reply", "named"),
+    [
+        (PICTURES, "Unlike the first picture, the third picture matches the reference.", "C"),
+        (PICTURES, "The reference is closest to the first picture. The third picture is more colorful.", "A"),
+        (CUP, "Coffee (D) would be darker. As there is a tea bag, it must be tea (A).", "A"),
+        (CUP, "A and B are too cold; C is too white. D remains.", "D"),
+        (CUP, "If it had bubbles, it'd be juice.", ""),
+    ],
+)
+def test_what_an_option_is_compared_with_is_no_answer(choices, reply, named):
+    assert reads(reply, choices) == named
