@@ -157,6 +157,9 @@ def _part(column: Floats, group: NDArray[np.int64], n_groups: int, level: float)
 def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDArray[np.int64], level: float) -> tuple[float, float] | str:
     z = critical(level, math.inf)
     right, wrong = chosen & (y == 1), chosen & (y == 0)
+    of_each = min(len(np.unique(group[rows])) for rows in (right, wrong))
+    if of_each < MIN_GROUPS:
+        return f"labelled answers of the rarer kind, right or wrong, in {of_each} groups: an interval needs {MIN_GROUPS}"
     (share, n), (sensitivity, n_right), (specificity, n_wrong) = (
         _effective(column, group[rows]) for column, rows in ((f, f >= 0), (f[right], right), (1 - f[wrong], wrong))
     )

@@ -102,6 +102,8 @@ def test_undefined_says_why():
 def test_too_few_labels_have_no_interval():
     few = answers([(20, 1, 1), (9, 0, 0)])
     assert limits(few) == "29 labelled answers in 29 groups: an interval needs 30 in 5"
+    one_kind = answers([(50, 1, 1), (4, 0, 0)])
+    assert limits(one_kind, method="rogan_gladen").endswith("right or wrong, in 4 groups: an interval needs 5")
     many = answers()
     assert interval(*many, np.zeros(1000, dtype=np.int64), 0.95) == "100 labelled answers in 1 groups: an interval needs 30 in 5"
 
