@@ -66,7 +66,7 @@ release: setup
 bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-# How often intervals hold the truth, into docs/explanation/statistics.md; goes on where it was.
+# Coverage and error rates in simulated worlds, into docs/explanation/statistics.md; continues where it stopped.
 simulate: setup
 	$(BIN)/python -m tests.simulation
 

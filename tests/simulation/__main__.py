@@ -1,70 +1,38 @@
-"""How often intervals hold the truth and tests of nothing reject, into docs/explanation/statistics.md.
+"""Simulate worlds of known truth, and write what was counted into docs/explanation/statistics.md.
 
-`python -m tests.simulation [--minutes 30] [--samples 1000] [--studies 150]`. First studies of calibrators, then samples of all metrics, in
-batches, those cells first that have the fewest, until each has so many or the minutes are over. `recalibrations.jsonl` and `batches.jsonl`
-beside this file keep what was counted, so that a later call goes on.
+`python -m tests.simulation [--minutes 12] [--samples 200] [--only QUESTION] [--anew]`. Every row of every table is drawn in batches, those
+with the fewest samples first, until each has so many or the minutes are over. `tallies.jsonl` beside this file keeps what was counted, so
+that a later call goes on; `--anew` drops it, as is needed after a change of the product.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
+from tests.simulation.drawing import QUESTIONS, fill
+from tests.simulation.page import insert_tables
+from tests.simulation.tallies import Tallies
 
-from tests.simulation import recalibrations
-from tests.simulation.intervals import World_of, cells, differences, simulate
-from tests.simulation.kept import BATCH, Known
-from tests.simulation.page import table
-
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs/explanation/statistics.md"
-STUDIES = 50
-"""Of calibrators, in a batch."""
-
-
-def cost(cell: World_of) -> float:
-    """What a sample takes, about, in units of the cheapest."""
-    kind, n, _, _, paired = cell
-    return (2 + n / 50 if kind == "ranking" else 8 if kind == "calibrated" else 4 + n / 100 if kind == "options" else 1) * (
-        3 if paired else 1
-    )
-
-
-def page(text: str, tables: Mapping[str, str]) -> str:
-    """The page with each table, by its name in the page, as it is now."""
-    for name, of in tables.items():
-        head, _, rest = text.partition(f"<!-- {name} -->")
-        text = f"{head}<!-- {name} -->\n{of}\n<!-- end of {name} -->{rest.partition(f'<!-- end of {name} -->')[2]}"
-    return text
+PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/statistics.md"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--samples", type=int, default=1000)
-    parser.add_argument("--studies", type=int, default=150)
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=12)
+    parser.add_argument("--samples", type=int, default=200)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--only", choices=QUESTIONS, action="append", help="a table (default: all)")
+    parser.add_argument("--anew", action="store_true", help="drop what was counted of these tables")
     chosen = parser.parse_args()
-    end = time.monotonic() + 60 * chosen.minutes
-    known, studied = Known.read(), recalibrations.read()
-    with threadpool_limits(1):
-        for world in recalibrations.WORLDS:
-            while (
-                time.monotonic() < end and min((one.studies for key, one in studied.items() if key[0] == world), default=0) < chosen.studies
-            ):
-                recalibrations.measure(studied, world, STUDIES)
-        while time.monotonic() < end:
-            batch, names, cell = min(((*known.next_of(cell), cell) for cell in cells()), key=lambda of: (of[0], cost(of[2])))
-            if batch * BATCH >= chosen.samples:
-                break
-            kind, n, groups, value, paired = cell
-            for held in (differences if paired else simulate)(kind, n, groups, value, BATCH, batch, names):
-                known.add(held)
-            known.write()
-    tables = {"simulated": table(known.held()), "recalibrated": recalibrations.table(studied)}
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    questions = {name: of for name, of in QUESTIONS.items() if name in (chosen.only or QUESTIONS)}
+    tallies = Tallies.read()
+    if chosen.anew:
+        tallies = Tallies({key: of for key, of in tallies.items() if key[0] not in questions})
+    fill(tallies, questions, chosen.samples, time.monotonic() + 60 * chosen.minutes, chosen.processes)
+    PAGE.write_text(insert_tables(PAGE.read_text(encoding="utf-8"), QUESTIONS, tallies), encoding="utf-8")
 
 
 if __name__ == "__main__":

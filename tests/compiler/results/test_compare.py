@@ -19,7 +19,7 @@ from qualm.compiler.results import compare, paired
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.runtime.records import write_table
-from tests.simulation.comparisons import metrics
+from tests.simulation.cells import metrics
 from tests.support.data.score_files import write_scores
 
 METRICS = [{"label": m, "plugin": m, "args": {}} for m in ("accuracy", "ece")]

@@ -17,8 +17,7 @@ from qualm.runners.scoring.families import Evidence
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.paired_tests import compare
 from tests.simulation import worlds
-from tests.simulation.comparisons import metrics
-from tests.simulation.intervals import cell_of
+from tests.simulation.cells import cell_of, metrics
 
 
 @given(st.integers(0, 30), st.integers(0, 30))

@@ -25,7 +25,7 @@ from qualm.runners.scoring.rankings import (
     ranked,
     ranking_columns,
 )
-from tests.simulation.comparisons import metrics, model, samples
+from tests.simulation.cells import metrics, model, samples
 
 PLACE = ("d", "all", "accuracy", "clean", MODELS, "")
 

@@ -17,7 +17,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import bounds_of, read_metrics
 from qualm.runners.scoring.paired_tests import compare
-from tests.simulation.intervals import cell_of
+from tests.simulation.cells import cell_of
 from tests.simulation.worlds import World
 
 N = 50
@@ -242,7 +242,7 @@ def test_differences_stay_where_they_can_be(low, high):
             "uncertain": 1 - correct,
         }
         world = World(
-            group, columns | {"n_options": np.full(n, 4.0), "pred_is_idk": np.zeros(n), "fold": group % 2.0}, {}, probs, np.zeros(n, int)
+            group, columns | {"n_options": np.full(n, 4.0), "pred_is_idk": np.zeros(n), "fold": group % 2.0}, probs, np.zeros(n, int)
         )
         cells.append(cell_of(world, 1))
     tests = compare(metrics, *cells, Slice("all", np.arange(n), Bootstrap(group, 60, 0, "d", "all")), 0.95)

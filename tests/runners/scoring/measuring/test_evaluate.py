@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.stages.score import make_slices
 from qualm.runners.studies.perturbation import mean_over
 from tests.simulation import worlds
-from tests.simulation.intervals import cell_of
+from tests.simulation.cells import cell_of
 
 
 @pytest.mark.parametrize(
