@@ -119,8 +119,8 @@ def compare(
 ) -> None:
     """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
 
-    P-values come from a permutation test that exchanges whole groups. They are corrected over all comparisons, as the
-    spec's `compare:` says (max-T by default). With --metric, only the named metrics are compared and corrected for. A
+    P-values come from a paired t test over whole groups. They are corrected over all comparisons, as the spec's
+    `compare:` says (max-T by default). With --metric, only the named metrics are compared and corrected for. A
     row is dim if its corrected p is .05 or more: the two are not told apart.
 
     Either side may be at another git revision, branch or tag, or in a DVC experiment. Nothing is checked out: answers

@@ -160,6 +160,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         "With fewer than 5 groups that enter the value there is no interval",
         {"scoring.limits:FEWEST_GROUPS": 5},
     ),
+    ("docs/reference/scoring.md", "with fewer than 10 answers of the rarer class", {"scoring.paired_tests:MIN_CLASS_ROWS": 10}),
     (
         "docs/reference/scoring.md",
         "fewer than 20 answers or 5 groups that calibrate",
@@ -170,7 +171,11 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         "fewer than 20 groups, a metric without a direction, a candidate undefined in a tenth of the resamples",
         {"scoring.rankings:FEWEST_GROUPS": 20, "scoring.rankings:DEFINED": 0.9},
     ),
-    ("docs/reference/scoring.md", "Up to 50 groups a corrected p is at least that of Bonferroni", {"scoring.rankings:FEW_GROUPS": 50}),
+    (
+        "docs/reference/scoring.md",
+        "With fewer than 50 degrees of freedom a corrected p is at least Bonferroni's",
+        {"scoring.rankings:FEW_GROUPS": 50},
+    ),
     (
         "docs/reference/scoring.md",
         "It takes perturbations of two modalities and 20 labelled groups of each of two",
