@@ -55,9 +55,9 @@ def test_what_is_corrected_together():
 def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions():
     a, b = (cell_of(worlds.options(120, 120, 0.5, np.random.default_rng(seed)), 3) for seed in (1, 2))
     one, other, dropped = align(a, b)
-    found = differences(one, other, metrics("set_size"), 200, 0.95, 3, 199)
+    found = differences(one, other, metrics("set_size"), 200, 0.95, 3)
     part = Slice("all", np.arange(120), Bootstrap(a.samples.groups, 200, 3, "d", "all"))
-    expected = compare(metrics("set_size"), a, b, part, 0.95, 199, 3)
+    expected = compare(metrics("set_size"), a, b, part, 0.95)
     assert dropped == 0 and [(d.metric, d.low, d.high, d.p) for d in found] == [(t.metric, t.low, t.high, t.p) for t in expected]
     fewer = align(replace(a, samples=type(a.samples)("d", a.samples.table.slice(0, 100))), b)[0]
     assert {len(of.own) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
@@ -87,7 +87,7 @@ def test_mcnemars_test_is_over_the_rows_of_the_accuracy_above_it():
     a, b = (rng.integers(0, 2, 40) * 1.0 for _ in range(2))
     a[3], b[7] = np.nan, np.nan
     pair = cells("d", a, b, {"ours": Setting((np.arange(40) < 15) * 1.0)})
-    rows = {d.metric: d for d in differences(*pair, metrics("accuracy", "ece"), 20, 0.95, 3, 19)}
+    rows = {d.metric: d for d in differences(*pair, metrics("accuracy", "ece"), 20, 0.95, 3)}
     found = {t.metric: t for t in paired.tests([pair], metrics("accuracy", "ece"))}
     assert set(found) == {"accuracy", "accuracy[ours]"}
     for label, test in found.items():
@@ -119,7 +119,7 @@ def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():
     assert np.isnan(one.uncertainties["u"]).tolist() == [i == 5 for i in sorted(turned)]
     ((found,), accuracy) = (
         paired.tests([(one, other)], metrics("accuracy")),
-        differences(one, other, metrics("accuracy"), 20, 0.95, 3, 19)[0],
+        differences(one, other, metrics("accuracy"), 20, 0.95, 3)[0],
     )
     assert found.n == accuracy.n == 5 and (accuracy.scored_share_a, accuracy.scored_share_b) == (1.0, pytest.approx(5 / 7))
     assert other.uncertainties["u"].tolist()[:3] == [3, 5, 6] and one.uncertainties["own"].tolist() == [1] * 7
