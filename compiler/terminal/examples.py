@@ -9,7 +9,7 @@ from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.infer_columns import SUFFIXES
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, SET_COLUMNS
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SET_COLUMNS
 from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of, variants_of
 from qualm.registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
 from qualm.registry.where import FIELDS
@@ -17,6 +17,7 @@ from qualm.registry.where import FIELDS
 PLACEHOLDERS = {
     "my-model": "an entry of registry/data/ (`qualm data ls`), or SPEC:MODEL",
     "my-answers": "an entry of registry/data/ with recorded answers",
+    "my-labels": "an entry of registry/data/ with people's ratings of answers",
     "my-llm": "an entry of registry/data/ with a language model",
     "my-card": "the card that this command writes",
     "scenes": "a data set of the spec",
@@ -87,6 +88,7 @@ def _beside(metric: Plugin) -> dict[str, Any]:
         "datasets": {"mine": _dataset(rule.get("datasets", min(adapters)))} if fields and adapters else None,
         "perturbations": [{"blur": {"radius": 2}}] if read & PAIRED_COLUMNS else None,
         "judges": [_value(judge)] if judge is not None else None,
+        "judging": {"labels": "my-labels"} if LABELLED in read else None,
         "estimators": ["perplexity"] if read & UNCERTAINTY_COLUMNS else None,
         "conformal": {"half": {"scores": ["lac"]}} if read & SET_COLUMNS else None,
     }

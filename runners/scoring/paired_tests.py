@@ -8,8 +8,9 @@ The test is Student's t of the difference over its standard error, with the effe
 interval inverts it. It assumes that the two metrics are equal, not that the two models are exchangeable: models of different accuracy or
 sharpness may have equal AUROC or calibration (Janssen, 1997; Chung and Romano, 2013, on studentised tests under such nulls).
 
-- The standard error is the largest of three: of the bootstrap; of the delete-a-group jackknife, which allows for large groups; and
-  |difference| / sqrt(groups), that of the sign of as many groups as agree, which is needed where all differ alike.
+- The standard error is the larger one of the bootstrap and of the delete-a-group jackknife, which allows for large groups.
+- No p-value is below that of exchanging the models in each group, by its normal approximation: if all of ten groups differ alike, their
+  standard error is 0, but chance alone does this once in 512 times. The interval is as wide as that says.
 - A metric whose estimate is biased by an amount that depends on the model is compared by an unbiased one, which its plugin names
   (`COMPARED_BY`): calibration errors by the squared bias-corrected error. Its test is conservative for calibrated models.
 - There is no test where a single value has no interval, and below MIN_CLASS_ROWS answers of the rarer class where a metric contrasts two.
@@ -247,11 +248,17 @@ class Difference:
 
     @cached_property
     def error(self) -> float:
-        """Standard error; 0 where no group differs from another and the difference is 0."""
+        """Standard error; 0 where no group differs from another."""
         of_bootstrap = standard_error(self.resampled, self.groups) if len(self.resampled) else 0.0
         of_jackknife = jackknife_error(self.deleted) if len(self.deleted) else 0.0
-        error = max(of_bootstrap, of_jackknife, abs(self.value) / math.sqrt(self.groups))
+        error = max(of_bootstrap, of_jackknife)
         return error if error > FLAT else 0.0
+
+    @cached_property
+    def agreement(self) -> float:
+        """Standard error of the sign of groups that all differ by the value: |value| / sqrt(effective groups)."""
+        size = abs(self.value)
+        return size / math.sqrt(min(self.groups, self.units)) if size > FLAT else 0.0
 
     @cached_property
     def freedom(self) -> float:
@@ -259,16 +266,24 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """Two-sided p-value of Student's t."""
-        from scipy.special import stdtr
+        """Two-sided p-value: the larger one of Student's t and of exchanges of the sides in each group."""
+        from scipy.special import ndtr, stdtr
 
-        return float(2 * stdtr(self.freedom, -abs(self.value) / self.error)) if self.error else 1.0
+        if not self.agreement:
+            return 1.0
+        of_t = float(stdtr(self.freedom, -abs(self.value) / self.error)) if self.error else 0.0
+        # Under exchanges the value varies around 0, by its groups' mean square.
+        of_exchanges = float(ndtr(-abs(self.value) / math.hypot(self.error, self.agreement)))
+        return 2 * max(of_t, of_exchanges)
 
     def interval(self, level: float, bounds: Bounds) -> Limits:
-        """Return the interval that the test inverts."""
-        if not self.error:
+        """Return the interval that the test inverts, at least as wide as if the sign of each group were its value."""
+        if not self.error and not self.agreement:
             return Limits(why_none="every resample gives the same value")
-        reach = critical(level, self.freedom) * self.error
+        q, groups = critical(level, math.inf), min(self.groups, self.units)
+        if q**2 >= groups:
+            return Limits(why_none=f"{groups:.1f} effective groups: an interval at this level needs more than {q**2:.1f}")
+        reach = max(critical(level, self.freedom) * self.error, q * self.error / math.sqrt(1 - q**2 / groups), q * self.agreement)
         ends = within(Limits(self.value - reach, self.value + reach), self.value, bounds)
         return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
 
@@ -279,7 +294,7 @@ class Difference:
         """
         from scipy.special import stdtr
 
-        error = max(self.error, (bounds[1] - bounds[0]) / 2 / self.groups)
+        error = max(self.error, self.agreement, (bounds[1] - bounds[0]) / 2 / self.groups)
         if math.isnan(margin) or math.isinf(error):
             return math.nan, math.nan
         below, above = (float(stdtr(self.freedom, (side - margin) / error)) for side in (self.value, -self.value))

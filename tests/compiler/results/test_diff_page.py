@@ -15,7 +15,7 @@ def row(metric: str, old: float | None, new: float | None, **more: object) -> di
 
 def page(results=(), **more) -> str:
     found = {"spec": "s", "revision": "main", "spec_diff": [], "parameters": [], "results": list(results), "level": 0.95}
-    return markdown({**found, "test": {"name": "paired permutation"}, "notes": [], **more})
+    return markdown({**found, "test": {"name": "paired t"}, "notes": [], **more})
 
 
 def test_what_is_told_apart_stands_above_what_is_folded() -> None:

@@ -206,14 +206,14 @@ def test_a_difference_that_was_tested(lines) -> None:  # type: ignore[no-untyped
     row = {"model": "m", "dataset": "d", "metric": "ece", "old": 0.5, "new": 0.25, "change": -0.25}
     found = [row | {"low": -0.3, "high": -0.2, "p_adjusted": 0.001, "told_apart": True, "better": "b"}]
     found.append(row | {"metric": "set_size", "low": None, "high": None, "p_adjusted": None, "told_apart": None, "better": None})
-    tests = {"level": 0.95, "test": {"name": "paired permutation"}, "notes": ["d: 3 questions were left out"]}
+    tests = {"level": 0.95, "test": {"name": "paired t"}, "notes": ["d: 3 questions were left out"]}
     shown = lines(views.print_diff, {"spec": "s", "revision": "HEAD", "spec_diff": [], "parameters": [], "results": found, **tests})
     assert [line.split() for line in shown[2:5]] == [
         ["metric", "old", "new", "change", "95%", "interval", "p"],
         ["ece", "0.5000", "0.2500", "-0.2500", "-0.3000", "to", "-0.2000", "0.0010"],
         ["set_size", "0.5000", "0.2500", "-0.2500", "-", "-"],
     ]
-    assert shown[5].startswith("p: paired permutation test on the questions that both sides share") and shown[-1] == tests["notes"][0]
+    assert shown[5].startswith("p: paired t test on the questions that both sides share") and shown[-1] == tests["notes"][0]
 
 
 @pytest.mark.parametrize("what", ["spec_diff", "parameters", "results", ""])
