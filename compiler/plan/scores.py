@@ -127,7 +127,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
         decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
-    tested = {"compare": spec.compare.model_dump(include={"correction", "family"})}
+    tested = {"compare": spec.compare.model_dump(include={"correction", "family", "margin"}, exclude_none=True)}
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),

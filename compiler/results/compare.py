@@ -72,7 +72,8 @@ def compare_scores(
 
     Returns:
         `a`, `b`, `paired`, `level`, `test` (name, margin, correction, family), `notes`, `changed_results`,
-        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better)
+        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better, why, compared_by, margin,
+        p_equivalent, p_not_worse; told_apart is None without a test)
         and `mcnemar` (dataset, metric, n, both_right, only_a, only_b, both_wrong, p, p_holm).
 
     Raises:
@@ -244,8 +245,10 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
 
 def _test_of(stage: PlannedStage) -> dict[str, Any]:
     """How differences are tested: as the spec's `compare:` says, where it compares, else as specs do by default."""
+    from qualm.runners.scoring.families import PAIRED_TEST
+
     settings = stage.params.get("compare") or Compare().model_dump()
-    return {"name": "paired t", **{key: settings[key] for key in ("margin", "correction", "family")}}
+    return {"name": PAIRED_TEST, **{key: settings[key] for key in ("margin", "correction", "family")}}
 
 
 def report_inputs(*sides: Chosen) -> list[str]:
@@ -308,13 +311,15 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         console.print(Text(f"p: {test['name']} test over whole groups; {how}", style="dim"))
         from qualm.compiler.results.comparisons import remarks
 
-        for line in remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]]):
+        lines = remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]])
+        if margins := sorted({d["margin"] for d in comparison["differences"] if d.get("margin") is not None}):
+            named_margins = ", ".join(f"{margin:g}" for margin in margins)
+            lines.append(f"equal, not worse: p that b equals a within the margin ({named_margins}), is not worse by it; corrected alike")
+        tested = [d["told_apart"] for d in comparison["differences"] if d["told_apart"] is not None]
+        if dim := tested.count(False):
+            lines.append(f"dim: not told apart at this number of questions ({dim} of {len(tested)}), which does not prove equality")
+        for line in lines:
             console.print(Text(line, style="dim"))
-        dim = sum(not d["told_apart"] for d in comparison["differences"])
-        if dim:
-            of = len(comparison["differences"])
-            text = f"dim: not told apart at this number of questions ({dim} of {of}), which does not prove equality"
-            console.print(Text(text, style="dim"))
     for text in share_notes(comparison["differences"]):
         console.print(Text(text, style="yellow"))
     for t in comparison["mcnemar"]:
@@ -328,6 +333,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
     """One table; `n` is a column only where rows differ in it, and scored shares only where those of two sides do."""
+    from qualm.compiler.results.comparisons import metric_in_words
     from qualm.runners.scoring.missing.scored_share import shares_differ
 
     counts, correction = {d["n"] for d in rows}, comparison["test"]["correction"] if comparison["test"] else None
@@ -339,8 +345,10 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     if comparison["level"]:
         columns[f"{comparison['level']:.0%} interval"] = lambda d: "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
     if correction:
-        columns["p"] = lambda d: _plain(d["p"], ".4f")
-        columns |= {} if correction == "none" else {CORRECTIONS[correction]: lambda d: _plain(d["p_adjusted"], ".4f")}
+        columns["p"] = lambda d: _p(d, "p") or ("not tested" if d.get("why") else "undefined")
+        columns |= {} if correction == "none" else {CORRECTIONS[correction]: lambda d: _p(d, "p_adjusted")}
+    if any(d.get("margin") is not None for d in rows):
+        columns |= {"equal": lambda d: _p(d, "p_equivalent"), "not worse": lambda d: _p(d, "p_not_worse")}
     if any(shares_differ([d.get("scored_share_a"), d.get("scored_share_b")]) for d in rows):
         columns["scored a / b"] = _shares
     if len(counts) > 1:
@@ -350,7 +358,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     grid = Grid([("metric", "left"), *((name, "right") for name in columns)], title)
     for d in rows:
         style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("told_apart") else "dim")
-        grid.add(d["metric"], *(cell(d) for cell in columns.values()), style=style)
+        grid.add(metric_in_words(d), *(cell(d) for cell in columns.values()), style=style)
     return grid
 
 
@@ -378,6 +386,12 @@ def _shares(difference: Mapping[str, Any]) -> str:
 
     shares = [difference.get("scored_share_a"), difference.get("scored_share_b")]
     return " / ".join(map(share_in_words, shares)) + (" (!)" if shares_differ(shares) else "")
+
+
+def _p(difference: Mapping[str, Any], name: str) -> str:
+    """A p-value; empty without a test."""
+    value = difference.get(name)
+    return "" if value is None or math.isnan(value) else format(value, ".4f")
 
 
 def _plain(value: float | None, form: str = ".3f") -> str:

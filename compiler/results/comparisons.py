@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,11 @@ from qualm.compiler.results.tables import metrics_down
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid, in_parts
 from qualm.runners.reporting.charts.heat import stars
-from qualm.runners.scoring import families
-from qualm.runners.scoring.families import how_corrected, verdict
+from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, measured_by, verdict, within_margin
 from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+
+MAX_PLACES = 3
+"""Comparisons that a note names."""
 
 
 def read_comparisons(path: Path) -> list[Row]:
@@ -42,27 +45,47 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
             console.print()
     if tests:
         corrected = how_corrected({"correction": correction, "family": family})
-        text = f"* p < .05, ** p < .01, *** p < .001 by a paired t test, {corrected}; intervals are uncorrected"
+        text = f"* p < .05, ** p < .01, *** p < .001 by a {PAIRED_TEST} test, {corrected}; intervals are uncorrected"
         console.print(Text("\n".join([text, *remarks(tests)]), style="dim"))
 
 
 def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each metric that is compared by another, or not at all, and for each finding about a margin."""
-    lines = []
-    for metric, by in dict.fromkeys((t["metric"], t["compared_by"]) for t in tests if t.get("compared_by")):
-        lines.append(f"{metric}: compared by {by}, squared, since the estimate is biased by an amount that depends on the model")
-    for metric, why in dict.fromkeys((t["metric"], t["why"]) for t in tests if t.get("why")):
-        lines.append(f"{metric}: not tested: {why}")
+    """Return notes on metrics that are compared by another quantity, and on those that are not tested, with the reason."""
+    metrics_by: dict[str, list[str]] = {}
+    for metric, by in dict.fromkeys((t["metric"], measured_by(t.get("compared_by"))) for t in tests):
+        if by:
+            metrics_by.setdefault(by, []).append(metric)
+    reasons: dict[tuple[str, str], list[str]] = {}
     for test in tests:
-        if text := families.within_margin(*map(test.get, ("p_equivalent", "p_not_worse", "margin"))):
-            lines.append(f"{test['metric']}: {test['b']} is {text} {test['a']}")
+        if test.get("why"):
+            reasons.setdefault((test["metric"], test["why"]), []).append(_place(test))
+    counts = Counter(t["metric"] for t in tests)
+    lines = [
+        f"{', '.join(metrics)}: compared by {by}, since the plain estimate is biased by an amount that depends on the model"
+        for by, metrics in metrics_by.items()
+    ]
+    for (metric, why), places in reasons.items():
+        where = f" in {len(places):,} of {counts[metric]:,} comparisons" if len(places) > MAX_PLACES else f" ({'; '.join(places)})"
+        lines.append(f"{metric}: not tested{where if len(places) < counts[metric] else ''}: {why}")
     return lines
+
+
+def _place(test: Mapping[str, Any]) -> str:
+    part = test.get("slice", "all")
+    where = [test.get("model"), test["dataset"], "" if part == "all" else part]
+    return f"{test['b']} against {test['a']}, {' · '.join(filter(None, where))}"
+
+
+def metric_in_words(test: Mapping[str, Any]) -> str:
+    """Return the metric of a comparison, with the quantity by which it is compared if that is another one."""
+    by = measured_by(test.get("compared_by"))
+    return f"{test['metric']} ({by})" if by else str(test["metric"])
 
 
 def _table(tests: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Grid:
     dataset, part, baseline = key
     title = Text(f"{dataset}{'' if part == 'all' else f' · {part}'} · difference from ", style="") + Text(baseline, style="bold")
-    return metrics_down(title, {(t["metric"], t["b"]): t for t in tests}, models, _cell)
+    return metrics_down(title, {(metric_in_words(t), t["b"]): t for t in tests}, models, _cell)
 
 
 def _cell(test: dict[str, Any] | None) -> Text:
@@ -75,6 +98,8 @@ def _cell(test: dict[str, Any] | None) -> Text:
     text = Text(f"{test['difference']:+.3f}{mark}", style=style)
     if test["low"] is not None:
         text.append(f" {test['low']:+.3f} to {test['high']:+.3f}", style="dim")
+    found = "not tested" if test["p_adjusted"] is None else within_margin(test)
+    text.append(f" {found}" * bool(found), style="dim italic")
     shares = [test.get("scored_share_a"), test.get("scored_share_b")]
     if shares_differ(shares):
         text.append(f" (scored {' / '.join(map(share_in_words, shares))}: not comparable)", style="yellow")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qualm.runners.data.markdown import code, fenced, inline
+from qualm.runners.scoring.families import within_margin
 
 ROWS, LINES = 60, 200
 """Most rows of a table, and most lines of a spec's difference: a comment on GitHub holds 65,536 characters."""
@@ -72,9 +73,8 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
         between = "" if row["low"] is None else f" ({_signed(row['low'])} to {_signed(row['high'])})"
         p = "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}"
         change = "" if row["change"] is None else _signed(row["change"]) + between
-        lines.append(
-            f"| {names} | {_plain(row['old'])} | {_plain(row['new'])} | {change} | {p} | {VERDICTS.get(row['better'] or '', '')} |"
-        )
+        finding = "; ".join(filter(None, (VERDICTS.get(row["better"] or ""), within_margin(row))))
+        lines.append(f"| {names} | {_plain(row['old'])} | {_plain(row['new'])} | {change} | {p} | {finding} |")
     return [*lines, *([f"\n… and {len(rows) - ROWS:,} more."] if len(rows) > ROWS else []), ""]
 
 

@@ -49,15 +49,18 @@ class PairedDifference:
     """Of two one-sided tests that the difference is within the margin; corrected."""
     p_not_worse: float | None = None
     """That b is not worse by the margin or more; corrected."""
+    plain_a: float | None = None
+    plain_b: float | None = None
+    """The metric's own values, where it is compared by another one."""
     scored_share_a: float | None = None
     scored_share_b: float | None = None
     """Of each side by itself, on the questions that both were asked."""
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
-    def told_apart(self) -> bool:
-        """The corrected test finds a difference. Where it does not, that is no evidence that there is none."""
-        return bool(self._verdict)
+    def told_apart(self) -> bool | None:
+        """Whether the corrected test finds a difference; None without a test. Finding none is no evidence of equality."""
+        return None if self.p_adjusted is None else bool(self._verdict)
 
     @property
     def better(self) -> str | None:
@@ -164,11 +167,16 @@ def differences(
     import numpy as np
 
     from qualm.runners.scoring.bootstrap import Bootstrap
-    from qualm.runners.scoring.measuring.measured import Slice
+    from qualm.runners.scoring.measuring.evaluate import evaluate
+    from qualm.runners.scoring.measuring.measured import Slice, or_null
     from qualm.runners.scoring.paired_tests import compare
 
     part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
-    return [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, margin)]
+    found = [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, margin)]
+    biased = [metric for metric in metrics if "COMPARED_BY" in metric.plugin.declares]
+    unresampled = replace(part, bootstrap=Bootstrap(a.samples.groups, 0, seed, a.samples.name, "all"))
+    plain = [{label: or_null(measured.value) for label, measured in evaluate(biased, cell, unresampled)} for cell in (a, b)]
+    return [replace(d, plain_a=plain[0].get(d.metric), plain_b=plain[1].get(d.metric)) for d in found]
 
 
 def corrected_together(rows: Sequence[PairedDifference], correction: str, family: str) -> list[PairedDifference]:

@@ -22,7 +22,10 @@ Key = tuple[str, str, str]
 """Model, data set, metric."""
 
 
-TESTED = ("n", "low", "high", "p", "p_adjusted", "told_apart", "better")
+TESTED = (
+    *("n", "low", "high", "p", "p_adjusted", "told_apart", "better"),
+    *("why", "compared_by", "margin", "p_equivalent", "p_not_worse"),
+)
 """What a paired test adds to a result that changed."""
 SAME = 1e-6
 """Values closer than this are equal: results are rounded."""
@@ -42,7 +45,8 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
 
     Returns:
         `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change, and of
-        the paired test n, low, high, p, p_adjusted, told_apart, better}), `changed_results`, `level`, `test` (None without), `notes`.
+        the paired test the fields in `TESTED`}), `changed_results`, `level`, `test` (None without), `notes`. Of a metric that is
+        compared by another one the interval is None.
     """
     plan = project.plan(spec)
     commit = commit_of(project, revision)
@@ -73,14 +77,21 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
         comparison = against_revision(project, spec, revision, models, labels, pull)
     except ProjectError as error:
         return {"level": None, "test": None, "notes": [f"no test of these changes: {error}"]}
-    notes, others = list(dict.fromkeys(comparison["notes"])), 0
+    notes, others, shown = list(dict.fromkeys(comparison["notes"])), 0, list[dict[str, Any]]()
     for d in comparison["differences"]:
         one = rows.get((d["model"], d["dataset"], d["metric"]))
-        if one is not None and d["delta"] is not None:
-            if max(abs(d["a"] - one["old"]), abs(d["b"] - one["new"])) > SAME:
+        a, b = (d["plain_a"], d["plain_b"]) if d["compared_by"] else (d["a"], d["b"])
+        if one is not None and a is not None and b is not None:
+            if max(abs(a - one["old"]), abs(b - one["new"])) > SAME:
                 others += 1
             else:
-                one.update({name: d[name] for name in TESTED})
+                # An interval of another quantity is none of this change.
+                ends = dict.fromkeys(("low", "high")) if d["compared_by"] else {}
+                one.update({name: d[name] for name in TESTED} | ends)
+                shown.append(d | {"a": revision, "b": "the working tree"})
+    from qualm.compiler.results.comparisons import remarks
+
+    notes += remarks(shown)
     if others:
         notes.append(f"{others} of these changes are not tested: over the questions that both sides share, the values differ from these")
     return {name: comparison[name] for name in ("level", "test", "changed_results")} | {"notes": notes}

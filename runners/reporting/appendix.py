@@ -14,7 +14,7 @@ from qualm.registry.dvc.files import DvcStateError, read_dvc_file
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE
-from qualm.runners.scoring.families import how_corrected
+from qualm.runners.scoring.families import PAIRED_TEST, how_corrected
 
 DATA_HEADER = ["data set", "made of", "official files", "digest", "licence", "SHA-256 of questions"]
 HEADER = ["model", "plugin", "files", "digest", "dtype", "parameters"]
@@ -59,7 +59,10 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if family := settings.get("family"):
         yield "Rankings", f"paired differences over the same resamples, {how_corrected({'correction': 'max_t', 'family': family})}"
     if compare := settings.get("compare"):
-        yield "Tests", f"paired t tests over whole groups; p-values {how_corrected(compare)}"
+        margin = compare.get("margin")
+        margins = ", ".join(f"{name} {value:g}" for name, value in margin.items()) if isinstance(margin, dict) else f"{margin or 0:g}"
+        equality = f"; margin of equality: {visible(margins, 200)}" if margin else ""
+        yield "Tests", f"{PAIRED_TEST} tests over whole groups; p-values {how_corrected(compare)}{equality}"
     yield from _judged(settings)
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
         yield "Decoding", "none here: all answers were recorded elsewhere"

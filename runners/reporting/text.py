@@ -141,6 +141,8 @@ class Label:
     """A setting of the spec's calibrators, a method and perhaps an estimator: `held_out/platt/perplexity`."""
     higher_is_better: bool | None = None
     summary: str = ""
+    compared_by: str = ""
+    """The unbiased metric by which models are compared; such a metric is not ranked."""
 
     @property
     def title(self) -> str:
@@ -162,10 +164,10 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
     own = taken_apart(text, settings, calibrators)
     try:
         plugin = rule.get("metrics", own.name)
-        better, summary = plugin.declares.get("HIGHER_IS_BETTER"), plugin.summary
+        better, summary, by = plugin.declares.get("HIGHER_IS_BETTER"), plugin.summary, str(plugin.declares.get("COMPARED_BY") or "")
     except rule.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
-        better, summary = None, ""
-    return Label(text, own.name, own.sweep, own.setting, own.score, own.estimator, own.calibrator, better, summary)
+        better, summary, by = None, "", ""
+    return Label(text, own.name, own.sweep, own.setting, own.score, own.estimator, own.calibrator, better, summary, by)
 
 
 def natural(text: str) -> tuple[float | str, ...]:

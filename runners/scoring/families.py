@@ -24,6 +24,8 @@ from qualm.runners.scoring.measuring.labels import metric_of
 Floats = NDArray[np.float64]
 ALPHA = 0.05
 """What has a corrected p-value below this is told apart."""
+PAIRED_TEST = "paired t"
+"""Name of the test of two models (`qualm.runners.scoring.paired_tests`), wherever it is shown."""
 METRIC, SLICE, STUDY = "metric", "slice", "study"
 SPANS = {
     METRIC: "the tests of one metric on one data set and slice",
@@ -98,15 +100,46 @@ def verdict(p_adjusted: float | None, difference: float | None, higher_is_better
     return "better" if (difference > 0) == higher_is_better else "worse"
 
 
-def within_margin(p_equivalent: float | None, p_not_worse: float | None, margin: float | None) -> str:
-    """Return what corrected one-sided tests say of b against a, to stand before the name of a; empty if nothing.
+def within_margin(test: Mapping[str, Any]) -> str:
+    """Return what the corrected one-sided tests of a comparison say of b against a; empty if nothing.
 
-    >>> within_margin(0.01, 0.001, 0.02), within_margin(0.2, 0.001, 0.02), within_margin(0.2, None, 0.02)
-    ('equal within 0.02 to', 'not worse by 0.02 than', '')
+    >>> within_margin({"p_equivalent": 0.01, "p_not_worse": 0.001, "margin": 0.02})
+    'equal within 0.02'
+    >>> within_margin({"p_equivalent": 0.2, "p_not_worse": 0.001, "margin": 0.02})
+    'not worse by 0.02'
+    >>> within_margin({"p_equivalent": None, "p_not_worse": None, "margin": None})
+    ''
     """
-    if p_equivalent is not None and p_equivalent < ALPHA:
-        return f"equal within {margin:g} to"
-    return f"not worse by {margin:g} than" if p_not_worse is not None and p_not_worse < ALPHA else ""
+    equivalent, not_worse = (_is_below(test.get(name)) for name in ("p_equivalent", "p_not_worse"))
+    words = "equal within" if equivalent else "not worse by" if not_worse else ""
+    return words and f"{words} {test['margin']:g}"
+
+
+def _is_below(p: float | None) -> bool:
+    return p is not None and p < ALPHA
+
+
+def in_words(test: Mapping[str, Any]) -> str:
+    """Return what a comparison finds of b against a: its verdict, or why there is none, and what it finds about a margin.
+
+    >>> in_words({"p_adjusted": 0.01, "difference": -0.2, "higher_is_better": True, "margin": None})
+    'worse'
+    >>> in_words({"p_adjusted": None, "difference": 0.2, "higher_is_better": True, "why": "3 scored groups: a test needs 5"})
+    'not tested: 3 scored groups: a test needs 5'
+    """
+    if test["p_adjusted"] is None:
+        return ": ".join(filter(None, ("not tested", test.get("why"))))
+    word = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
+    return "; ".join(filter(None, (word, within_margin(test)))) or "no significant difference"
+
+
+def measured_by(compared_by: str | None) -> str:
+    """Return the quantity by which a metric is compared, if that is another one; else empty.
+
+    >>> measured_by("ece_debiased"), measured_by(None)
+    ('squared ece_debiased', '')
+    """
+    return f"squared {compared_by}" if compared_by else ""
 
 
 def _metric_of(row: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting import estimators
 from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.endings import endings
 from qualm.runners.reporting.findings import findings
 from qualm.runners.reporting.findings_figure import findings_figure
@@ -239,6 +240,7 @@ def _dataset(results: Results, dataset: str) -> dict[str, Any]:
         "parts": leaderboard.parts(results, dataset),
         "tables": leaderboard.leaderboards(results, dataset),
         "estimators": estimators.against_best(results, dataset),
+        "models": compared_models(results, dataset),
         "figures": {
             "calibration": [figures.reliability(results, dataset), figures.risk_coverage(results, dataset)],
             "uncertainty": [figures.set_sizes(results, dataset), figures.right_and_wrong(results, dataset)],

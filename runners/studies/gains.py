@@ -90,4 +90,5 @@ def _turned(test: Test) -> Test:
     opposite = {key: None if test[key] is None else -test[key] for key in ("difference", "low", "high")}
     ends = {"low": opposite["high"], "high": opposite["low"], "difference": opposite["difference"]}
     values = {"value_a": test.get("value_b"), "value_b": test.get("value_a")}
-    return {**test, **ends, **values, "a": test["b"], "b": test["a"]}
+    # That b is not worse than a says nothing of a against b.
+    return {**test, **ends, **values, "a": test["b"], "b": test["a"], "p_not_worse": None}

@@ -37,21 +37,27 @@ def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def test_in_words(test: Mapping[str, Any]) -> str:
+    """Return difference, interval, p-value, and what is found about a margin, or the reason why there is no test."""
     interval = ""
     if finite(test["low"]) and finite(test["high"]):
         interval = f" ({signed(test['low'])} to {signed(test['high'])})"
-    p = f", p = {number(test['p_adjusted'], 4)} corrected" if finite(test["p_adjusted"]) else ", p undefined"
+    p = f"p = {number(test['p_adjusted'], 4)} corrected" if finite(test["p_adjusted"]) else visible(families.in_words(test), 300)
     change = signed(test["difference"]) if finite(test["difference"]) else "undefined"
-    return f"{change}{interval} against {visible(test['a'], 60)}{p}"
+    by = families.measured_by(test.get("compared_by"))
+    parts = [f"{change}{interval} against {visible(test['a'], 60)}{f' by {by}' if by else ''}", p, families.within_margin(test)]
+    return ", ".join(filter(None, parts))
 
 
 def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
     if test is None:
         return MarkedNumber("–", title="not measured for both")
     if not finite(test["difference"]):
-        return MarkedNumber("undefined", title=f"n = {test['n']:,}")
+        why = f"; {visible(test['why'], 300)}" if test.get("why") else ""
+        return MarkedNumber("undefined", title=f"n = {test['n']:,}{why}")
     has_interval = finite(test["low"]) and finite(test["high"])
     interval = f"{signed(test['low'])} to {signed(test['high'])}" if has_interval else ""
+    interval = "not tested" if test["p_adjusted"] is None else interval
+    interval = "; ".join(filter(None, (interval, families.within_margin(test))))
     sign, tone = verdict(test)
     return MarkedNumber(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {test_in_words(test)}")
 

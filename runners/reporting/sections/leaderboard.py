@@ -181,7 +181,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
         Column(
             words(a.score or a.estimator) if grouped and (a.score or a.estimator) else a.title,
             "" if grouped else a.arrow,
-            ", ".join(filter(None, ("" if grouped else visible(a.sweep, 60), over[a.text], _not_ranked(results, MODELS, dataset, a.text)))),
+            ", ".join(filter(None, ("" if grouped else visible(a.sweep, 60), over[a.text], _model_note(results, dataset, a, models)))),
             visible(a.summary, 300),
         )
         for a in labels
@@ -229,6 +229,12 @@ def _counts(cells: list[dict[str, Any]]) -> str:
     shares = sorted(share for c in cells if (share := c.get("scored_share")) is not None)
     scored = f", {' – '.join(dict.fromkeys(map(share_in_words, (shares[0], shares[-1]))))}" if shares else ""
     return f"{_span([c['n'] for c in cells])} ({_span([c['n_unscored'] for c in cells])}){scored}"
+
+
+def _model_note(results: Results, dataset: str, label: Label, models: Sequence[str]) -> str:
+    """Return why several models are not ranked by a metric."""
+    biased = label.compared_by and len(models) > 1
+    return _not_ranked(results, MODELS, dataset, label.text) or ("not ranked: biased" if biased else "")
 
 
 def _not_ranked(results: Results, among: str, dataset: str, metric: str, model: str = "") -> str:

@@ -17,7 +17,7 @@ from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, diff
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible
 from qualm.runners.scoring.apply_judge import abstention_words
-from qualm.runners.scoring.families import how_corrected
+from qualm.runners.scoring.families import how_corrected, measured_by, within_margin
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 from qualm.runners.scoring.rankings import MODELS
@@ -266,7 +266,7 @@ def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[l
     for a, b in dict.fromkeys(key[:2] for key in by_pair):
         tests = [by_pair.get((a, b, label.text)) for label in labels]
         rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [difference(test) for test in tests]))
-    header = [f"{SHORT.get(a.plugin, titled(a.plugin))}\N{NO-BREAK SPACE}{a.arrow}".strip() for a in labels]
+    header = [" ".join(filter(None, (_Column(a).head, f"({by})" if (by := measured_by(a.compared_by)) else ""))) for a in labels]
     return (header, rows) if rows else None
 
 
@@ -400,5 +400,5 @@ def _change(results: Results, model: str, dataset: str, label: Label) -> MarkedN
     if finite(test["difference"]):
         has_interval = finite(test["low"]) and finite(test["high"])
         limits = f" ({signed(test['low'])} to {signed(test['high'])})" if has_interval else ""
-        mark.interval = f"{signed(test['difference'])}{limits}"
+        mark.interval = "; ".join(filter(None, (f"{signed(test['difference'])}{limits}", within_margin(test))))
     return mark

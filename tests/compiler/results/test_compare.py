@@ -225,7 +225,8 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
     compare.print_comparison(compare.compare_scores(checkout, None, "a", "b"), Console(width=80))  # type: ignore[arg-type]
     out = capsys.readouterr().out
     assert (
-        "b − a      95% interval" in out
+        "b − a     95% interval" in out
+        and "ece (squared ece_debiased)" in out
         and "p: paired t test over whole groups; max-T" in out
         and "McNemar, exact, d: accuracy, n = " in out
     )
@@ -254,7 +255,7 @@ def test_every_number_of_a_comparison_by_line() -> None:
     tested = {"dataset": "d", "metric": "accuracy", "n": 2000, "only_a": 1234, "only_b": 5, "p": 0.00123456}
     rows = [
         difference("ece"),
-        difference("acc", None, low=None, high=None, p=None, p_adjusted=float("nan")),
+        difference("acc", None, low=None, high=None, p=None, p_adjusted=None, told_apart=None),
         difference("acc", "b", model="m", n=1199), difference("ece", "b", model="m"),
     ]  # fmt: skip
     found = lines(told(rows, mcnemar=[tested | {"p_holm": 0.0024691}, tested | {"model": "m", "p_holm": 0.00123456}], notes=["a [note]"]))
@@ -262,15 +263,33 @@ def test_every_number_of_a_comparison_by_line() -> None:
     head = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "Holm"]
     assert [line.split() for line in found[:9]] == [
         ["a", "one", "b", "two"],
-        ["d", "n", "=", "1,200"], head, ["ece", *whole], ["acc", *whole[:3], "undefined", "undefined"],
+        ["d", "n", "=", "1,200"], head, ["ece", *whole], ["acc", *whole[:3], "undefined"],
         ["m", "·", "d"], [*head, "n"], ["acc", *whole, "1,199"], ["ece", *whole, "1,200"],
     ]  # fmt: skip
     assert [line.rstrip() for line in found[9:]] == [
         "p: paired t test over whole groups; Holm: corrected over the metrics of a data set",
-        "dim: not told apart at this number of questions (1 of 4), which does not prove equality",
         "McNemar, exact, d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123, Holm 0.00247",
         "McNemar, exact, m · d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123",
         "a [note]",
+    ]
+
+
+def test_margins_reasons_and_other_quantities_are_told() -> None:
+    margins = {"margin": 0.02, "p_equivalent": 0.0312, "p_not_worse": 0.0156}
+    rows = [
+        difference("accuracy", None, **margins),
+        difference("ece", None, compared_by="ece_debiased"),
+        difference("auroc", None, low=None, high=None, p=None, p_adjusted=None, told_apart=None, why="9 answers of the rarer class"),
+    ]
+    found = [line.rstrip() for line in lines(told(rows))]
+    heads = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "Holm", "equal", "not", "worse"]
+    assert found[2].split() == heads and found[3].split()[-4:] == ["0.0104", "0.0208", "0.0312", "0.0156"]
+    assert found[4].startswith("ece (squared ece_debiased)") and found[5].split()[-2:] == ["not", "tested"]
+    assert found[7:] == [
+        "ece: compared by squared ece_debiased, since the plain estimate is biased by an amount that depends on the model",
+        "auroc: not tested: 9 answers of the rarer class",
+        "equal, not worse: p that b equals a within the margin (0.02), is not worse by it; corrected alike",
+        "dim: not told apart at this number of questions (2 of 2), which does not prove equality",
     ]
 
 

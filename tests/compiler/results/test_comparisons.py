@@ -48,6 +48,25 @@ def test_printed_with_stars_of_the_corrected_p(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == ""
 
 
+def test_reasons_margins_and_other_quantities_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    untested = {"low": None, "high": None, "why": "9 answers of the rarer class: a test needs 10"}
+    many = [a_test("f1_idk", 0.1, None, b=f"model{i}", **untested) for i in range(4)]
+    tests = [
+        a_test(compared_by="ece_debiased"),
+        a_test("accuracy", 0.001, 0.5, margin=0.02, p_equivalent=0.01, p_not_worse=0.01),
+        a_test("accuracy", -0.01, 0.5, margin=0.02, p_equivalent=0.2, p_not_worse=0.01, b="dpo"),
+        a_test("auroc", 0.2, None, **untested),
+        a_test("auroc", 0.2, 0.5, slice="category=x"),
+        *many,
+        a_test("f1_idk", 0.1, 0.2),
+    ]
+    show_tests(tests, "max_t", "study", Console(width=200))
+    out = capsys.readouterr().out
+    assert "ece (squared ece_debiased)" in out and "equal within 0.02" in out and "not worse by 0.02" in out
+    assert "auroc: not tested (sft against base, d): 9 answers of the rarer class" in out
+    assert "f1_idk: not tested in 4 of 5 comparisons: 9 answers" in out and "+0.200 not tested" in out
+
+
 class Checkout:
     """A spec whose one model declines to the second of four questions, and by a threshold to the last two."""
 

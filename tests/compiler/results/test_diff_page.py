@@ -48,6 +48,11 @@ def test_what_is_told_apart_stands_above_what_is_folded() -> None:
     assert shown.endswith(f"corrected over these changes. {meaning}\n\n- d: 3 questions were left out")
 
 
+def test_what_is_found_about_a_margin() -> None:
+    near = TESTED | {"told_apart": False, "better": None, "margin": 0.02, "p_equivalent": 0.01, "p_not_worse": 0.01}
+    assert "| equal within 0.02 |" in page([row("accuracy", 0.5, 0.51, **near)])
+
+
 def test_untested_changes_have_no_interval() -> None:
     shown = page([row("ece", 0.5, 0.25)], level=None, test=None)
     assert "| change | p |" in shown and "−0.2500 |  |  |" in shown and "told apart" not in shown

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from qualm.compiler.results.compare import compare_scores
 from qualm.compiler.results.revisions import RESULTS, TESTED, compared, evidence
@@ -53,6 +54,17 @@ def test_changes_are_tested_on_the_answers_that_both_revisions_have(history: His
     assert {name: row[name] for name in TESTED} == {name: expected[name] for name in TESTED}
     assert row["n"] == 120 and row["low"] < row["change"] < row["high"] and row["told_apart"] and row["better"] == "b"
     assert facts["test"]["name"] == "paired t" and facts["level"] == 0.95
+
+
+def test_a_calibration_error_is_tested_by_its_unbiased_square(history: History) -> None:
+    expected = of(compare_scores(history, None, "HEAD~1:s", "s", metrics=["ece"]), "ece")  # type: ignore[arg-type]
+    assert expected["plain_a"] != pytest.approx(expected["a"]), "the values are of another quantity than the metric"
+    row = change("ece", expected["plain_a"], expected["plain_b"])
+    facts = evidence(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
+    assert row["p"] == expected["p"] and (row["low"], row["high"], row["compared_by"]) == (None, None, "ece_debiased")
+    assert facts["notes"][1:] == [
+        "ece: compared by squared ece_debiased, since the plain estimate is biased by an amount that depends on the model"
+    ]
 
 
 def test_what_is_not_what_the_answers_give_is_not_evidence(history: History) -> None:

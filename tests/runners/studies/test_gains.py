@@ -43,8 +43,9 @@ def test_what_is_no_better_than_the_baseline_is_no_gain():
 
 
 def test_a_test_the_other_way_round_is_the_same_test():
-    turned = [BETTER[0], compared("tuned", "base+blind_refuser", -0.2), BETTER[2]]
+    turned = [BETTER[0], compared("tuned", "base+blind_refuser", -0.2, p_not_worse=0.01), BETTER[2]]
     one = of(turned)
+    assert one.hardest["p_not_worse"] is None, "that the second is not worse says nothing of the first"
     assert one.is_gain and one.hardest["difference"] == 0.2 and abs(one.hardest["low"] - 0.1) < 1e-12
     assert (one.hardest["a"], one.hardest["b"]) == ("base+blind_refuser", "tuned")
 

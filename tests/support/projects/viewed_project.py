@@ -45,9 +45,9 @@ report: {examples: 0}
 SKILL = {"base": 0.85, "other": 0.5}
 
 
-def viewed_project(root: Path) -> Project:
+def viewed_project(root: Path, spec: str = SPEC) -> Project:
     """A project whose spec `small` has results."""
-    made = project(root, SPEC)
+    made = project(root, spec)
     with chdir(root):
         for planned in made.plan("small").stages:
             of = stage(planned)

@@ -138,7 +138,7 @@ def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any
             row["metric"], row["n"] = "ece@rows=all[ours]", 120
     answers, sets, estimators = leaderboard.leaderboards(read_results(fabric.stage()), "choice")
     notes = {c.title: c.note for c in answers.columns}
-    assert (notes["accuracy"], notes["ECE"], notes["brier"]) == ("n = 60, test part", "rows=all, n = 120", "")
+    assert (notes["accuracy"], notes["ECE"], notes["brier"]) == ("n = 60, test part", "rows=all, n = 120, not ranked: biased", "")
     assert {c.note for t in (sets, estimators) for c in t.columns} == {""}  # all over the same rows
     assert (answers.caption, sets.caption, estimators.caption) == (
         "Answers",
@@ -146,7 +146,7 @@ def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any
         "Uncertainty estimators: all rows",
     )
     (open_, *_) = leaderboard.leaderboards(read_results(fabric.stage()), "open")
-    assert {c.note for c in open_.columns} == {""} and open_.caption == "Answers"
+    assert {c.note for c in open_.columns} == {"", "not ranked: biased"} and open_.caption == "Answers"
 
 
 @pytest.mark.parametrize(("higher", "expected"), [(True, ["large", "small"]), (False, ["small", "large"])])

@@ -124,12 +124,14 @@ def test_marks_are_the_corrected_tests(results: Results) -> None:
                 better = (test["difference"] > 0) == (metric != "ece_idk")
                 expected = "" if test["p_adjusted"] >= 0.05 else ("▲△" if better else "▼▽")[test["p_adjusted"] >= 0.01]
                 assert mark.sign == expected
-                assert "against base, p = " in mark.title
+                by = " by squared ece_idk_debiased" if metric == "ece_idk" else ""
+                assert f"against base{by}, p = " in mark.title
     assert table.further is not None
     header, ((name, further),) = table.further
     assert name == "sft-ours against base+thresholded" and len(header) == len(further) == 5
     (test,) = [t for t in tests if (t["a"], t["dataset"], t["slice"], t["metric"]) == ("base+thresholded", "ours", "all", "ece_idk")]
-    assert header[4] == "ECE IDK\N{NO-BREAK SPACE}↓" and further[4].value == f"{test['difference']:+.3f}".replace("-", "−")
+    assert header[4] == "ECE IDK\N{NO-BREAK SPACE}↓ (squared ece_idk_debiased)"
+    assert further[4].value == f"{test['difference']:+.3f}".replace("-", "−")
     assert further[4].tone == ("better" if test["p_adjusted"] < 0.05 else "")
     assert rows["sft-ours"][8].sign == "△" and rows["sft-ours"][8].rank == "best"
 

@@ -195,7 +195,7 @@ def test_further_tests_are_those_that_are_not_against_the_baseline():
         compared("f1_idk", 0.5, "o", "base"),
     ]
     header, rows = only(scores, baseline="base", comparisons=tests).further
-    assert header == [f"F1 IDK{NBSP}↑", f"answerable accuracy{NBSP}↑", f"ECE{NBSP}↓"]
+    assert header == [f"F1 IDK{NBSP}↑", f"answerable accuracy{NBSP}↑", f"ECE{NBSP}↓ (squared ece_debiased)"]
     assert [(who, [m.value for m in marks]) for who, marks in rows] == [
         ("o against n", ["+0.250", "–", "+0.125"]), ("base against o", ["+0.500", "–", "–"]),
     ]  # fmt: skip

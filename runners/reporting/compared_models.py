@@ -1,0 +1,63 @@
+"""Every paired test of two models on a data set, as a table below its leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.data_sets import Sheet
+from qualm.runners.reporting.text import between, number, read_label, signed, visible
+from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by, verdict
+
+HEADER = ["models", "metric", "values", "difference", "interval", "corrected p", "finding"]
+MARGIN_HEADER = ["p, equal", "p, not worse"]
+MAX_ROWS = 200
+
+
+def compared_models(results: Results, dataset: str) -> Sheet | None:
+    """Return the tests on one data set, clean inputs, all questions; None where the spec compares no models."""
+    tests = list(_tests(results, dataset))
+    if not tests:
+        return None
+    has_margin = any(test["margin"] is not None for test in tests)
+    found = sum(bool(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])) for test in tests)
+    settings = results.stage.params.get("made", {}).get("compare")
+    sentences = [
+        f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings) if settings else 'corrected as the spec says'}.",
+        "Values and difference: of the first model, less the second. Each interval is for that difference alone.",
+        "No significant difference is no evidence of equality.",
+    ]
+    if any(test["compared_by"] for test in tests):
+        sentences.append("Calibration errors are compared by their squared bias-corrected error: the plain estimate is biased.")
+    if has_margin:
+        sentences.append("p, equal: that the difference is within the margin; p, not worse: that it is not worse by it; both corrected.")
+    if len(tests) > MAX_ROWS:
+        where = visible(results.stage.inputs.get("comparisons") or "", 200)
+        sentences.append(f"The first {MAX_ROWS} of {len(tests):,} are shown here. All of them are in {where}.")
+    rows = [_row(test, has_margin) for test in tests[:MAX_ROWS]]
+    caption = f"Models against each other: {found:,} of {len(tests):,} differences are significant"
+    return Sheet(caption, HEADER + MARGIN_HEADER * has_margin, rows, note=" ".join(sentences), wordy=True)
+
+
+def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
+    for test in results.comparisons.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).iter_rows(named=True):
+        label = read_label(test["metric"], results.settings, results.stage.params.get("calibrators", ()))
+        if label.setting in ("", results.main_setting):
+            where = "/".join(filter(None, (label.setting, label.score, label.estimator, label.calibrator)))
+            by = measured_by(test["compared_by"])
+            parts = (label.title, label.sweep, f"[{where}]" if where else "", label.arrow, f"({by})" if by else "")
+            yield test | {"title": " ".join(filter(None, parts))}
+
+
+def _row(test: dict[str, Any], has_margin: bool) -> list[str]:
+    limits = (between(test, form=signed) or "no interval").replace(" ", "\N{NO-BREAK SPACE}")
+    p = [test[name] for name in ("p_adjusted", *(("p_equivalent", "p_not_worse") if has_margin else ()))]
+    first, *others = ["–" if value is None else number(value, 4) for value in p]
+    names = f"{visible(test['b'], 60)} against {visible(test['a'], 60)}"
+    values = f"{number(test['value_b'])} and {number(test['value_a'])}"
+    finding = visible(in_words(test), 300)
+    change = "–" if test["difference"] is None else signed(test["difference"])
+    return [names, visible(test["title"], 120), values, change, limits, first, finding, *others]
