@@ -21,12 +21,15 @@ What the `data` stage relies on, and every adapter keeps:
 - What is known of a picture in words, for judges that ask for it, is `meta.evidence` (`registry.EVIDENCE`).
 - `context.selected(sample, how to read its picture)` yields both as they must come; what the spec does not select is never read.
 - Extra files for other readers (a scenes JSON, say) may be written beneath `context.folder`.
+
+A module may also have `derived_files` (`DerivedFiles`): `qualm data add` calls it with the folder of official files and stores the
+files that it returns in the entry. The card's layout names them, as optional.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +41,13 @@ from qualm.registry.machine import usable_cores
 
 if TYPE_CHECKING:
     from qualm.registry.sample import Image, Sample
+
+
+DerivedFiles = Callable[[Path, Collection[str], Callable[[str], None]], tuple[dict[str, str], list[str]]]
+"""(folder of official files, paths of those that are taken, receiver of names of files being read) -> (path in the entry -> text,
+lines for the reader).
+
+Raises AdapterError where the files are not as in the release."""
 
 
 class AdapterError(Exception):

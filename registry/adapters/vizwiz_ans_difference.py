@@ -4,12 +4,13 @@ Five people marked, for each question, which of ten reasons apply; the counts ar
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._vizwiz_images import ASIDE, NAMES, match_images
 from qualm.registry.adapters.vizwiz import said_unanswerable
 from qualm.registry.sample import Image, Sample
 
@@ -20,8 +21,6 @@ META = ["LQI", "IVE", "INV", "DFF", "AMB", "SBJ", "SYN", "GRN", "SPM", "OTH", "a
 KEYS = ("qid", "image", "question", "answers", "ans_type", "src_dataset", "ans_dis_labels")
 PEOPLE = 5
 ANSWERS = 10
-NAMES = "image_names.json"
-"""An object {name in the annotations: path in the entry}, where pictures have other names than the annotations say."""
 
 
 def vizwiz_ans_difference(
@@ -37,9 +36,11 @@ def vizwiz_ans_difference(
     `sample_id` is the record's `qid`; references are the ten answers, the category is `ans_type` with `-` for `/`.
     `answerable` is not in the files and stays true for all; `meta.said_unanswerable` counts the answers that say there is none.
 
-    The files name pictures by VizWiz's first naming, of twelve digits, also where they are of another split; today's release
-    has eight digits, and equal numbers are not equal pictures. So a picture is taken only from `images/NAME` under the very
-    name of the record, or from where `image_names.json` in the entry says, which must come from a comparison of the pictures.
+    The files name images by VizWiz's first naming, of twelve digits, also where they are of another split; today's release
+    has eight digits, and equal numbers are not equal images. So an image is taken only from `images/NAME` under the very
+    name of the record, or from where `image_names.json` in the entry says. `qualm data add` writes that table where the folder has
+    today's annotations too, and `image_names_aside.json` with the questions whose image it could not identify. These are left out,
+    and a note counts those that the spec selects.
 
     Args:
         dataset: Questions of VizWiz, or of VQA.
@@ -51,11 +52,22 @@ def vizwiz_ans_difference(
     """
     source = context.need_source("vizwiz_ans_difference")
     path = _annotations(source, dataset, split)
-    names = _names(source / NAMES) if images else {}
+    names, aside = (_names(source / NAMES), _names(source / ASIDE, several=True)) if images else ({}, {})
+    left_out = 0
     for where, record in read_records(path, "answer-difference annotations", context=context):
         with context.record():
             sample = _sample(need(record, KEYS, where, others=()), dataset, split, images, where)
+            if record["image"] in aside:
+                left_out += context.selects(sample)
+                continue
             yield from context.selected(sample, _image, source, record["image"], sample.image_id, names, where)
+    if left_out:
+        context.note(f"{left_out:,} questions are left out, as their images could not be identified; {ASIDE} of the entry says why")
+
+
+def derived_files(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
+    """Return the tables of image names, made from today's release in the folder, and their counts in words."""
+    return match_images(folder, files, progress)
 
 
 def _annotations(source: Path, dataset: str, split: str) -> Path:
@@ -91,8 +103,8 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
     )
 
 
-def _names(path: Path) -> Mapping[str, str]:
-    """The official mapping of picture names, one to one; empty where there is none."""
+def _names(path: Path, several: bool = False) -> Mapping[str, str]:
+    """Return a table of image names, empty where there is none; `several` names may have one value."""
     if not path.is_file():
         return {}
     try:
@@ -101,7 +113,7 @@ def _names(path: Path) -> Mapping[str, str]:
         raise AdapterError(f"{path}: expected an object of picture names: {error}") from error
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise AdapterError(f"{path}: expected an object {{name in the annotations: path in the entry}}")
-    if len(set(names.values())) < len(names):
+    if not several and len(set(names.values())) < len(names):
         twice = next(v for v in names.values() if list(names.values()).count(v) > 1)
         raise AdapterError(f"{path}: two names stand for one picture: {twice}; two records' pictures are never the same file")
     return names
@@ -115,6 +127,7 @@ def _image(source: Path, name: str, image_id: str, names: Mapping[str, str], whe
         return read_image(source, places, image_id, where)
     except AdapterError as error:
         raise AdapterError(
-            f"{error}. Today's VizWiz release numbers its pictures anew, so they cannot be matched by number: bring the pictures "
-            f"under the names of the annotations, or {NAMES}; or say `images: false`"
+            f"{error}. Today's VizWiz release numbers its images anew, so they cannot be matched by number: add the entry with the images "
+            f"under the names of the annotations, or with today's Annotations/*.json and images, from which `qualm data add` makes "
+            f"{NAMES}; or say `images: false`"
         ) from None

@@ -162,6 +162,7 @@ def add(
                 "splits": added.inspection.splits,
                 "skipped": added.inspection.skipped,
                 "left_out": added.inspection.left_out,
+                "notes": added.inspection.notes,
             }
         )
     else:

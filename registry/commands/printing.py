@@ -174,6 +174,8 @@ def report(added: Added) -> None:
     if inspection.skipped:
         print(f"  let pass by --skip-bad: {len(inspection.skipped):,}")
         print_some(inspection.skipped, "    ")
+    for note in inspection.notes:
+        print(f"  {note}")
     if inspection.left_out:
         print(f"  not named by the card: {len(inspection.left_out):,} files, {inspection.left_out[0]} the first")
     if added.outcome != "unchanged":

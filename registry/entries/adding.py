@@ -6,6 +6,7 @@ will be; what it left in staging goes at the next run.
 """
 
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
 
+from qualm.registry.adapters import AdapterError, DerivedFiles
 from qualm.registry.dvc.files import cache_folder, read_config, read_dvc_file
 from qualm.registry.dvc.objects import folder_md5, hash_path, holds, open_repo
 from qualm.registry.entries import card as cards
@@ -31,6 +33,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.formats.disk_errors import FULL, explained
 from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.plugins.rule import get
 from qualm.registry.text import quoted
 
 _GIT = re.compile(
@@ -127,14 +130,15 @@ def add(
                 raise AddError(*inspection.problems, excusable=inspection.excusable, recounts=changes)
             card = _recounted(path, card, changes)
             inspection = inspect(folder, card)
+        sources = {file: folder / file for file in inspection.files} | _derived(folder, stage / ".derived", card, inspection, progress)
         if (
             before is not None
             and _recorded(root, before, card, inspection)
-            and folder_md5(_hashes(folder, inspection, progress)) == before.md5
+            and folder_md5(_hashes(sources, inspection, progress)) == before.md5
         ):
             memory.save(inspection, before.md5)
             return _unchanged(root, before, inspection)
-        hashes = _copy(stage, name, folder, inspection, progress)
+        hashes = _copy(stage, name, sources, inspection, progress)
         added = _publish(root, stage, name, before, inspection, card, hashes)
         memory.save(inspection, added.entry.md5)
         return added
@@ -259,25 +263,48 @@ def _recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> 
     return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
 
 
-def _hashes(folder: Path, inspection: Inspection, progress: Progress) -> dict[str, str]:
+def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
+    """Write the files that the card's adapter derives from the official ones, note them, and return their paths."""
+    derive = derived_files(card)
+    if derive is None:
+        return {}
+    try:
+        files, inspection.notes = derive(folder, list(inspection.files), lambda file: progress("matching", file, 0, 0))
+    except AdapterError as error:
+        raise AddError(str(error)) from error
+    for file, text in files.items():
+        atomic.write_text(place / file, text)
+    inspection.files = dict(sorted({**inspection.files, **{file: (place / file).stat().st_size for file in files}}.items()))
+    return {file: place / file for file in files}
+
+
+def derived_files(card: Card) -> DerivedFiles | None:
+    """Return the function `derived_files` of the card's adapter, if it has one (`registry/adapters/__init__.py`)."""
+    if card.adapter is None:
+        return None
+    module = importlib.import_module(get("datasets", card.adapter).module)
+    return getattr(module, "derived_files", None)
+
+
+def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
     hashes = {}
-    for file, md5 in mapped(lambda file: (file, _stream(folder / file, None)), inspection.files):
+    for file, md5 in mapped(lambda file: (file, _stream(sources[file], None)), inspection.files):
         hashes[file] = md5
         progress("hashing", file, inspection.files[file], inspection.size)
     return hashes
 
 
-def _copy(stage: Path, name: str, folder: Path, inspection: Inspection, progress: Progress) -> dict[str, str]:
+def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
     """Copy what was found good into the staging folder and let DVC take it; the files' hashes."""
     target = stage / name
     for parent in {Path(file).parent for file in inspection.files}:
         (target / parent).mkdir(parents=True, exist_ok=True)
 
     hashes: dict[str, str] = {}
-    for file, md5 in mapped(lambda file: (file, _stream(folder / file, target / file)), inspection.files):
+    for file, md5 in mapped(lambda file: (file, _stream(sources[file], target / file)), inspection.files):
         hashes[file] = md5
         if (target / file).stat().st_size != inspection.files[file]:
-            raise AddError(f"{folder / file}: changed while it was being copied; try again when nothing writes there")
+            raise AddError(f"{sources[file]}: changed while it was being copied; try again when nothing writes there")
         progress("copying", file, inspection.files[file], inspection.size)
     progress("tracking", name, 0, 0)
     dvc(stage, "add", name)

@@ -37,6 +37,8 @@ class Inspection:
     """How many of the problems would have been let pass."""
     left_out: list[str] = field(default_factory=list)
     """Files that the layout does not name; they are not taken."""
+    notes: list[str] = field(default_factory=list)
+    """What the files that the adapter derived say, for a person."""
 
     @property
     def size(self) -> int:

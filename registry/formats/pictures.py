@@ -27,6 +27,9 @@ MOST_LOADED = 90_000_000
 """Pixels of which a file is read to its end, four bytes each at most; a JPEG's count at the smallest of its scales."""
 
 
+HASHED = (64, 64)
+"""Least size at which a JPEG is decoded for its hash, which looks at 32 x 32 pixels."""
+
 SIDE, ROW, GAP = 320, 4, 6
 """Of several pictures shown together: pixels of a side at most, pictures in a row, pixels between them."""
 
@@ -155,6 +158,18 @@ def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None 
             picture.draft("L", draft)
         _turn(picture)
         return as_rgb(picture)
+
+
+def perceptual_hash(data: bytes) -> int | None:
+    """Compute an encoded image's DCT hash (imagehash's `phash`) of 64 bits; None if undecodable."""
+    import imagehash
+    import numpy as np
+
+    try:
+        bits = imagehash.phash(decoded(data, draft=HASHED)).hash
+    except PictureError:
+        return None
+    return int.from_bytes(np.packbits(bits).tobytes(), "big")
 
 
 def facts(data: bytes) -> Facts:

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.registry.formats.picture_lists import picture_ids
+from qualm.registry.formats.pictures import perceptual_hash
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.leakage import perceptual_hash
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import iterate

@@ -10,26 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.runners.runtime.stage import StageError
 
 Hashes = NDArray[np.uint64]
 
 BLOCK = 1 << 24
 """Comparisons per block: 128 MiB of differences."""
-DRAFT = (64, 64)
-"""Least size at which a JPEG is decoded; the hash looks at 32 x 32 pixels."""
-
-
-def perceptual_hash(data: bytes) -> int | None:
-    """Compute an encoded image's DCT hash (imagehash's `phash`); None if undecodable."""
-    import imagehash
-
-    try:
-        bits = imagehash.phash(decoded(data, draft=DRAFT)).hash
-    except PictureError:
-        return None
-    return int.from_bytes(np.packbits(bits).tobytes(), "big")
 
 
 def close_pairs(first: Hashes, second: Hashes, distance: int) -> Iterator[tuple[int, int, int]]:

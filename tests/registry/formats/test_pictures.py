@@ -53,7 +53,7 @@ def test_levels_of_16_bits_keep_their_upper_byte(form: str) -> None:
 def test_different_pictures_of_16_bits_differ_to_everyone() -> None:
     """As white squares they were near-duplicates, and a decision about one stayed in force on another."""
     files = [grey(seed) for seed in range(6)]
-    hashes = np.array([leakage.perceptual_hash(data) for data in files], np.uint64)
+    hashes = np.array([pictures.perceptual_hash(data) for data in files], np.uint64)
     assert not [pair for pair in leakage.close_pairs(hashes, hashes, 8) if pair[0] != pair[1]]
     for view in (curation.pixels_of, lambda data: thumbnails.decoded(data)[0].tobytes(), lambda data: decode(data).tobytes()):
         assert len({view(data) for data in files}) == len(files)
@@ -67,7 +67,7 @@ def test_everyone_sees_what_the_model_sees() -> None:
         assert (np.asarray(image) == np.asarray(thumbnails.decoded(data)[0])).all()
         as_8_bits = encoded(image)
         assert curation.pixels_of(data) == curation.pixels_of(as_8_bits)
-        assert leakage.perceptual_hash(data) == leakage.perceptual_hash(as_8_bits)
+        assert pictures.perceptual_hash(data) == pictures.perceptual_hash(as_8_bits)
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
@@ -192,7 +192,7 @@ def test_levels_without_a_scale_are_refused_by_everyone(mode: str) -> None:
     data = encoded(PIL.Image.fromarray(levels(1).astype(np.int32 if mode == "I" else np.float32)), "TIFF")
     with pytest.raises(PictureError, match=r"its levels are \w+ numbers of 32 bits, of no known scale"):
         decoded(data)
-    assert leakage.perceptual_hash(data) is None
+    assert pictures.perceptual_hash(data) is None
     assert thumbnails.decoded(data)[0] is None
 
 

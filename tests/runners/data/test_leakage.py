@@ -6,8 +6,9 @@ import PIL.Image
 import pyarrow as pa
 import pytest
 
+from qualm.registry.formats.pictures import perceptual_hash
 from qualm.runners.data import leakage
-from qualm.runners.data.leakage import SHOWN, check_splits, close_pairs, near_duplicates, perceptual_hash
+from qualm.runners.data.leakage import SHOWN, check_splits, close_pairs, near_duplicates
 from qualm.runners.runtime.stage import StageError
 
 
