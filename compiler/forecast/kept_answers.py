@@ -26,7 +26,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import ANSWERS, read_record
 from qualm.runners.store.refusal import refusal
 
-PER_PART = ("max_new_tokens", "temperature", "top_p", "draws", "needs", "variants")
+PER_PART = ("max_new_tokens", "temperature", "top_p", "top_k", "draws", "needs", "variants")
 """Parameters that change some parts of answers; any other parameter may change all."""
 FAMILIES = ("answers", "draws", "signals")
 
@@ -202,7 +202,7 @@ def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
     inside = [internal(need) for need in params["needs"] if is_internal(need)]
     if "max_new_tokens" in other:
         affected |= {*PARTS, "draw", *(one.signal for one in inside if not one.of_prompt)} - {OPTIONS}
-    if other & {"temperature", "top_p"}:
+    if other & {"temperature", "top_p", "top_k"}:
         affected |= {"draw", *SHOWN_DRAWS, *(one.signal for one in inside if one.drawn)}
     if "draws" in other:
         affected |= SHOWN_DRAWS

@@ -76,6 +76,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse |
     # Unused decoding parameters are left out: changing them would repeat the stage for the same answers.
     if DRAWS in params["needs"]:
         params |= {"draws": inference.draws, "temperature": inference.temperature, "top_p": inference.top_p}
+        params |= {"top_k": inference.top_k} if inference.top_k else {}
     if model.ref.label in r.validated:
         params["also"] = [VALIDATION]
     if "option_logits" not in model.gives and any(reads_choices(j.plugin) for j in r.judges):

@@ -124,7 +124,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
     models: dict[str, dict[str, Any]] = {}
     for stage in writers(before, "generations"):
         model = stage.params["model"]
-        decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p") if key in stage.params}
+        decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p", "top_k") if key in stage.params}
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
     tested = {"compare": spec.compare.model_dump(include={"correction", "family", "margin"}, exclude_none=True)}

@@ -209,6 +209,13 @@ class Inference(_Strict):
         le=1,
         description="Nucleus sampling: sampled answers use the most probable tokens whose total probability is at least this; 1 = all.",
     )
+    top_k: Whole = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Sampled answers use the so many most probable tokens, before top_p; 0 = all. LM-Polygraph's default is 50. Models "
+        "behind a server (`openai`) sample without it, since that protocol has no such parameter.",
+    )
     confidence: Literal["sequence", "verify"] = Field(
         "sequence",
         description="Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when the model is "

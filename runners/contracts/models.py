@@ -141,6 +141,8 @@ class Decoding:
     """Temperature of sampled answers; the greedy one has none."""
     top_p: float = 1.0
     """Minimum probability of the nucleus for sampled answers."""
+    top_k: int = 0
+    """Number of most probable tokens for sampled answers; 0 for all."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Asker:
         self, model: Any, engine: Engine, datasets: list[DatasetFolder], variants: list[Variant], needs: frozenset[str], stage: Stage
     ) -> None:
         self.model, self.engine, self.datasets, self.variants, self.needs, self.stage = model, engine, datasets, variants, needs, stage
-        decoding = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p") if name in stage.params}
+        decoding = {name: stage.params[name] for name in ("max_new_tokens", "temperature", "top_p", "top_k") if name in stage.params}
         self.decoding = Decoding(**decoding)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self._identity = engine.identity
@@ -190,7 +190,7 @@ class Asker:
         if part == OPTIONS:
             return decoding_bytes(part, {"method": "choice", "options": options}, versions)
         greedy = {"method": "greedy", "max_new_tokens": how.max_new_tokens}
-        drawn = {"temperature": how.temperature, "top_p": how.top_p}
+        drawn = {"temperature": how.temperature, "top_p": how.top_p, **({"top_k": how.top_k} if how.top_k else {})}
         if draw_of(part):
             return decoding_bytes(part, {**greedy, "method": "sample", **drawn}, versions)
         return decoding_bytes(part, {**greedy, **drawn, "draws": self.draws} if part in SHOWN_DRAWS else greedy, versions)

@@ -69,8 +69,9 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     decoding = settings["decoding"]
     longest = f"at most {decoding['max_new_tokens']:,} new tokens"
+    top_k = f", top_k {decoding['top_k']} (local models)" if decoding.get("top_k") else ""
     sampled = (
-        f"; {decoding['draws']} draws at temperature {decoding['temperature']:g}, top_p {decoding['top_p']:g}"
+        f"; {decoding['draws']} draws at temperature {decoding['temperature']:g}, top_p {decoding['top_p']:g}{top_k}"
         if "draws" in decoding
         else ""
     )

@@ -208,7 +208,7 @@ def _written(
     """Decode one answer per draw for every request, after its own thinking if `ends` is given."""
     steps = decoding.max_new_tokens if ends is None else ends.steps
     streams = [(request.stream, draw) for request in requests for draw in draws]
-    chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept)
+    chooser = Chooser(streams, steps, decoding.temperature, decoding.top_p, rows.mask.device, kept, decoding.top_k)
     tokens, logprobs, entropies = rows.decode(len(draws), chooser, steps, model.stops, ends, states)
     for number, values in enumerate(logprobs):
         if any(p != p for p in values):

@@ -70,14 +70,17 @@ def _wide_product(factor: int, words: NDArray[np.uint64]) -> tuple[NDArray[np.ui
     return upper * high + (lower * high >> shift) + (middle >> shift), np.uint64(factor) * words
 
 
-def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float, at: torch.Tensor | None = None) -> torch.Tensor:
-    """Sample one token per random number from the tempered top-p distribution.
+def drawn(
+    logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p: float, at: torch.Tensor | None = None, top_k: int = 0
+) -> torch.Tensor:
+    """Sample one token per random number from the tempered top-k, top-p distribution.
 
     Args:
         numbers: in [0, 1), double precision.
         temperature: above 0.
         top_p: probability of the likeliest tokens to sample from; 1 for all.
         at: row of the logits for every number; by default its own.
+        top_k: number of the likeliest tokens to sample from, with those as likely as the last of them; 0 for all. top_p is of these.
     """
     import torch
 
@@ -90,6 +93,10 @@ def drawn(logits: torch.Tensor, numbers: torch.Tensor, temperature: float, top_p
     tokens = []
     for part, own in zip(torch.split(logits, ROWS), torch.split(grid, ROWS), strict=True):
         probabilities = torch.softmax(to_double(part) / temperature, dim=-1)
+        if 0 < top_k < probabilities.shape[-1]:
+            least = probabilities.topk(top_k, dim=-1).values[:, -1:]
+            probabilities = probabilities.masked_fill(probabilities < least, 0.0)
+            probabilities /= probabilities.sum(dim=-1, keepdim=True)
         if top_p < 1:
             probabilities = _nucleus(probabilities, top_p)
         total = probabilities.cumsum(dim=-1)
@@ -131,6 +138,7 @@ class Chooser:
         top_p: float,
         device: torch.device,
         kept: list[tuple[torch.Tensor, torch.Tensor]] | None = None,
+        top_k: int = 0,
     ) -> None:
         """Prepare the random numbers of all steps.
 
@@ -144,7 +152,7 @@ class Chooser:
         self.random = torch.tensor([draw > 0 for _, draw in draws], device=device)
         sampled = any(draw > 0 for _, draw in draws)
         self.numbers = torch.from_numpy(many_uniforms(draws, steps)).to(double_device(str(device))) if sampled else None
-        self.temperature, self.top_p = temperature, top_p
+        self.temperature, self.top_p, self.top_k = temperature, top_p, top_k
 
     def __call__(self, step: int, logits: torch.Tensor, rows: torch.Tensor, at: torch.Tensor | None = None) -> torch.Tensor:
         """Return these rows' next tokens, each from row `at` of the logits, in order without it."""
@@ -158,5 +166,5 @@ class Chooser:
         if self.numbers is None:
             return likeliest
         # Greedy rows are drawn for too and their tokens thrown away; that is cheaper than to part the batch.
-        sampled = drawn(logits, self.numbers[rows.to(self.numbers.device), step], self.temperature, self.top_p, at)
+        sampled = drawn(logits, self.numbers[rows.to(self.numbers.device), step], self.temperature, self.top_p, at, self.top_k)
         return torch.where(self.random[rows], sampled, likeliest)

@@ -86,7 +86,11 @@ def _header(context: ExportContext, part: ExportPart) -> Log:
             for row in scores
         ],
     }
-    plan = {"name": "plan", "steps": [], "config": {k: v for k, v in context.decoding_of(part).items() if k in ("temperature", "top_p")}}
+    plan = {
+        "name": "plan",
+        "steps": [],
+        "config": {k: v for k, v in context.decoding_of(part).items() if k in ("temperature", "top_p", "top_k")},
+    }
     stats: Log = {"model_usage": {}}  # when the answers were made is kept nowhere
     return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 

@@ -163,6 +163,7 @@ class VllmModel:
                 params = {
                     "temperature": decoding.temperature,
                     "top_p": decoding.top_p,
+                    **({"top_k": decoding.top_k} if decoding.top_k else {}),
                     "seed": seed_of(request.stream, draw),
                     "max_tokens": decoding.max_new_tokens,
                     "logprobs": 0,

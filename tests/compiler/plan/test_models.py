@@ -74,4 +74,6 @@ def test_how_answers_are_decoded_is_told_where_something_reads_it(tmp_path: Path
     }
     greedy = make(tmp_path, asked.replace("lexical_similarity", "perplexity")).stage("infer-base-scenes").params
     assert greedy["max_new_tokens"] == 9 and not {"draws", "temperature", "top_p"} & set(greedy)
+    limited = make(tmp_path, asked.replace("top_p: 0.8", "top_k: 50")).stage("infer-base-scenes").params
+    assert limited["top_k"] == 50 and "top_k" not in told
     assert "also" not in told and "in_words" not in told and "subset" not in told

@@ -253,6 +253,9 @@ def test_keys_hold_all_that_a_part_depends_on_and_no_more(folder):
     stream = int.from_bytes(hashlib.sha256(b"7\0a").digest()[:16], "big")
     greedy, about = {"method": "greedy", "max_new_tokens": 4}, subject(Part("x"), ["y"])
     drawn = {"temperature": 0.5, "top_p": 0.9}
+    limited = asker_of({"d": folder}, needs=["draws"], draws=2, temperature=0.5, top_p=0.9, top_k=50)
+    assert limited.key(a, "draw 2") == key(a, ["draw 2", {**greedy, "method": "sample", **drawn, "top_k": 50}], stream).digest()
+    assert limited.key(a, "answer") == asker.key(a, "answer")
     assert asker.key(a, "answer") == key(a, ["answer", greedy]).digest()
     assert asker.key(d, "options") == key(d, ["options", {"method": "choice", "options": 3}]).digest()
     assert asker.key(d, "answer") == key(d, ["answer", greedy]).digest()

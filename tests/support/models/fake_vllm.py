@@ -17,6 +17,7 @@ class SamplingParams:
     n: int = 1
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int = 0
     seed: int | None = None
     max_tokens: int | None = 16
     logprobs: int | None = None
@@ -125,6 +126,8 @@ class LLM:
     def _drawn(row, params, rng):
         probabilities = torch.softmax(row / params.temperature, 0)
         ranked, order = probabilities.sort(descending=True)
+        if params.top_k:
+            ranked[params.top_k :] = 0.0
         ranked[ranked.cumsum(0) - ranked >= params.top_p] = 0.0
         return int(order[torch.multinomial(ranked, 1, generator=rng)])
 

@@ -307,11 +307,11 @@ def test_draws_are_draws(model):
         assert abs(float((first == token).float().mean()) - p) < 4 * (p * (1 - p) / n) ** 0.5 + 1e-9
 
 
-def test_top_p_leaves_the_likeliest(model):
+def test_top_p_and_top_k_leave_the_likeliest(model):
     (request,) = requests(model, ("answer",))[:1]
     drawn = replace(request, parts=("answer", *map(draw_part, range(1, 30))))
-    made = answers(model, [drawn], Decoding(3, 5.0, 1e-6))[0]
-    assert len({part.text for part in made.values()}) == 1
+    for decoding in (Decoding(3, 5.0, 1e-6), Decoding(3, 5.0, top_k=1)):
+        assert len({part.text for part in answers(model, [drawn], decoding)[0].values()}) == 1
 
 
 def test_draws_that_are_the_same_so_far_are_read_once(model, monkeypatch):

@@ -46,6 +46,17 @@ def test_top_p_keeps_the_likeliest_and_rescales():
     torch.testing.assert_close(shares, torch.tensor([0.0, 2 / 3, 0.0, 1 / 3]), atol=0.01, rtol=0)
 
 
+@pytest.mark.parametrize(("top_k", "top_p"), [(1, 1.0), (2, 1.0), (3, 0.6), (4, 0.9), (9, 1.0)])
+def test_top_k_then_top_p_leave_the_tokens_of_transformers(top_k, top_p):
+    from transformers import TopKLogitsWarper, TopPLogitsWarper
+
+    logits = torch.log(torch.tensor([[0.1, 0.3, 0.15, 0.25, 0.2]]))
+    left = TopPLogitsWarper(top_p)(None, TopKLogitsWarper(top_k)(None, logits / 0.8))
+    numbers = torch.from_numpy(uniforms(1, 1, 20_000))
+    shares = torch.bincount(drawn(logits.expand(20_000, 5), numbers, 0.8, top_p, top_k=top_k), minlength=5) / 20_000
+    torch.testing.assert_close(shares, torch.softmax(left[0], 0), atol=0.01, rtol=0)
+
+
 @pytest.mark.parametrize("number", [0.0, np.nextafter(1.0, 0.0)])
 def test_the_ends_of_the_interval_are_possible_tokens(number):
     logits = torch.tensor([[-torch.inf, 0.0, 0.0, -torch.inf]])

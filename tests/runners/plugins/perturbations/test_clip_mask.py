@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.ndimage import uniform_filter
 
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.plugins.perturbations.clip_mask import Clip, clip_mask, mask
@@ -127,11 +126,28 @@ def test_the_papers_formula(folder):
     assert np.allclose(got.ravel(), shares.mean(axis=1), atol=2e-5)
 
 
-def test_the_mask_is_scaled_smoothed_and_grown():
+def smoothed_by_hand(scaled, weights):
+    """Each axis weighted by hand, edges repeated."""
+    reach = len(weights) // 2
+    for _ in range(2):
+        padded = np.pad(scaled, ((reach, reach), (0, 0)), mode="edge")
+        scaled = sum(w * padded[i : i + len(scaled)] for i, w in enumerate(weights)).T
+    return scaled
+
+
+GAUSSIAN = np.exp(-(np.arange(-4.0, 5.0) ** 2) / 2)
+WIDE = np.exp(-(np.arange(-8.0, 9.0) ** 2) / 8)
+
+
+@pytest.mark.parametrize(
+    ("args", "weights"),
+    [({}, GAUSSIAN), ({"sigma": 2.0}, WIDE), ({"smooth": "box"}, np.ones(3)), ({"smooth": "box", "sigma": 2.0}, np.ones(3))],
+)
+def test_the_mask_is_scaled_smoothed_and_grown(args, weights):
     relevance = np.random.default_rng(0).random((4, 4)) * 7 - 3
     scaled = (relevance - relevance.min()) / (relevance.max() - relevance.min())
-    smooth = uniform_filter(scaled, 3, mode="nearest")
-    made = mask(relevance, (40, 20))
+    smooth = smoothed_by_hand(scaled, weights / weights.sum())
+    made = mask(relevance, (40, 20), **args)
     assert made.shape == (20, 40) and made.min() >= 0 and made.max() <= 1
     centres = np.clip((np.arange(40) + 0.5) / 10 - 0.5, 0, 3), np.clip((np.arange(20) + 0.5) / 5 - 0.5, 0, 3)
     x0, y0 = (np.minimum(c.astype(int), 2) for c in centres)
