@@ -178,6 +178,21 @@ def certainly_uncertain_sentences(folder: Path) -> list[str]:
     ]
 
 
+def wording_sentences(folder: Path) -> list[str]:
+    """How many texts the held-out questions have, and how many were trained on, from `data/ours/samples.parquet`."""
+    samples = pl.read_parquet(folder / "data" / "ours" / "samples.parquet", columns=["question", "split", "category"])
+    trained = samples.filter(pl.col("split") == "train")["question"].unique().to_list()
+    held_out = samples.filter(pl.col("split") == "test").with_columns(seen=pl.col("question").is_in(trained))
+    shares = held_out.group_by("category").agg(pl.col("seen").mean()).filter(pl.col("seen") > 0).sort("category", descending=True)
+    kinds = [str(category).rpartition("/")[2] for category in shares["category"]]
+    share = held_out["seen"].cast(pl.Float64).mean()
+    assert isinstance(share, float)
+    return [
+        f"They have {held_out['question'].n_unique()} distinct texts, asked of pictures that no other split has; {100 * share:.1f}% are "
+        f"worded as in the training split, namely those of {' and '.join(kinds)}"
+    ]
+
+
 def uncertainty_sentences(folder: Path) -> list[str]:
     """Which estimator works, from `rankings.parquet` and `scores.parquet`."""
     rankings = pl.read_parquet(folder / "rankings.parquet").filter(
@@ -237,7 +252,7 @@ def quickstart_sentences(folder: Path) -> list[str]:
 
 
 SENTENCES = {
-    "certainly_uncertain_scenes": certainly_uncertain_sentences,
+    "certainly_uncertain_scenes": lambda folder: [*certainly_uncertain_sentences(folder), *wording_sentences(folder)],
     "uncertainty_scenes": uncertainty_sentences,
     "vlm_uqbench_scenes": vlm_uqbench_sentences,
     "attribution_scenes": attribution_sentences,

@@ -17,6 +17,7 @@ from tests.bench.readme_tables import (
     stale,
     table_rows,
     vlm_uqbench,
+    wording_sentences,
 )
 from tests.support.data.score_files import write_scores
 
@@ -82,3 +83,14 @@ def test_sentences_of_the_quickstart_and_of_attribution(tmp_path: Path) -> None:
     write_table(tmp_path / "blames.parquet", [blame | {"held_out": held} for held in ("group", "group and kind")], BLAMES)
     (said,) = attribution_sentences(tmp_path)
     assert said == "it is named rightly in .67 of cases (.62 to .72), where always naming the same modality gives .50"
+
+
+def test_how_many_texts_the_held_out_questions_have(tmp_path: Path) -> None:
+    rows = [("train", "a", "x/one"), ("test", "a", "x/one"), ("test", "a", "x/two"), ("test", "b", "x/two"), ("test", "c", "x/three")]
+    (tmp_path / "data/ours").mkdir(parents=True)
+    pl.DataFrame(rows, schema=["split", "question", "category"], orient="row").write_parquet(tmp_path / "data/ours/samples.parquet")
+    (sentence,) = wording_sentences(tmp_path)
+    assert sentence == (
+        "They have 3 distinct texts, asked of pictures that no other split has; 50.0% are worded as in the training split, "
+        "namely those of two and one"
+    )

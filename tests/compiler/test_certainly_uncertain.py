@@ -46,7 +46,7 @@ def test_five_categories_each_with_its_recipes(resolved: Resolved) -> None:
 def test_painting_out_is_the_appendix_s(plan: Plan) -> None:
     vqa, gqa = (plan.stage(f"pair-ours-from_{name}").params["args"] for name in ("vqa-dataset-vqav2_test", "gqa"))
     for args in (vqa, gqa):
-        assert args["dilate"] == 20
+        assert (args["dilate"], args["control"]) == (20, False)
         assert args["inpaint"]["plugin"] == "lama"
         assert (args["mask"]["args"]["box_threshold"], args["mask"]["args"]["text_threshold"]) == (0.3, 0.25)
     assert (vqa["saliency"]["plugin"], vqa["question"]) == ("question_llm", "llm")
@@ -58,7 +58,7 @@ def test_tuning_is_the_appendix_s(plan: Plan) -> None:
     assert (sft["batch"], sft["epochs"]) == (128, 1.0)
     lora = sft["tune"]["args"]
     assert (lora["r"], lora["alpha"], lora["dropout"]) == (64, 16.0, 0.05)
-    assert (dpo["beta"], dpo["rate"], dpo["epochs"], dpo["max_length"]) == (0.1, 0.00001, 3.0, 2048)
+    assert (dpo["beta"], dpo["rate"], dpo["batch"], dpo["epochs"], dpo["max_length"]) == (0.1, 0.00001, 64 * 2, 1.0, 2048)
     assert (dpo["warmup"], dpo["decay"], dpo["beta2"]) == (0.1, 0.05, 0.98)
     llava = plan.stage("finetune-llava_13b_instruct_ours_llava").params["args"]
     assert (llava["tune"]["args"]["r"], llava["tune"]["args"]["alpha"], llava["rate"]) == (128, 256.0, 0.0002)

@@ -55,12 +55,15 @@ def lave(
         order: `rating_first`: rating, then rationale, as CertainlyUncertain asks. `rationale_first`: the other way round, as LAVE does.
         on_failure: a rating that cannot be read is `unscored`, or `half` right, as LAVE's own code has it. Whether an answer declines is
             never guessed: where that cannot be read the answer is unscored either way.
-        refusal_prompt: a file of yours in specs/prompts/, with `{question}` and `{answer}`, instead of our lave_refusal.
-        rating_prompt: likewise, with `{question}`, `{references}`, `{answer}` and `{rule}`, instead of our prompt of this order.
+        refusal_prompt: a file of yours in specs/prompts/, with `{question}` and `{answer}`, instead of our lave_refusal;
+            `paper/lave_refusal` for CertainlyUncertain's.
+        rating_prompt: likewise, with `{question}`, `{references}` and `{answer}`, instead of our prompt of this order;
+            `paper/lave_rating_first` for CertainlyUncertain's, which shows no demonstrations, as ours does not.
         max_new_tokens: longest reply; the rating first needs few.
 
     References are told apart by how often they were given: those given at most a quarter as often as the commonest are left out, the
-    rest are sorted and quoted. Where the commonest is yes or no, the model is told that one of them must be said.
+    rest are sorted and quoted. Where the commonest is yes or no, the model is told that one of them must be said, in the place of
+    `{rule}`; a prompt without that place, such as CertainlyUncertain's, says nothing of it.
 
     Raises:
         JudgeError: the model or server fails, or a prompt is wrong. What was judged is kept.
@@ -71,7 +74,9 @@ def lave(
         declines = ask.numbers(_refusal_prompts(questions, predictions, refusal_prompt), (0, 1), first=True)
         rated = [i for i, (refusal, _) in enumerate(declines) if refusal == 0 and references[i]]
         text, where = read_prompt(f"lave_{order}", rating_prompt), rating_prompt or f"lave_{order}.md"
-        prompts = [fill(text, _fields(questions[i], references[i], predictions[i]), where) for i in rated]
+        omitted = set() if "{rule}" in text else {"rule"}
+        fields = [_fields(questions[i], references[i], predictions[i]) for i in rated]
+        prompts = [fill(text, {name: value for name, value in each.items() if name not in omitted}, where) for each in fields]
         ratings = dict(zip(rated, ask.numbers(prompts, (1, 2, 3), first=order == "rating_first"), strict=True))
         context.counters.update(generator.counters)
     except (GeneratorError, PromptError) as error:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from qualm.registry.published.prompts import is_printed
 from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.inference.generator import Generator, open_generator
@@ -63,7 +64,8 @@ def ask_both(context: PairContext, painted: Iterable[Painted], asking: QuestionO
     """
     try:
         generator = open_generator(asking.generator, context.settings)
-        prompt = with_sections(read_prompt("extraneous", asking.prompt), sections(context.about))
+        about = {} if is_printed(asking.prompt) else sections(context.about)
+        prompt = with_sections(read_prompt("extraneous", asking.prompt), about)
         for batch in batches(painted, BATCH):
             by_target = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
             yield from by_target.values()

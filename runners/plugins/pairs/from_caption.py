@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le
 
 from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
+from qualm.registry.published.prompts import is_printed
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
@@ -59,7 +60,8 @@ def from_caption(
         category: path in the taxonomy; knowledge, complexity, temporal and ambiguity have a prompt of ours.
         generator: `rules` for scenes, every pair proved from the scene graph; `hf` or `openai` for anything with a caption.
         captions: `meta`: the sample's own (meta key `caption`). `scene_graph`: written from it. By default the available one.
-        prompt: name of your file in specs/prompts/, with `{caption}` in it; by default our own for the category.
+        prompt: name of your file in specs/prompts/, with `{caption}` in it; by default our own for the category. `paper/knowledge`,
+            `paper/complexity`, `paper/temporal` and `paper/ambiguity` stand for CertainlyUncertain's.
         per_image: pairs about each image.
         attempts: tries per pair, each with its own seed; then it is dropped and counted by its last reason. By default 2 for models and
             4 for `rules`, which cost nothing.
@@ -194,7 +196,7 @@ def _prompts(recipe: _Recipe, dataset: str, captions: str | None, own_prompt: st
             f"recipe {context.label}: category '{recipe.category}' has no prompt of its own; write specs/prompts/{kind}.md, with "
             f"{{caption}} in it, and say `prompt: {kind}`"
         )
-    text = with_sections(read_prompt(kind, own_prompt), sections(context.about))
+    text = with_sections(read_prompt(kind, own_prompt), {} if is_printed(own_prompt) else sections(context.about))
     where = own_prompt or f"specs/prompts/{kind}.md"
     captions_by_image = _captions(context, dataset, captions, rows)
     if len(rows) > len(captions_by_image):

@@ -68,7 +68,7 @@ def inpainted(
         question: `same`: the question that saliency is about. `templates`: another about the same object, made from what is known
             of it (scene graphs). `llm`: written by `asker`, which is shown both images and writes the abstention too.
         asker: for `llm`, a generator that reads images: `hf` or `openai`.
-        prompt: for `llm`, name of your file in specs/prompts/; our own by default.
+        prompt: for `llm`, name of your file in specs/prompts/; our own by default, `paper/extraneous` for CertainlyUncertain's.
         attempts: for `llm`, tries per question, each with its own seed; then it is dropped and counted by its last reason.
         most_dropped: for `llm`, greatest share of dropped questions; beyond it the stage fails.
         temperature: for `llm`; a second attempt needs it above 0 to differ.

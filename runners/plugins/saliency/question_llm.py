@@ -69,7 +69,8 @@ def question_llm(
         folder: not used.
         rows: samples with their answers.
         generator: `hf` or `openai`.
-        prompt: name of your file in specs/prompts/, with `{question}` and `{answer}` in it; our own by default.
+        prompt: name of your file in specs/prompts/, with `{question}` and `{answer}` in it; our own by default,
+            `paper/salient_object` for CertainlyUncertain's, which does not exclude questions whether something is there or how many.
         attempts: tries per question, each with its own seed; then it is dropped and counted by its last reason.
         most_dropped: greatest share of dropped questions; beyond it the stage fails.
         temperature: of the model; a second attempt needs it above 0 to differ.

@@ -171,6 +171,9 @@ def test_a_prompt_of_the_users(tmp_path):
         own.write_text("Asked {question} rate {answer} by {references}. {rule}\nExperts: \nCandidate: {answer}")
         lave(server, ["Where?"], [["here"]], ["there"], rating_prompt=str(own))
         assert server.bodies[-1]["messages"][0]["content"].startswith('Asked Where? rate there by "here".')
+        own.write_text("Asked {question} rate {answer} by {references}.\nExperts: \nCandidate: {answer}")
+        lave(server, ["Is it?"], [["yes"]], ["there"], rating_prompt=str(own))
+        assert YES_OR_NO not in server.bodies[-1]["messages"][0]["content"], "a printed prompt has no place for the rule"
         own.write_text("Rate {answer} by {references}. {rule}")
         with pytest.raises(JudgeError, match=r"own.md: expected the placeholder \{question\}"):
             lave(server, ["Where?"], [["here"]], ["there"], rating_prompt=str(own))

@@ -214,6 +214,19 @@ def test_what_the_taxonomy_says_reaches_the_model(captioned, scenes):
         assert "on a plain gray table." in text
 
 
+def test_nothing_is_added_to_a_prompt_that_a_paper_prints(captioned, tmp_path):
+    printed = tmp_path / "specs" / "prompts" / "paper" / "knowledge.md"
+    printed.parent.mkdir(parents=True)
+    printed.write_text("As printed. Q1: <a question> A1: <answer to Q1>\nCaption: {caption}")
+    replies = "Q1: What did dog {n} cost?\nA1: Unanswerable\nQ2: Which animal is on lawn {n}?\nA2: Most likely a dog"
+    with serving(lambda body, nth: replies.format(n=body["messages"][0]["content"].split("Picture ")[1][0])) as server:
+        made, _ = run(captioned, generator=served(server), about={"definition": "About taste."}, prompt=str(printed))
+        assert server.bodies[0]["messages"][0]["content"] == (
+            "As printed. Q1: <a question> A1: <answer to Q1>\nCaption: Picture 0 of a dog on a lawn."
+        )
+    assert [s.references for s in made[:2]] == [("Most likely a dog",), ("Unanswerable",)]
+
+
 def test_a_sixth_category(captioned, tmp_path):
     with serving(lambda *_: GOOD.format(n=1)) as server:
         with pytest.raises(PairError, match=r"category 'aleatoric/taste' has no prompt.*write specs/prompts/taste.md.*say `prompt: taste`"):
