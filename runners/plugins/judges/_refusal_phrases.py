@@ -46,7 +46,8 @@ SHOWN = (
     r"(?:visible|shown|given|stated|clear|known|readable|legible|specified|indicated|mentioned|provided|depicted|certain|evident|apparent"
     r"|obvious|available|labell?ed|listed|disclosed|displayed|included|identified|identifiable|discernible|recogni[sz]able|distinguishable"
     r"|part of (?:the|this)|determined|supplied|noted|printed|marked|revealed|in (?:sight|focus|view|frame|shot)|in (?:the|this) \w+"
-    r"|decipherable|sharp|resolved|explained|described|attached|uploaded|loaded|seen|detectable|perceptible|determinable)"
+    r"|decipherable|sharp|resolved|explained|described|attached|uploaded|loaded|seen|detectable|perceptible|determinable|credited|named"
+    r"|reported|recorded|covered by)"
 )
 PICTURE = (
     r"(?:pictures?|pics?|images?|photos?|photographs?|scene|frame|view|snapshot|screenshot|video|clip|caption|map|diagram|figure"
@@ -110,7 +111,17 @@ ABSTAINS = re.compile(
             rf"(?:^|\b(?:is|are|was|were|be|it's|that's|remains?|seems?|find it|makes? it|appears?|too|very|quite|bit|pretty"
             rf"|\w+ly|it) |'s )(?:hard|difficult|tricky|impossible|challenging|tough|not easy|not possible|n't possible"
             rf"|not feasible|isn't feasible|not realistic) (?:for \w+ )?to {_ADVERBS}(?:{_FIND_OUT}|see|be)\b|\b(?:not|isn't"
-            rf"|n't) (?:currently |really )?(?:possible|feasible)\W*$",
+            rf"|n't) (?:currently |really |\w+ly )?(?:possible|feasible)(?= (?:from|with|in|on|based|given|without|because|here|since"
+            rf"|using|by|as)\b|\W*$)",
+            r"^(?:so |and |but |which )?(?:it is|it's|makes it) (?:\w+ly |very |quite |too |rather |a bit )?(?:hard|difficult|tricky"
+            r"|impossible"
+            r"|challenging|tough|not easy) (?:for \w+ )?to (?!miss|reach|believe|ignore|overstate|see why)\w+",
+            r"(?:not|n't) (?:\w+ly )?(?:clear|known|obvious|evident|apparent) (?:what|which|who|whose|where|when|why|how|if|whether)\b",
+            r"(?:not|n't) guarantee (?:what|which|who|where|when|how|whether)\b",
+            r"^only (?:an?|the) (?:[\w-]+ ){1,5}?(?:can|could|would be able to) \w+"
+            r"|^(?:but )?not (?:how|what|which|who|whose|where|when|why|whether)\b",
+            rf"^(?:the )?(?:blurry|blurred|unsuitable|dark|unclear|unusable|blank|bad|poor|low[- ]quality) {PICTURE}\W*$"
+            rf"|^(?:the )?{PICTURE} (?:is )?(?:upside down|out of focus|unsuitable|unusable|blank)\b",
             r"\b(?:impossible|not possible|infeasible)\W*$",
             r"\bno (?:(?:\w+ )?(?:way|means|method|basis)) (?:of|to|for|i|we|one)\b|\bno (?:telling|knowing|saying)\b"
             r"|\bno way (?:i|to|you)\b|\bis no (?:\w+ )?(?:way|answer)\b",
@@ -154,7 +165,9 @@ ABSTAINS = re.compile(
             r"|could (?:tell|know|say|count)|would know)\b|\bclueless\b|\bremains? (?:to be seen|a mystery|unknown|unclear"
             r"|open|uncertain|hidden|ambiguous)\b|\btime will tell\b|\bcrystal ball\b|\b(?:is|'s) (?:still )?a mystery\b"
             r"|\bmind[- ]reader\b",
-            r"\brather not\b|\bprefer not\b|\bnot something (?:i|we|one|you|a|the|that)\b|\bagainst (?:my|our"
+            r"\b(?:can|could|would) only (?:guess|speculate)\b|\b(?:my|our) (?:policy|policies|guidelines?) (?:is|are|do|does|don't"
+            r"|prevents?)\b"
+            r"|\brather not\b|\bprefer not\b|\bnot something (?:i|we|one|you|a|the|that)\b|\bagainst (?:my|our"
             r"|the) (?:\w+ )?(?:guidelines|polic\w+|rules|programming)\b|(?:\bnot|n't) (?:be )?(?:comfortable|appropriate|ethical|allowed"
             r"|permitted)\b|\b(?:inappropriate|unethical) (?:to|for)\b|\bprivacy (?:reasons|concerns|polic\w+)\b"
             r"|\bmedical advice\b|\b(?:consult|contact|please see) (?:a|an|your)\b|\bseek (?:professional|medical|legal)\b"
@@ -271,7 +284,8 @@ HIDDEN = re.compile(
             rf"|^(?:\w+ )?not {_ADVERBS}{SHOWN}|\b(?:isn't|aren't|wasn't|weren't) {_ADVERBS}{SHOWN}",
             r"\b(?:is|are|was|were|'s|'re|been|being|remains?|stays?|gets?|\w+) (?:\w+ly |too |mostly |half |all "
             r"|just )*(?:hidden|covered|obscured|obstructed|blocked|concealed|cropped|cut off|torn(?: off)?|blurred(?: out)?"
-            r"|smudged|redacted|censored|pixelated|faded|worn|scratched|masked|turned away|occluded|erased|face down"
+            r"|smudged|redacted|censored|pixelated|faded|worn|scratched|masked|turned away|occluded|erased|face down|(?:turned"
+            r"|switched) off"
             r"|upside down|blacked out|cut out|washed out|overexposed|underexposed)\b",
             r"\b(?:cannot|can't|can not|could not|couldn't) (?:\w+ly )?be (?:\w+ly )?(?:seen|read|made out|heard|spotted"
             r"|viewed|observed|detected|perceived|recogni[sz]ed)\b",
@@ -325,7 +339,8 @@ DENIES = re.compile(
             r"|are|was|were|'s) (?:\w+ly )?(?:empty|absent|missing|nonexistent|blank|bare)\b",
             r"\b(?:is|are|was|were|'s|'re)(?: not|n't) (?:an?|the|any|my|your|one|really an?|actually an?)\b|\b(?:isn't|aren't"
             r"|wasn't|weren't) (?:an?|the|any|one|really an?|actually an?)\b",
-            r"\bonly (?:one|two|a|an|the)\b.*\b(?:is|are) (?:\w+ )?(?:present|shown|visible|drawn|given|there)\b|\b(?:don't"
+            r"\bonly (?:one|two|a|an|the)\b.*\b(?:is|are|was|were) (?:\w+ )?(?:present|shown|visible|drawn|given|provided|there)\b"
+            r"|\b(?:don't"
             r"|doesn't|do not|does not) exist\b",
             r"^(?:it's |it is |there's |there is |he's |she's |\w+ is |i see )?(?:\w+ing )?(?:nothing|none|nobody|no ?one"
             r"|nowhere|no such \w+)(?: at all| there| here| really| visible| is \w+ing| was \w+ing)?\W*$",
@@ -429,6 +444,9 @@ CONCLUDES = re.compile(
 FILLER = re.compile(
     rf"^(?:{_SORRY}\W*)+$|^(?:{_SORRY},? )?(?:(?:but|so|and|however),? )?(?:sure|certainly|of course|okay|ok|alright|great"
     rf"|let's get started|let me (?:see|look|think|check)|let's see|as an? (?:(?!i\b)[\w'-]+ ?){{1,6}}|i hope (?:this|that|it) helps"
+    r"|(?:i(?:'d| would)? (?:\w+ly )?(?:recommend|suggest|advise|encourage|urge)|please consult|it(?:'s| is) best to)\b.*\b(?:consult\w*"
+    r"|see(?:ing|k|king)?|check\w*|doctor|dermatologist|physician|professional|specialist|expert|pharmacist|vet|lawyer)\b.*"
+    r"|who can\b.*"
     r"|please (?:take|check|ask|refer|visit|try|be aware)\b.*|(?:please )?(?:let me know|feel free)\b.*|if you\b.*|(?:and "
     r"|then )?i(?:'ll| will|'d be| would be) (?:help|assist|happy"
     r"|glad|do my best|try|analy[sz]e)\b.*|is there anything\b.*|here(?:'s| is)\b.*|however|therefore|thus|so|hence"

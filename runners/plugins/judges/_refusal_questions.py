@@ -20,7 +20,7 @@ _IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "c
 _AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|should|am|may|might|must|isn't|aren't|doesn't|don't)"
 _YES_OR_NO = re.compile(rf"^{_AUXILIARY}\b(?!.*\bor\b)")
 _ENGLISH = re.compile(
-    r"\b(?:the|is|are|what|what's|who's|where's|of|it|there|i|a|an|this|that|which|how|who|does|do|not|was|were|can|to|why|where"
+    r"\b(?:the|is|are|what|what's|who's|where's|of|it|there|i|a|an|this|that|which|how|who|does|do|not|were|can|to|why|where"
     r"|name|describe|find|when|on|in|any|select|translate|has|have|had|did|with|from|by|and|his|her|their|whose|will|would)\b"
 )
 _FOREIGN = re.compile(
@@ -53,11 +53,11 @@ _ASKS_WHETHER_SEEN = re.compile(r"\b(?:see|seen|visible|readable|legible|shown|c
 _HOW_MANY = re.compile(
     r"\b(?:how many|what number of|number of|count the|count of)\b|几[个人只张条辆位]|多少|いくつ|何(?:人|個|匹|台|本|枚|つ"
     r"|頭)|몇|\b(?:wie ?viele"
-    r"|combien|cuánt[oa]s|quant[oaie]s?|hoeveel|ile|kaç|bao nhiêu|berapa)\b|сколько|كم|कितने|कितनी"
+    r"|combien|cuánt[oa]s|quant(?:[oa]s|[ie])|hoeveel|ile|kaç|bao nhiêu|berapa)\b|сколько|كم|कितने|कितनी"
 )
 _NUMBER = re.compile(
     r"\bhow (?:much|old|tall|long|far|fast|big|heavy|high|deep|wide|large|hot|cold)\b|\bwhat (?:time|year|age|price|date"
-    r"|percentage|percent|score|temperature|day|page)\b|\bwhen\b|\bwhat(?:'s| is| was) (?:the )?(?:\w+ ){0,4}"
+    r"|percentage|percent|score|temperature|day|page)\b|\bwhen\b|\bwhat(?:'s| is| was) (?:the )?(?:[\w'-]+ ){0,4}"
     r"(?:number|value|total|amount|price|cost|year|age|time|temperature|speed|score|height|weight|length|distance|date"
     r"|percentage|population|sum|area|perimeter|difference|ratio|size|limit|average|mean|median|capacity|rate|volume"
     r"|probability|width|depth|angle|result|measure)\b|\b(?:calculate|compute|estimate|find|solve)\b|\bvalue of\b"
@@ -84,7 +84,11 @@ _DOING = re.compile(
     r"\bwhat (?:is|are|was|were) (?:\w+ ){1,6}doing\b|\bwhat (?:\w+ ){1,5}(?:do|doing|happening|going on)\b|\baction\b|\bactivity\b"
 )
 _FEELING = re.compile(r"\b(?:mood|expression|feel|feels|feeling|look|looks|emotions?|emotional|attitude|sentiment|tone)\b")
-_DESCRIBE = re.compile(r"^(?:please )?(?:describe|explain|summari[sz]e|write|list|tell me about)\b")
+_DESCRIBE = re.compile(
+    r"^(?:please )?(?:describe|explain|summari[sz]e|write|list|tell me about)\b"
+    r"|^what (?:can|do) you see|^(?:what|who)(?:'s| is| are) (?:in|on|shown|depicted|there|visible) ?(?:in )?(?:the |this )?(?:image"
+    r"|picture|photo|photograph)?\W*$"
+)
 _CAN_YOU = re.compile(
     r"^(?:can|could|would|will) you (?:please )?(?:tell|say|identify|describe|explain|name|give|read|help|list|count|find"
     r"|determine|guess)\b|^do you know\b"
@@ -95,8 +99,9 @@ _COUNTED = re.compile(
     r"\bhow many (?:(?:more|other|different|total|of the|of these) )*((?:(?!(?:are|is|were|was|do|does|did|can|could|have|has|will"
     r"|would|in|on|at|than|live|there)\b)[\w-]+ ?){1,4})"
 )
+_KIND = re.compile(rf"^(?:\w+ )?(?:what|which|whose)((?: \w+){{1,3}}?) {_AUXILIARY}\b")
 _SUBJECT = re.compile(
-    rf"^(?:{_AUXILIARY}|what(?:'s| \w+)*? (?:is|are|was|were|does|do|did)|how (?:\w+ )?(?:is|are|was|were|does|do)"
+    rf"^(?:{_AUXILIARY}|wh\w+'s|what(?:'s| \w+)*? (?:is|are|was|were|does|do|did)|how (?:\w+ )?(?:is|are|was|were|does|do)"
     rf"|wh\w+ (?:\w+ )?(?:is|are|was|were|does|do|did)) (?:the|this|that|these|those|his|her|its|their|both|two|a"
     rf"|an) ((?:(?!\w+ing\b|an?\b|the\b|in\b|on\b|at\b|of\b|with\b|from\b|to\b)[\w-]+ ?){{1,3}})"
 )
@@ -235,12 +240,30 @@ class Asked:
     @cached_property
     def lacking(self) -> frozenset[str]:
         """Stems of what the thing asked for lacks: of "which shape has no corners?" the corners."""
-        return content(" ".join(re.findall(r"\b(?:no|without) (\w+)", self.text)))
+        return content(" ".join(re.findall(r"(?:\bno|\bnot|n't|\bwithout) (?:an? |the )?(\w+)", self.text)))
 
     @cached_property
     def counted(self) -> frozenset[str]:
         """Stems of what is counted."""
         match = _COUNTED.search(self.text)
+        return content(match[1]) if match else frozenset()
+
+    @cached_property
+    def alternatives(self) -> tuple[frozenset[str], ...]:
+        """Stems of the words between which it lets choose: of "is it full or empty?" full, and empty."""
+        found = None if self.has_options else re.search(r"([\w-]+),? or (?:is it |is he |is she |an? |the )?([\w-]+)\W*$", self.text)
+        pair = tuple(content(word) for word in found.groups()) if found else ()
+        return pair if all(pair) else ()
+
+    @cached_property
+    def topic(self) -> frozenset[str]:
+        """Stems of what it is about, without what it is to be read from: "in the chart"."""
+        return content(re.sub(r"\b(?:in|from|by|using|to|of) (?:the|this|that) \w+", "", self.text))
+
+    @cached_property
+    def kind(self) -> frozenset[str]:
+        """Stems of the kind of thing that it asks for: of "what shape is the table?" the shape."""
+        match = _KIND.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property

@@ -30,14 +30,14 @@ MANY_CLAUSES = 14
 _MARKUP = re.compile(r"\*+|`+|(?<!\w)_+|_+(?!\w)|^#+\s*|</?s>|<\|\w+\|>", re.MULTILINE)
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{\s*(?:\\text\s*\{)?([^{}]*)\}+")
 _CONTINUED = re.compile(r"\n\s*(?:question|q|user|human|instruction|###)\s*:.*", re.DOTALL)
-_QUOTED = re.compile(r'"[^"\n]*"|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
+_QUOTED = re.compile(r'"[^"\n]*"|(?<![\w.])\'[^\'\n]{1,60}\'(?!\w)|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
 _QUOTE = " qqq "
 _NO_DOUBT = re.compile(
     r"\b(?:there(?:'s| is| can be)(?: \w+ly)? no (?:doubt|question)(?: about (?:it|that))?|no doubt(?: about (?:it|that))?"
     r"|without (?:a |any )?(?:shadow of a )?doubt)\b,?(?: that\b)?:? ?"
 )
 _ANNOUNCED = re.compile(
-    r"\b(?:answer|correct (?:choice|option)|best (?:choice|option))(?: (?:to|for|from|that) [^.:\n]{0,90}?)?\s*(?::\s*|(?:is"
+    r"\b(?:answer|conclusion|correct (?:choice|option)|best (?:choice|option))(?: (?:to|for|from|that) [^.:\n]{0,90}?)?\s*(?::\s*|(?:is"
     r"|would be|should be|must be|has to be)(?: likely| probably| therefore| thus| most likely)?:?\s+)(?=\S)"
     r"|(?:答案|答え|정답|답)\s*(?:是|为|は|은|는|：|:)\s*|\b(?:antwort|réponse|respuesta|resposta|risposta)\s*:\s*|ответ\s*:\s*"
 )
@@ -51,7 +51,8 @@ _CLAUSE = re.compile(
     r"|their|no|i)|therefore|thus|hence|even (?:though|if)|and (?:i|it|it's|there|there's|no(?= \w)|he|she|they|we|so|my"
     r"|but|cannot|can't|couldn't|don't|do not|am not|am unable|therefore))\b)"
     r"|,\s+(?=(?:i|i'd|i'm|we|it|it's|he|he's|she|she's|they|they're|there|there's|you|this|that|that's|the|my|no|not|nor|yes"
-    r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|which|who|while|whether"
+    r"|maybe|perhaps|probably|possibly|likely|most|partially|partly|mostly|just|only|rather|so|please|(?:\w+ )?which|where|who|while"
+    r"|whether"
     r"|if|and (?:the|his|her|its|their)|his|her|their|its|sorry|judging|nobody|none|nothing|unfortunately|though|as|simply"
     r"|merely|instead|others?|yet|cannot|can't|unable|don't|could|do|are|is|some|what|presumably|apparently|hard|difficult|impossible"
     r"|unclear|unknown|neither|sometimes|about|around|roughly)\b)|,\s+(?=[\w ]{1,20}\?)|,\s+(?=an? [\w-]+\W*$)"
@@ -194,13 +195,17 @@ _EXCEPT = re.compile(
     r"\bnone of\b[^,.;]{0,40}\bexcept\b"
     r"|\b(?:nothing|nobody|none|no one|no [\w-]+) (?:\w+ )?(?:but|except|besides|other than|apart from|save)\b"
 )
-_ASIDE = re.compile(r",\s[^,.;:?!]*\b(?:that|which|who|what) (?:we|i|you|one) (?:can't|cannot|can not|don't|do not)\b[^,.;:?!]*,(?=\s)")
+_ASIDE = re.compile(
+    r",\s[^,.;:?!]*\b(?:that|which|who|what) (?:we|i|you|one) (?:can't|cannot|can not|don't|do not)\b[^,.;:?!]*,(?=\s)"
+    r"|,\s(?:where|which|who)\b[^,.;:?!]*,(?=\s(?:is|are|was|were|can|cannot|can't|does|has|isn't|aren't)\b)"
+)
 _MAIN_NEGATION = re.compile(
     r"^(?:(?!that\b|which\b|who\b|because\b)[\w'-]+ ){0,5}(?:is|are|was|were|does|do|did|has|have|had)(?: not|n't)\b|^(?:isn't"
     r"|aren't|doesn't|don't)\b|^none of\b"
 )
 _IN_A_STATE = re.compile(
-    r"\b(?:is|are|looks?|seems?|appears?) (?:\w+ )?(?:closed|shut|locked|folded|sealed|worn|torn|faded|covered|blank|scratched|dark)\W*$"
+    r"\b(?:is|are|looks?|seems?|appears?) (?:turned off|switched off|off|(?:\w+ )?(?:closed|shut|locked|folded|sealed|worn|torn|faded"
+    r"|covered|blank|scratched|dark))\W*$"
 )
 """What a thing is, which answers a yes-no question about it: "the window is closed"."""
 _LEFT_OPEN = re.compile(
@@ -219,9 +224,13 @@ _NEGATES_ABROAD = re.compile(
     r"|ない|ません|않|없"
     r"|لا |ليس|नहीं"
 )
+_TOKENS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\d_]+")
+_ASKING = frozenset("什么吗呢哪谁几怎样多少钱何か？ですますの무엇어디까요") | word_set(
+    "was ist wer wo wie que qué quel quelle quoi qui où est es cuál quién dónde che cosa chi dove qual quale quem é o что кто где какой как"
+)
 _RELATIVE = re.compile(
-    r"(?<=\w) (?:who|that|which) (?:is|are|was|were|do|does|did|has|have|had|can|could|cannot|can't|isn't|aren't|doesn't|don't"
-    r"|didn't|wasn't|weren't|would)\b.*"
+    r"(?<=\w) (?:who|that|which)(?:'s|(?: is| are| was| were| do| does| did| has| have| had| can| could| cannot| can't| isn't| aren't"
+    r"| doesn't| don't| didn't| wasn't| weren't| would))\b.*"
 )
 _LEXICAL_VERB = re.compile(
     r"^(?:it|he|she|they|i|we|you|there|this|that) \w|^(?:an?|the|his|her|its|their|my|this|that) (?:[\w'-]+ ){1,3}?\w+(?:s"
@@ -233,7 +242,7 @@ _CONNECTS = re.compile(
 )
 _REASON = re.compile(r"^(?:because|since|as|given|due|for)\b")
 _WILL_NOT_GUESS = re.compile(
-    r"(?:\bnot|n't|\bcannot|\bno|\bwithout|\bnever|\bthan) (?:\w+ ){0,3}(?:guess\w*|say|assum\w+|speculat\w*|suppose|conclude"
+    r"(?:\bnot|n't|\bcannot|\bno|\bwithout|\bnever|\bthan|\bonly) (?:\w+ ){0,3}(?:guess\w*|say|assum\w+|speculat\w*|suppose|conclude"
     r"|choose|pick|estimate|infer|imagine|think)\b"
 )
 _CANNOT_BE = re.compile(
@@ -251,7 +260,11 @@ _SAYS = re.compile(
     r"\b(?:says|reads|states|identifies|names|lists|spells out|is labell?ed|is marked|is tagged|translates to"
     r"|stands for) (?!nothing\b|no\b|that it|so\b|something|anything|different)\S"
 )
-_NOT_SPECIFIC = re.compile(r"^(?:something|someone|somebody|somewhere|somehow|some (?:sort|kind|type) of)\b")
+_NOT_SPECIFIC = re.compile(
+    r"^(?:something|someone|somebody|somewhere|somehow|some (?:sort|kind|type) of (?:thing|object|item|animal|plant|device|text|writing"
+    r"|liquid|food)s?)\b"
+)
+_SOMETHING = re.compile(r"\b(?:something|someone|somebody|somewhere|some (?:object|thing|person|place))\b")
 _YES_NO_ABROAD = re.compile(
     r"^(?:ja|nein|doch|oui|non|si|sí|sì|no|não|sim|да|нет|نعم|हाँ|हां|जी|नहीं|是的|是|不是|不|有|没有|對|对|はい|いいえ|うん"
     r"|네|예|아니[요오]|tak|nie|nee"
@@ -263,6 +276,18 @@ _INTRODUCES = re.compile(
     r"|considering|despite|due|looking|after|before|when|because|unlike|regarding|beyond|except|apart|other than|next|note|first"
     r"|second|third|finally|also|still|somewhere|something|overall|left|right|here|now|please)\b"
 )
+_REMAINDER = re.compile(
+    r"^(?:and |but |though |although )?(?:the |all |some of the )?(?:rest|others?|remaining|remainder|everything else|everyone else)\b"
+    r"|其他|其余|剩下|остальн|\b(?:übrige\w*|rest|reste|autres?|resto|demás|otr[oa]s|altr[ie]|outr[oa]s)\b|他の|その他|それ以外|나머지"
+)
+"""What is left open is only what the answer does not cover."""
+_REASON_ABROAD = re.compile(
+    r"^(?:由于|因为|因|da |weil |puisque|comme |ya que|como |poiché|siccome|так как|поскольку|aufgrund)"
+    r"|(?:ため|ので|から|때문에|어서|므로)$"
+)
+_STATES_FACT = re.compile(r"^(?!.*\b(?:i|i'd|my|you|we|would|could|might|can)\b).*\b(?:is|are|was|were|has|have|says|reads|shows)\b")
+_CONCEDES = re.compile(r"(?:even )?(?:though|although|if|while)\b")
+_PREDICATE = re.compile(r"^(?:(?:is|are|was|were|can|could|has|have|does|do)(?:n't)?|cannot|not)\b")
 _ELLIPSIS = re.compile(
     r"^(?:(?:and|so|then|in fact|well) )*(?:it|he|she|they|that|this|there|these|those|i|we|you|the \w+)(?:(?:'s|'re|'ll)"
     r"|(?: \w+ly)? (?:is|are|was|were|does|do|did|has|have|can|cannot|could|will|would|might|may|must|should|seems?|appears?|looks?|isn't"
@@ -363,7 +388,7 @@ def _plain(text: str) -> str:
     text = _BOXED.sub(r"\nanswer: \1\n", text)
     text = _CONTINUED.sub("", text)
     text = _QUOTED.sub(_QUOTE, _MARKUP.sub("", text))
-    text = _ASIDE.sub("", _NO_DOUBT.sub("", text))
+    text = re.sub(r"[^\S\n]+", " ", _ASIDE.sub("", _NO_DOUBT.sub("", text)))
     text = re.sub(r"\bno\.\s?(?=\d)", "number ", text)
     return re.sub(r"\b(mr|mrs|ms|dr|st|vs|e\.g|i\.e|approx|etc)\.", r"\1", text).strip()
 
@@ -434,17 +459,25 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         return Role.COMMITS
     if asked.is_text and re.match(r"(?:it|the (?:sign|note|text|shirt|label|\w+)) (?:says|reads)\b(?! (?:nothing|no )\b)", bare):
         return Role.COMMITS
+    if asked.is_text and _QUOTE.strip() in bare and not _NEGATIVE.search(bare) and re.search(r"\b(?:is|are|says|reads)\b", bare):
+        return Role.COMMITS
     if _UNDECIDED.search(bare):
         return Role.FILLER
     if (said := _STATES_THAT.match(bare)) and content(said[1]) & asked.words:
         return Role.COMMITS
     if _EXCEPT.search(bare):
         return Role.OTHER
+    if len({words & content(bare) for words in asked.alternatives}) > 1 and not re.search(rf"\bonly\b|{_NEGATIVE.pattern}", bare):
+        return Role.COMMITS
     if asked.is_yes_or_no and (_YES_NO if in_english else _YES_NO_ABROAD).search(bare):
         return Role.COMMITS
     if phrases.ASKS_BACK.search(text):
         return Role.ASKS_BACK
+    if not in_english and _REASON_ABROAD.search(bare):
+        return Role.FILLER
     if abstention := phrases.ABSTAINS.search(bare):
+        if _REMAINDER.search(bare):
+            return Role.DOUBTS
         if asked.asks_for_unknown and content(abstention[0]) & asked.words:
             return Role.COMMITS
         if asked.is_visibility and len(content(bare) & asked.words) > 1 and not re.search(r"\b(?:if|whether)\b", bare):
@@ -471,7 +504,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         or (bool(asked.text) and any(content(noun) & asked.words for noun in _NOT_A.findall(bare)))
         or phrases.DENIES.search(bare) is not None
         or _SEES_NO.search(bare) is not None
-        or (_BARE_NO.search(bare) is not None and not asked.is_text and "sign" not in asked.text)
+        or (_BARE_NO.search(bare) is not None and not (asked.is_text or "sign" in asked.text))
+        or re.match(r"(?:nothing|nobody|no one) (?:is|are|was|were|has|have|had)\b", bare) is not None
     )
     if not in_english and guesses:
         return Role.COMMITS
@@ -497,6 +531,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         return Role.ANSWERS_NO if _denial_answers(bare, asked, in_english) else Role.DENIES
     if hidden and asked.is_yes_or_no and _IN_A_STATE.search(bare) and content(_subject(bare)) & asked.subject:
         return Role.COMMITS
+    if hidden and _REMAINDER.search(bare):
+        return Role.DOUBTS if asked.text else Role.OTHER
     if hidden:
         is_asked_about = asked.is_what_is_wrong and bool(content(_subject(bare)) & asked.words)
         return Role.COMMITS if is_answer_if_absent and (is_asked_about or not _LEFT_OPEN.search(bare)) else Role.HIDDEN
@@ -516,19 +552,26 @@ def _negates_verb(clause: str, asked: Asked) -> bool:
 def _denies_premise(clause: str, asked: Asked) -> bool:
     """State that a clause denies what the question takes for granted: its thing or its action."""
     denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)} - asked.lacking
-    base = {stem(verb) for verb in re.findall(r"\b(?:did|does|do|is|are|was|were)(?: not|n't) (?:\w+ly )?(\w+)", clause)}
+    base = {
+        stem(verb)
+        for verb in re.findall(
+            r"\b(?:did|does|do|is|are|was|were)(?: not|n't) (?:\w+ly )?(?:(?:appear|seem|look) (?:to be )?)?(\w+)", clause
+        )
+    }
     return (
         bool(denied & (asked.subject or asked.words - asked.verbs))
         or bool(denied & (asked.words - asked.verbs) and not asked.is_why)
         or _negates_verb(clause, asked)
-        or (asked.is_why and bool(base & asked.words))
+        or (asked.is_why and bool(base & asked.words - asked.lacking))
     )
 
 
 def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
     """State that "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
     words = content(clause)
-    if _NO_RELATION.search(clause) or (asked.is_how_many and _ONLY_SOME.search(clause)):
+    if _NO_RELATION.search(clause) or (
+        asked.is_how_many and _ONLY_SOME.search(clause) and (words & asked.counted or not words & asked.words)
+    ):
         return True
     if in_english and not _NEGATIVE.search(clause):
         return False
@@ -592,7 +635,7 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
             return None
         if _option(clause):
             return Role.COMMITS
-    about_picture = _FROM_PICTURE.search(clause) is not None
+    about_picture = _is_about_picture(clause, asked)
     if guesses and not about_picture:
         if not asked.text:
             return Role.COMMITS if _FIRST_PERSON.search(clause) and not _ALL.search(clause) else Role.SEEMS
@@ -602,9 +645,7 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
     if not in_english:
         if _NEGATES_ABROAD.search(clause):
             return None
-        if phrases.BUT.search(clause):
-            return Role.COMMITS
-        return Role.SEEMS
+        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_abroad(clause, asked) else Role.SEEMS
     seems = phrases.SEEMS.search(clause) is not None
     about_subject = _PRONOUN.search(clause) is not None or bool(content(_subject(clause)) & asked.words)
     if _EQUATION.search(clause):
@@ -653,13 +694,9 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
         return Role.SEEMS
     if asked.is_doing and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
         return Role.COMMITS
-    if (
-        asked.verbs & {stem(word) for word in re.findall(r"\w+", clause)}
-        and not about_picture
-        and not re.search(r"\b(?:something|someone|somewhere)\b", clause)
-    ):
+    if asked.verbs & {stem(word) for word in re.findall(r"\w+", clause)} and not about_picture and not _SOMETHING.search(clause):
         return Role.COMMITS
-    if asked.is_description:
+    if asked.is_description and not clause.startswith("not "):
         return Role.COMMITS
     if not asked.text:
         if _ALL.search(clause):
@@ -669,7 +706,34 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
         return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _copula(clause, asked)) else None
     if seems and not about_picture:
         return Role.COMMITS
+    if _echoes(clause, asked) and not about_picture:
+        return Role.SEEMS
     return Role.SEEMS if _copula(clause, asked) else None
+
+
+def _echoes(clause: str, asked: Asked) -> bool:
+    """State that a clause repeats the question and adds to it: "a photograph is to the left of the lamp"."""
+    words, asked_for = content(clause), asked.words - asked.kind
+    return bool(
+        asked_for - asked.subject
+        and asked_for <= words
+        and words - asked.words - _GENERIC
+        and not (asked.kind and clause.startswith("there"))
+        and not _SOMETHING.search(clause)
+        and not _NEGATIVE.search(clause)
+    )
+
+
+def _echoes_abroad(clause: str, asked: Asked) -> bool:
+    """State that a clause of another language repeats most words of the question, or characters of one without spaces, and adds to them."""
+    said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(asked.text)) - _ASKING
+    return len(words) > 2 and 3 * len(words & said) >= 2 * len(words) and len(said - words) > 1
+
+
+def _is_about_picture(clause: str, asked: Asked) -> bool:
+    """State that a clause is about the image, and the question about something in it."""
+    match = _FROM_PICTURE.search(clause)
+    return match is not None and not content(match[0]) & asked.topic
 
 
 def _is_state(clause: str) -> bool:
@@ -698,7 +762,7 @@ def _subject(clause: str) -> str:
 def _copula(clause: str, asked: Asked) -> bool:
     """State that a clause says what the thing asked about is: "it is a beagle"."""
     match = _COPULA.match(clause)
-    if match is None or _STATE.match(match["rest"]) or _FROM_PICTURE.search(clause):
+    if match is None or _STATE.match(match["rest"]) or _SOMETHING.search(clause) or _is_about_picture(clause, asked):
         return False
     subject, rest = match["subject"], match["rest"]
     if re.match(r"(?:\w+ )?there$", subject) or re.search(r"^(?:i|we|you)$", subject):
@@ -709,7 +773,7 @@ def _copula(clause: str, asked: Asked) -> bool:
     if not asked.text:
         return True
     return re.match(r"(?:and |so |in fact |then )*(?:it|this|that|he|she|they|these|those|its)\b", subject) is not None or bool(
-        content(subject) & asked.words
+        content(subject) & (asked.subject | asked.kind or asked.words)
     )
 
 
@@ -743,6 +807,7 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
             clause.role is Role.COMMITS
             or (clause.role is Role.ANSWERS_NO and (not knows_not or (knows_not[-1] < i and content(clause.text) & asked.words)))
         )
+        and not (i == offered and knows_not and not content(_OFFERS.split(clause.text)[-1]) & asked.words and asked.text)
         and not (clause.is_fragment and (i > offered or (premise and i and not asked.is_color and not asked.is_number)))
         and not (len(listed) > 1 and _listed_letter(clause))
     ]
@@ -752,7 +817,10 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     committed += [
         i
         for i, c in enumerate(clauses)
-        if c.role is Role.OTHER and i - 1 in unsure and c.text.startswith("but ") and not _NEGATIVE.search(c.text)
+        if c.role is Role.OTHER
+        and phrases.BUT.search(c.text)
+        and not _NEGATIVE.search(c.text)
+        and (i - 1 in unsure or (asked.text and i - 1 in knows_not and i - 1 not in plain and _STATES_FACT.search(c.text)))
     ]
     alternatives = [i for i in committed if _ALTERNATIVE.search(clauses[i].text) and len(clauses[i].text.split()) < 9]
     if len(alternatives) > 1 and len(alternatives) == len(committed):
@@ -766,6 +834,15 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     seeming = [i for i, clause in enumerate(clauses) if clause.role is Role.SEEMS and not (premise and asked.text) and i <= offered]
     if not asked.is_english and knows_not:
         seeming = []
+    seeming = [
+        i
+        for i in seeming
+        if not any(
+            content(clauses[j].text) & asked.words - content(clauses[i].text)
+            for j in plain
+            if j > i and not _CONCEDES.match(clauses[j].text)
+        )
+    ]
     seeming = [i for i in seeming if not plain or clauses[i].sentence <= clauses[plain[0]].sentence or _is_led(clauses, i)]
     declined = [i for i, clause in enumerate(clauses) if clause.role in (Role.ABSTAINS, Role.ASKS_BACK) or _is_open(clause)]
     if len(clauses) > MANY_CLAUSES:
@@ -788,6 +865,12 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
         final = clauses[declined[-1]]
         concludes = phrases.CONCLUDES.search(final.text) is not None
         return concludes or (final.sentence > clauses[seeming[-1]].sentence and (n_sentences >= 3 or not asked.text))
+    if not declined and _leads(clauses[0], asked):
+        return any(
+            clause.role in (Role.HIDDEN, Role.DENIES)
+            and bool(content(clause.text) & asked.words or _PRONOUN.search(clause.text) or _PREDICATE.search(clause.text))
+            for clause in clauses
+        )
     if declined or (len(clauses) <= MANY_CLAUSES and any(clause.role is Role.DOUBTS for clause in clauses)):
         return True
     absent = [clause for clause in clauses if clause.role in (Role.HIDDEN, Role.DENIES)]
@@ -798,6 +881,21 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     if any(_is_relevant(clause.text, asked, n_sentences) for clause in absent):
         return True
     return n_sentences <= 3 and all(clause.role is not Role.OTHER for clause in clauses)
+
+
+def _leads(clause: _Clause, asked: Asked) -> bool:
+    """State that a reply begins with a plain statement on the matter: only a caveat on the asked thing itself leaves it open."""
+    return (
+        clause.role is Role.OTHER
+        and bool(asked.text)
+        and _VERB.search(clause.text) is not None
+        and not re.search(r"\b(?:only|i|we|you)\b", clause.text)
+        and not _POSSIBLES.search(clause.text)
+        and not _SOMETHING.search(clause.text)
+        and not _NEGATIVE.search(clause.text)
+        and not _is_about_picture(clause.text, asked)
+        and bool(_PRONOUN.search(clause.text) or content(clause.text) & asked.words or not asked.words)
+    )
 
 
 def _is_led(clauses: Sequence[_Clause], i: int) -> bool:
