@@ -384,7 +384,7 @@ class Interval(_Strict):
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
 
 
-Margin = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Margin = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
 
 class Compare(_Strict):

@@ -224,7 +224,7 @@ def _run(stage: Stage) -> None:
             tests += _compare(stage, metrics, clean, slices, family)
         rankings.rank()
     family.correct()
-    of_datasets = pa.concat_tables(rows)
+    of_datasets = pa.concat_tables([LABELLED_SCORES.empty_table(), *rows])
     rows.append(pa.Table.from_pylist(lacking.rows(), schema=LABELLED_SCORES))
     rows.append(pa.Table.from_pylist(list(over_datasets.rows([samples.name for samples in datasets])), schema=LABELLED_SCORES))
     judges = {samples.name: tables.judge_of_answers(samples) for samples in datasets}

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
 from typer.models import OptionInfo
 from typer.testing import CliRunner
 
@@ -32,7 +33,8 @@ def numbers(annotation: Any, bounds: tuple[Any, ...] = ()) -> Iterator[Any]:
     """Yield the type of each number in an annotation, with all that bounds it."""
     if get_origin(annotation) is Annotated:
         inner, *own = get_args(annotation)
-        yield from numbers(inner, (*bounds, *own))
+        stated = [bound for one in own for bound in (one.metadata if isinstance(one, FieldInfo) else [one])]
+        yield from numbers(inner, (*bounds, *stated))
     elif annotation in (int, float):
         ends = [bound for bound in bounds if isinstance(bound, Ge | Gt | Le | Lt)]
         yield Annotated[(annotation, *ends)] if ends else annotation

@@ -60,7 +60,12 @@ def test_a_banner_says_which_results_changed(
 def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk: str) -> None:
     """Models that were asked a part of the questions stand below a heading; what does not look is called so, and not best."""
     went(browser, f"{disk}#/?dataset=scenes&metric=accuracy", "document.querySelectorAll('.interval').length")
-    same = {"label": "accuracy", "n": 9, **dict.fromkeys(("estimator", "calibrator", "conformal", "low", "high", "target"))}
+    same = {
+        "label": "accuracy",
+        "dataset": "scenes",
+        "n": 9,
+        **dict.fromkeys(("estimator", "calibrator", "conformal", "low", "high", "target")),
+    }
     candidates = [("a", "a", 3), ("b", "a", 3), ("c", "a", 3), ("dear", "dear", 2), ("base+swapped_picture", None, None)]
     rows = [
         same | {"model": model, "value": 0.1 * i, "leader": leader, "candidates": n, "is_best": model == leader, "may_be_best": False}
