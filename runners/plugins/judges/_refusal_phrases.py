@@ -120,6 +120,7 @@ ABSTAINS = re.compile(
             r"(?:not|n't) guarantee (?:what|which|who|where|when|how|whether)\b",
             r"^only (?:an?|the) (?:[\w-]+ ){1,5}?(?:can|could|would be able to) \w+"
             r"|^(?:but )?not (?:how|what|which|who|whose|where|when|why|whether)\b",
+            r"^(?:unsuitable|unusable)\W*$",
             rf"^(?:the )?(?:blurry|blurred|unsuitable|dark|unclear|unusable|blank|bad|poor|low[- ]quality) {PICTURE}\W*$"
             rf"|^(?:the )?{PICTURE} (?:is )?(?:upside down|out of focus|unsuitable|unusable|blank)\b",
             r"\b(?:impossible|not possible|infeasible)\W*$",
@@ -286,7 +287,9 @@ HIDDEN = re.compile(
             r"|just )*(?:hidden|covered|obscured|obstructed|blocked|concealed|cropped|cut off|torn(?: off)?|blurred(?: out)?"
             r"|smudged|redacted|censored|pixelated|faded|worn|scratched|masked|turned away|occluded|erased|face down|(?:turned"
             r"|switched) off"
-            r"|upside down|blacked out|cut out|washed out|overexposed|underexposed)\b",
+            r"|upside down|blacked out|cut out|washed out|overexposed|underexposed)\b(?! (?!(?:by|in|from|at|behind|on|with|to|due"
+            r"|because|and|or|but|under|so|out|away|for|here|as|off|too"
+            r"|since|that|if|up|over|partially|completely|entirely)\b)\w)",
             r"\b(?:cannot|can't|can not|could not|couldn't) (?:\w+ly )?be (?:\w+ly )?(?:seen|read|made out|heard|spotted"
             r"|viewed|observed|detected|perceived|recogni[sz]ed)\b",
             rf"\b(?:outside|out of|beyond) (?:(?:of|the|this|our|camera) )*(?:{PICTURE}|sight|focus|edge|shot|range)\b"

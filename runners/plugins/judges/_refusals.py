@@ -32,6 +32,7 @@ _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{\s*(?:\\text\s*\{)?([^{}]*)\}+")
 _CONTINUED = re.compile(r"\n\s*(?:question|q|user|human|instruction|###)\s*:.*", re.DOTALL)
 _QUOTED = re.compile(r'"[^"\n]*"|(?<![\w.])\'[^\'\n]{1,60}\'(?!\w)|“[^”\n]*”|«[^»\n]*»|「[^」\n]*」|『[^』\n]*』|„[^“”\n]*[“”]')
 _QUOTE = " qqq "
+_FULL = {"m": "am", "re": "are", "s": "is", "ve": "have", "ll": "will"}
 _NO_DOUBT = re.compile(
     r"\b(?:there(?:'s| is| can be)(?: \w+ly)? no (?:doubt|question)(?: about (?:it|that))?|no doubt(?: about (?:it|that))?"
     r"|without (?:a |any )?(?:shadow of a )?doubt)\b,?(?: that\b)?:? ?"
@@ -44,9 +45,9 @@ _ANNOUNCED = re.compile(
 _NOT_ANNOUNCED = re.compile(
     r"^(?:not|n't|no longer|in|based|given|to|on|that|shown|found|visible|hidden|missing|here|what|above|below|difficult|hard)\b"
 )
-_SENTENCE = re.compile(r"(?<=[.!?;:])\s+|(?<=[.!?])(?=[a-z]{2,}'?[a-z]* [a-z])|\n+|(?<=[。！？؟।])\s*|\s[-–]\s|—")
+_SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[.!?])(?=[a-z]{2,}'?[a-z]* [a-z])|\n+|(?<=[。！？؟।])\s*|\s[-–]\s|—")
 _CLAUSE = re.compile(
-    r",?\s+(?=(?:but|however|although|though|tho|whereas|yet (?:i|it|the|he|she|they|there|we|this|that)|so (?:i|it|we|the|he|she"
+    r";\s+|,?\s+(?=(?:but|however|although|though|tho|whereas|yet (?:i|it|the|he|she|they|there|we|this|that)|so (?:i|it|we|the|he|she"
     r"|they|this|there|that|yes|no|probably|you|one|its|his)|because|since (?:i|the|it|there|no)|as (?:there|it is|his|her"
     r"|their|no|i)|therefore|thus|hence|even (?:though|if)|and (?:i|it|it's|there|there's|no(?= \w)|he|she|they|we|so|my"
     r"|but|cannot|can't|couldn't|don't|do not|am not|am unable|therefore))\b)"
@@ -169,7 +170,7 @@ _NAMES_QUESTION = re.compile(
     r"\b(?:which|what|who|whether|if|how|where|answer|choose|choice|decision|judge?ment|determination|conclusion|conclude"
     r"|determined|determine|request|assist|help|question|identify|compare|decide)\b"
 )
-_BARE_NO = re.compile(r"^(?:no|nothing|nobody|no one|none) (?:\w+ ){0,2}\w+\W*$|^(?:nothing|nobody|no one)\b")
+_BARE_NO = re.compile(r"^(?:no|nothing|nobody|no one|none) (?:\w+ ){0,6}\w+\W*$|^(?:nothing|nobody|no one)\b")
 _FIRST_PERSON = re.compile(r"\b(?:i|i'd|my)\b|\b(?:probably|likely|presumably|best guess)\b")
 _NEEDED = re.compile(
     r"\b(?:would|might|may|will|is|are) (?:be )?(?:\w+ly )?(?:helpful|necessary|needed|required|useful|important|worth|beneficial"
@@ -389,6 +390,8 @@ def _plain(text: str) -> str:
     text = _CONTINUED.sub("", text)
     text = _QUOTED.sub(_QUOTE, _MARKUP.sub("", text))
     text = re.sub(r"[^\S\n]+", " ", _ASIDE.sub("", _NO_DOUBT.sub("", text)))
+    text = re.sub(r"(?<=\w)n't\b", " not", text.replace("can't", "cannot").replace("won't", "will not").replace("ain't", "is not"))
+    text = re.sub(r"\b(i|it|that|this|there|here|what|who|he|she|we|you|they)'(m|re|s|ve|ll)\b", lambda m: f"{m[1]} {_FULL[m[2]]}", text)
     text = re.sub(r"\bno\.\s?(?=\d)", "number ", text)
     return re.sub(r"\b(mr|mrs|ms|dr|st|vs|e\.g|i\.e|approx|etc)\.", r"\1", text).strip()
 
@@ -515,7 +518,7 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         return Role.COMMITS
     bare = _RELATIVE.sub("", bare)
     found = phrases.HIDDEN.search(bare)
-    hidden = found is not None and not content(found[0]) & asked.words
+    hidden = found is not None and not content(found[0].split()[-1]) & asked.words
     if asked.is_yes_or_no and _CANNOT_BE.search(bare) and not hidden and content(_CANNOT_BE.findall(bare)[0]) & asked.words:
         return Role.COMMITS
     hidden = hidden or (
@@ -716,7 +719,9 @@ def _echoes(clause: str, asked: Asked) -> bool:
     words, asked_for = content(clause), asked.words - asked.kind
     return bool(
         asked_for - asked.subject
-        and asked_for <= words
+        and len(asked_for - words) <= (_PRONOUN.search(clause) is not None)
+        and asked_for & words - asked.subject
+        and not _FIRST_PERSON.match(_LEADS.sub("", clause))
         and words - asked.words - _GENERIC
         and not (asked.kind and clause.startswith("there"))
         and not _SOMETHING.search(clause)
@@ -733,7 +738,7 @@ def _echoes_abroad(clause: str, asked: Asked) -> bool:
 def _is_about_picture(clause: str, asked: Asked) -> bool:
     """State that a clause is about the image, and the question about something in it."""
     match = _FROM_PICTURE.search(clause)
-    return match is not None and not content(match[0]) & asked.topic
+    return match is not None and not content(match[0]) & asked.topic and not (asked.is_text and "text" in match[0])
 
 
 def _is_state(clause: str) -> bool:
@@ -792,11 +797,7 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     if not clauses or (announced and clauses[0].role in (Role.COMMITS, Role.ANSWERS_NO, Role.SEEMS, Role.OTHER)):
         return False
     n_sentences = clauses[-1].sentence - clauses[0].sentence + 1
-    premise = (
-        asked.is_english
-        and not asked.has_options
-        and any(clause.role is Role.DENIES and _denies_premise(clause.text, asked) for clause in clauses)
-    )
+    premise = asked.is_english and any(clause.role is Role.DENIES and _denies_premise(clause.text, asked) for clause in clauses)
     offered = next((i for i, clause in enumerate(clauses) if _OFFERS.search(clause.text)), len(clauses))
     listed = {letter for c in clauses if (letter := _listed_letter(c))}
     knows_not = [i for i, clause in enumerate(clauses) if clause.role is Role.ABSTAINS]
@@ -805,10 +806,14 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
         for i, clause in enumerate(clauses)
         if (
             clause.role is Role.COMMITS
-            or (clause.role is Role.ANSWERS_NO and (not knows_not or (knows_not[-1] < i and content(clause.text) & asked.words)))
+            or (
+                clause.role is Role.ANSWERS_NO
+                and not (premise and asked.has_options)
+                and (not knows_not or (knows_not[-1] < i and content(clause.text) & asked.words))
+            )
         )
         and not (i == offered and knows_not and not content(_OFFERS.split(clause.text)[-1]) & asked.words and asked.text)
-        and not (clause.is_fragment and (i > offered or (premise and i and not asked.is_color and not asked.is_number)))
+        and not (clause.is_fragment and (i > offered or (premise and i and not (asked.is_color or asked.is_number or asked.has_options))))
         and not (len(listed) > 1 and _listed_letter(clause))
     ]
     if plain := [i for i in knows_not if content(clauses[i].text) & asked.words]:
