@@ -188,10 +188,12 @@ _SUPERLATIVE = re.compile(
 _COMPLEMENT = re.compile(
     r"(?:\b(?:is|are|be|was|would be|corresponds? to|match(?:es)?|fits?|(?:consistent|in line) with|(?:indicative|diagnostic"
     r"|characteristic|typical) of|points? to|indicates?|closest to(?: that of)?|"
-    r"suggests?|gets?|gives?(?: us)?|yields?|equals?|obtain|makes?)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture"
+    r"suggests?|gets?|gives?(?: us)?|yields?|equals?|obtain|makes?|total of)\b|[:：])[\s\"'(*:]*(?:\b(?:the|a|an|point|option|image|picture"
     r"|box|figure|labeled|labelled|first|second|third|fourth|"
     r"most likely|likely|probably)\b\W*)*(?:[a-z]\s*=\s*)?$"
 )
+_RESULT = re.compile(rf"\w\)?\s*=\s*({_X})[\s.!)]*\Z")
+"""A calculation at the end of the reply."""
 _ENDS = re.compile(r"[\s\"')*°%]*(?:$|[.,;!]|-\s|[–—]|\b(?:because|since|as|on|in|which|at|for)\b)")
 _IN_ONE_BREATH = re.compile(r"(?! ?,)(?!.*\b(?:not?|but|wait|actually|rather|instead|sorry|then)\b)[^.;:\n]{0,60}\band\b[^.;:\n]{0,60}")
 _OF_PERCENT = re.compile(rf"(\d+(?:\.\d+)?)\s*%\s*(?:\w+ ){{0,3}}({_X})")
@@ -466,6 +468,8 @@ def _opening(reply: _Reply) -> int | None:
 
 def _concluded(reply: _Reply) -> int | None:
     """Return the option of the last conclusion."""
+    if result := _RESULT.search(reply.text):
+        return reply.place(result[1])
     for k in range(len(reply.named) - 1, -1, -1):
         weight = max((n.weight for n in reply.named[k] if n.place != OUTSIDE), default=0)
         if weight and not reply.is_question(k):

@@ -155,7 +155,10 @@ def _is_counted(candidate: Candidate, question: str) -> bool:
     """State that what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
     asked = _HOW_MANY.search(question)
     nouns = {_singular(w) for w in asked[1].casefold().split() if w not in _NOT_COUNTED} if asked else set()
-    return any(_singular(w) in nouns for w in re.findall(r"[^\W\d_]+", re.split(r"[,;:.()]", candidate.behind.casefold())[0])[:3])
+    return any(
+        _singular(w) in nouns
+        for w in re.findall(r"[^\W\d_]+", re.split(r"[,;:.()]|(?<!or )(?<!to )\d", candidate.behind.casefold())[0])[:3]
+    )
 
 
 def _singular(word: str) -> str:

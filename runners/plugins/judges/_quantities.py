@@ -21,6 +21,7 @@ _LATEX = (
     (re.compile(r"\\([$%#&€£])"), r"\1"),
     (re.compile(r"\b(?:square|sq\.?)\s+([^\W\d_]+)", re.IGNORECASE), r"\1^2"),
     (re.compile(r"\b(?:minus|negative)\s+(?=[\d.$€£])", re.IGNORECASE), "-"),
+    (re.compile(r"\b(\d{1,2})\s?o['’]?clock\b", re.IGNORECASE), r"\1:00"),
     (re.compile(r"\bhalf an? dozen\b", re.IGNORECASE), "6"),
     (re.compile(r"\ban? (?=dozen\b)", re.IGNORECASE), "1 "),
 )
@@ -68,7 +69,7 @@ UNITS = {
 _SHORT_SCALES = {"k": 10**3, "mn": 10**6, "bn": 10**9, "tn": 10**12, "m": 10**6, "b": 10**9, "lakh": 10**5, "crore": 10**7, "dozen": 12}
 _DIGITS = r"\d{1,3}(?:[ \u00a0\u202f\u2009]\d{3})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,'’]\d+)*|(?<![\d.])\.\d+"
 _NUMBER = re.compile(
-    rf"(?<![^\W\d_])(?<![\d.,:/^_)])(?P<sign>(?<![\w)\]%])[-+]\s?|±\s?)?(?P<currency>(?:{_CURRENCY})\s?)?(?P<sign2>-)?(?P<digits>{_DIGITS})"
+    rf"(?<![^\W\d_\u3040-\u9fff\uac00-\ud7af])(?<![\d.,:/^_)])(?P<sign>(?<![\w)\]%])[-+]\s?|±\s?)?(?P<currency>(?:{_CURRENCY})\s?)?(?P<sign2>-)?(?P<digits>{_DIGITS})"
     r"(?:\^\{?(?P<raised>-?\d{1,4})\}?)?"
     r"(?:\s?[×x*]\s?10\s?\^?\s?\{?(?P<power>(?<=[\^{])[-+]?\d{1,4})\}?|e(?P<exponent>[-+]?\d{1,4}))?"
     r"(?:(?:(?P<half> \d{1,99})?\s?/\s?(?P<below>\d{1,99}(?:\.\d{1,99})?))(?![\d/]))?"
@@ -81,8 +82,9 @@ _IN_WORDS = re.compile(
     rf"(?<!\d )(?<!\d)\b(?:an?\s+(?=hundred|thousand|million|billion|trillion))?(?:{_NAMES})(?:(?:-|\s+(?:and\s+)?)(?:{_NAMES}))*\b",
     re.IGNORECASE,
 )
+_IN_CHINESE = re.compile(r"(?<![一二三四五六七八九十百千万第])[一二两三四五六七八九十](?=[个個只隻位名条張张匹辆輛头頭人])")
 _PRONOUN_BEFORE = re.compile(
-    r"\b(?:the|this|that|no|any|every|each|which|some|other|another|first|last|next|right|left|only)\s*\Z", re.IGNORECASE
+    r"\b(?:the|this|that|no|any|every|each|which|some|other|another|first|last|next|right|left|the only)\s*\Z", re.IGNORECASE
 )
 MAX_EXPONENT = 99
 MAX_DIGITS = 300
@@ -115,6 +117,7 @@ def plain_math(text: str) -> str:
     """
     text = compatible(text)
     text = _IN_WORDS.sub(lambda match: _digits_of(match, text), text)
+    text = _IN_CHINESE.sub(lambda match: str("一二三四五六七八九十".find(match[0].replace("两", "二")) + 1), text)
     for pattern, replacement in _LATEX:
         text = pattern.sub(replacement, text)
     text = _FRACTION.sub(_fraction, text)

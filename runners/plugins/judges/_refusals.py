@@ -170,7 +170,7 @@ _NAMES_QUESTION = re.compile(
     r"\b(?:which|what|who|whether|if|how|where|answer|choose|choice|decision|judge?ment|determination|conclusion|conclude"
     r"|determined|determine|request|assist|help|question|identify|compare|decide)\b"
 )
-_BARE_NO = re.compile(r"^(?:no|nothing|nobody|no one|none) (?:\w+ ){0,6}\w+\W*$|^(?:nothing|nobody|no one)\b")
+_BARE_NO = re.compile(r"^no (?:\w+ ){0,6}\w+\W*$|^none (?:\w+ ){0,2}\w+\W*$|^(?:nothing|nobody|no one)\b")
 _FIRST_PERSON = re.compile(r"\b(?:i|i'd|my)\b|\b(?:probably|likely|presumably|best guess)\b")
 _NEEDED = re.compile(
     r"\b(?:would|might|may|will|is|are) (?:be )?(?:\w+ly )?(?:helpful|necessary|needed|required|useful|important|worth|beneficial"

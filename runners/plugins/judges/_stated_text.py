@@ -27,6 +27,8 @@ _WRONG = word_set("wrong incorrect false impossible unlikely out excluded absent
 _OR = word_set("or oder ou или 或 または")
 _VAGUE = word_set("so something similar more less otherwise whatever")
 _LIKE = {("is", "like"), ("are", "like"), ("similar", "to")}
+_COMPARED = word_set("compared versus vs followed mistaken confused resembles resembling")
+_PLACES = word_set("under on in inside behind above below beneath")
 _IF = word_set("if unless whether")
 _EARLIER = re.compile(r"\b(?:at first|initially|at 1st|i thought|you (?:might|may) think)\b")
 _BREAKS = word_set("but although though however whereas yet because while sondern mais pero aber")
@@ -151,6 +153,7 @@ class Text:
         """State that a mention is asked, supposed, compared with, or said of an earlier impression."""
         before = self.clause_before(start)
         compared = "than" in before[:2] or (self.text(start - 2), self.text(start - 1)) in _LIKE
+        compared = compared or bool(_COMPARED & set(before)) or _is_beside_a_place(before)
         return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.says_earlier(start)
 
     def says_earlier(self, start: int) -> bool:
@@ -159,6 +162,12 @@ class Text:
         end = next((i for i in near if self.words[i].ends_clause), start)
         sentence = [w.text for w in self.words[max(start - SENTENCE, 0) : end + 1] if w.sentence == self.words[start].sentence]
         return bool(_EARLIER.search(" ".join(sentence))) and not _EARLIER.search(" ".join(self.question))
+
+
+def _is_beside_a_place(before: Sequence[str]) -> bool:
+    """State that a thing is named only to say where a place is: "under the table next to the sofa"."""
+    beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
+    return bool(beside) and bool(_PLACES & set(before[beside:]))
 
 
 def rate_text(question: str, references: Sequence[Sequence[str]], reply: str) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from qualm.runners.contracts.judges import Judgement
+from qualm.runners.plugins.judges._refusal_questions import read_question, stem
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.scoring.answer_text import normalise, word_set
@@ -88,6 +89,18 @@ _AFFIRMED_START = re.compile(
     r"|claro(?: que sí)?|por supuesto|certo|"
     r"конечно)(?!\w)(?! not\b)"
 )
+_FRAME = word_set(
+    "is are was were be do does did can could has have had will would there here you i we see seen visible present shown a an the any some "
+    "this that it he she they his her its their of image picture photo photograph scene please"
+)
+"""Words of a question that a statement of the same need not repeat."""
+_UNCERTAIN = re.compile(
+    r"\b(?:if|whether|may|might|could|would|should|but|although|though|however|unless|or|almost|nearly|partly|partially|only|until"
+    r"|without|than .* than|used to|neither|nor|except|toy|fake|possibl[ey]|hard|difficult|unclear|unable|sure|certain|impossible|tell"
+    r"|lacks?"
+    r"|rather|instead|nothing|nobody|none|unlikely|false|doubt\w*)\b"
+)
+_EXISTS = re.compile(r"\b(?:there|shows?|see|contains?|depicts?|features?|includes?|visible|present|has|have)\b")
 _OPPOSITE = {"yes": "no", "no": "yes"}
 
 
@@ -145,6 +158,32 @@ def yes_or_no(text: str) -> YesNo:
         rf"\b(?:no reason|hard|difficult|impossible|unable|not|cannot|never|\w+n't)\b(?:\W+\w+){{0,4}}?\W+{_PLAIN}{_EDGE}", plain
     )
     return None if negated else _said(said)
+
+
+def restated(question: str, text: str) -> YesNo:
+    """Return what a reply says that repeats an English question as a statement; None for any other reply.
+
+    The first sentence has to hold every word of the question, in its order, and no condition, doubt or contrast.
+
+    >>> restated("Is there a dog?", "There is no dog here."), restated("Is the man wearing a hat?", "The man is wearing a hat.")
+    ('no', 'yes')
+    >>> restated("Is Ann taller than Bob?", "Bob is taller than Ann."), restated("Is it raining?", "It might be raining.")
+    (None, None)
+    """
+    asked = read_question(question)
+    if not (asked.is_yes_or_no and asked.is_english) or re.search(r"\b(?:or|no|not)\b|n't", asked.text):
+        return None
+    first = re.split(r"[.!?;\n]", _plain(text), maxsplit=1)[0]
+    plain = re.sub(r"\b(?:in|on) (?:the|this|that) (?:image|picture|photo\w*|scene)\b", "", asked.text)
+    words = [stem(word) for word in re.findall(r"[\w-]+", plain) if word not in _FRAME]
+    said = [stem(word) for word in re.findall(r"[\w-]+", re.sub(r"n't\b", " not", first))]
+    remaining = iter(said)
+    if not words or not all(word in remaining for word in words) or _UNCERTAIN.search(first):
+        return None
+    if " there " in asked.text and not _EXISTS.search(first):
+        return None
+    negations = [word for word in said if word in ("not", "no", "never", "cannot")]
+    return None if len(negations) > 1 else "no" if negations else "yes"
 
 
 def _first(plain: str) -> YesNo:

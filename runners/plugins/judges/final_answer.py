@@ -5,7 +5,7 @@ from typing import Annotated
 from qualm.registry.plugins.rule import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._yes_no import yes_or_no
+from qualm.runners.plugins.judges._yes_no import restated, yes_or_no
 from qualm.runners.scoring.answer_text import normalise
 
 
@@ -35,7 +35,7 @@ def _judge(question: str, references: list[str], prediction: str) -> Judgement:
     truths = {normalise(r) for r in references} & {"yes", "no"}
     if not references:
         return Judgement(rating=float(declines), pred_is_idk=declines)
-    reading = yes_or_no(prediction)
+    reading = yes_or_no(prediction) or restated(question, prediction)
     if reading is None or not truths:
         return Judgement(rating=None, pred_is_idk=declines, parse_ok=False)
     return Judgement(rating=float(reading in truths), pred_is_idk=False)

@@ -15,7 +15,7 @@ from qualm.runners.plugins.judges._final_number import rate_number
 from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._stated_text import rate_text, words_of_reference
-from qualm.runners.plugins.judges._yes_no import begins_in_another_language, yes_or_no
+from qualm.runners.plugins.judges._yes_no import begins_in_another_language, restated, yes_or_no
 from qualm.runners.scoring.answer_text import comparable, normalise
 
 READS = ["open", "choices"]
@@ -68,7 +68,7 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
     if not references or declines:
         return Judgement(rating=float(declines and not references), pred_is_idk=declines)
     if len(set(truths)) == 1 and set(truths) <= YES_OR_NO:
-        said = yes_or_no(prediction)
+        said = yes_or_no(prediction) or restated(question, prediction)
         return Judgement(rating=None if said is None else float(said in truths), pred_is_idk=False, parse_ok=said is not None)
     if match == "contained":
         plain = normalise(prediction)
