@@ -27,7 +27,7 @@ from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
-from qualm.runners.scoring.limits import UNBOUNDED, Bounds, degrees_of_freedom
+from qualm.runners.scoring.limits import UNBOUNDED, Bounds, apart, critical, degrees_of_freedom, standard_error
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.missing.scored_share import shares_differ
@@ -213,7 +213,8 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     drawn = drawn * stretch[:, None]
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
-    freedom = max(1.0, min(groups - 1.0, *(c.freedom for c in candidates)))
+    freedom = np.array([max(1.0, min(groups - 1.0, c.freedom)) for c in candidates])
+    of_pair = np.minimum.outer(freedom, freedom)
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
         sizes = centred[i] - centred[i + 1 :]
@@ -227,7 +228,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
             sizes, spread = (sizes, spread) if live.all() else (sizes[live], spread[live])
             highest = np.fmax(highest, np.divide(sizes, spread[:, None], out=sizes).max(axis=0))
     upper = np.triu_indices(len(values), 1)
-    z[upper] = z.T[upper] = deviate(z[upper], freedom)
+    z[upper] = z.T[upper] = deviate(z[upper], of_pair[upper])
     spread = balanced_spread(centred)
     live = spread > 1e-7
     widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)
@@ -240,17 +241,19 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     floor, ceiling = np.array([c.bounds for c in candidates]).T
     # Ends stay within what the metric can be, and hold the value that is printed.
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
-    least_p = bonferroni(z) if freedom < FEW_GROUPS else np.zeros_like(z)
+    least_p = np.where(of_pair < FEW_GROUPS, bonferroni(z), 0.0)
     names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
-    ends = _pair_ends(candidates, level, place[4] in PAIRED)
+    ends = np.array([_pair_ends(a, b, groups, level) for a, b in combinations(candidates, 2)] if place[4] in PAIRED else []).reshape(-1, 2)
     chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
     return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
 
-def _pair_ends(candidates: Sequence[Candidate], level: float, is_paired: bool) -> Floats:
-    pairs = combinations([c.drawn for c in candidates] if is_paired else [], 2)
-    ends = [np.quantile(b - a, [(1 - level) / 2, (1 + level) / 2]) for a, b in pairs]
-    return np.array(ends, dtype=np.float64).reshape(-1, 2)
+def _pair_ends(a: Candidate, b: Candidate, groups: int, level: float) -> tuple[float, float]:
+    """Student's t interval of the difference of b and a."""
+    value, freedom = b.value - a.value, max(1.0, min(groups - 1.0, a.freedom, b.freedom))
+    reach = critical(level, freedom) * standard_error((b.drawn - a.drawn).astype(np.float64), groups)
+    floor, ceiling = apart(a.bounds)
+    return max(floor, value - reach), min(ceiling, value + reach)
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
@@ -263,18 +266,18 @@ def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
     return np.log(inside / (1 - inside)), 1 / (inside * (1 - inside))
 
 
-def deviate(t: Floats, freedom: float) -> Floats:
+def deviate(t: Floats, freedom: float | Floats) -> Floats:
     """Turn Student's t into the normal deviate of equal p."""
     from scipy.special import ndtri, stdtr
 
     return np.asarray(np.minimum(-ndtri(stdtr(freedom, -t)), 1e6), dtype=np.float64)
 
 
-def _back(z: float, freedom: float) -> float:
+def _back(z: float, freedom: Floats) -> Floats:
     from scipy.special import ndtr, stdtrit
 
     beyond = float(ndtr(-z))
-    return -float(stdtrit(freedom, beyond)) if beyond > 0 else math.inf
+    return np.asarray(-stdtrit(freedom, beyond) if beyond > 0 else np.full(len(freedom), math.inf))
 
 
 def bonferroni(z: Floats) -> Floats:

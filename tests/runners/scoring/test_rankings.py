@@ -261,6 +261,24 @@ def test_few_groups_are_not_ranked():
         assert bool(rows) is is_ranked, groups
 
 
+def test_a_candidate_whose_value_hangs_on_few_groups_takes_no_power_from_other_pairs():
+    values = np.random.default_rng(2).normal([0, 0.4, 0.2], 1, (60, 3))
+    firm = resampled(values, 4000)
+    column = ranked(PLACE, True, firm, 60, 0.95)
+    shaky = ranked(PLACE, True, [*firm[:2], replace(firm[2], freedom=1.2)], 60, 0.95)
+    assert shaky.z[0, 1] == column.z[0, 1] and shaky.z[0, 2] < 0.8 * column.z[0, 2]
+    assert shaky.least_p[0, 1] == 0 < shaky.least_p[0, 2]
+    assert (shaky.high - shaky.low)[:2] == pytest.approx((column.high - column.low)[:2])
+    assert (shaky.high - shaky.low)[2] > 2 * (column.high - column.low)[2]
+
+
+def test_the_interval_of_a_pair_is_that_of_the_paired_t_test():
+    values = np.random.default_rng(2).normal([0, 0.6], 1, (20, 2))
+    column = ranked((*PLACE[:4], ESTIMATORS, "m"), True, resampled(values, 20_000), 20, 0.95)
+    expected = stats.ttest_rel(values[:, 1], values[:, 0]).confidence_interval()
+    assert column.pair_ends[0] == pytest.approx([expected.low, expected.high], abs=0.02)
+
+
 def test_with_few_groups_p_is_at_least_bonferronis():
     """Five candidates make ten pairs; with 50 groups ten times the p of the t test bounds it from below, with 51 nothing does."""
     values = np.random.default_rng(2).normal([0, 0, 0, 0, 0.5], 1, (50, 5))
