@@ -19,6 +19,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SAMPLED_COLUMNS, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of, judge_of, mark_of
+from qualm.registry.plugins.declarations import misplaced_arguments
 from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
 from qualm.registry.where import FIELDS
 
@@ -63,6 +64,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
                 yield ("metrics", i), wrong, ""
                 continue
             for message, hint in (
+                *((message, "") for message in misplaced_arguments(ref.plugin, ref.args)),
                 *_sections(reader, name, reads),
                 *_sampled(reader, ref),
                 *_judges(reader, resolved, ref),

@@ -13,6 +13,7 @@ from qualm.compiler.spec.plugin_ref import OWN, Ref, located
 from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_
 from qualm.registry.plugins import foreign_names
+from qualm.registry.plugins.declarations import declares_by_argument
 from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
 
 
@@ -90,7 +91,7 @@ class SpecReader:
 
         Args:
             at: path of the list, if it is not the section of the plugins' kind.
-            always_label: label every given parameter, not only swept ones.
+            always_label: label every given parameter, not only swept ones; as of a plugin that is another one by its arguments.
         """
         at = at or (kind,)
         by_label: dict[str, Ref] = {}
@@ -104,7 +105,7 @@ class SpecReader:
                 common = {p.name: given_args[p.name] for p in OWN.get(kind, ())}
                 args = {k: v for k, v in given_args.items() if k not in common}
                 named_args = {k: v for k, v in params.items() if isinstance(v, Mapping)}  # nested plugins, as the spec names them
-                values = {**args, **named_args, **swept} if always_label else swept
+                values = {**args, **named_args, **swept} if always_label or declares_by_argument(plugin) else swept
                 shown_args = {k: v for k, v in values.items() if k in params and k not in common}
                 label = validate.label(plugin.name, shown_args)
                 if label in by_label:

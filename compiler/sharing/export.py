@@ -25,6 +25,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explained
 from qualm.registry.plugins import rule
+from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
 
@@ -99,7 +100,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
                 tables=_tables(plan),
                 scored=bool(plan.writers("scores")),
                 place=out.name,
-                higher_is_better={m.label: m.plugin.declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
+                higher_is_better={m.label: for_arguments(m.plugin, m.args).declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
             )
             sources = list(_sources(context, plan))
             if not may_publish(project.root, sources, request.force):

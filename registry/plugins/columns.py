@@ -7,7 +7,8 @@ imported. A plugin's file declares `NEEDS`: the list of its columns, or, where a
     NEEDS = {"states": "draw_hidden_states/{layer}/answer_last"}                # of a layer (`qualm.registry.plugins.internals`)
     NEEDS = {"draw_logprobs": {"version": {"sum": "draw_logprobs", "kuhn": "draw_logprobs"}}}      # by the value of one argument
 
-In the last form the function receives None if the value is not listed.
+In the last form the function receives None if the value is not listed. `*` in a listed value stands for any letters; the first match
+counts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 
 from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import CHOICES, CODE_OF, CONTEXT, DRAWN, GROUP_OF, MARKED_BY, QUESTION, RATED_BY, UNDER
+from qualm.registry.plugins.declarations import by_argument
 from qualm.registry.plugins.internals import internal, is_internal
 from qualm.registry.plugins.rule import Plugin, PluginError
 
@@ -113,5 +115,5 @@ def _column(declared: Any, args: Mapping[str, Any]) -> str | None:
         column: str | None = declared.format_map(args)
     else:
         ((argument, by_value),) = declared.items()
-        column = by_value.get(args[argument])
+        column = by_argument(by_value, args[argument])
     return internal(column).column if column is not None and is_internal(column) else column

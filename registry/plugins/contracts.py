@@ -69,6 +69,15 @@ def _one_of(*values: Any, needed: bool = False) -> Constant:
     )
 
 
+def _by_argument(constant: Constant) -> Constant:
+    """Return a constant that may also be {parameter: {value: constant}}."""
+
+    def fits(value: Any) -> bool:
+        return constant.fits(value) or (_by_value(value) and all(map(constant.fits, next(iter(value.values())).values())))
+
+    return Constant(constant.expected, fits, constant.needed)
+
+
 TEXTS = Constant("a list of texts", _texts)
 TEXT = Constant("a text", lambda v: isinstance(v, str))
 TRUTH = Constant("True or False", lambda v: isinstance(v, bool))
@@ -78,6 +87,10 @@ ASKED = ("each", "times", "requests", "pictures", "text", "attempts", "prompts",
 ASKS = Constant(
     f"a mapping of {', '.join(ASKED)}",
     lambda v: isinstance(v, Mapping) and v.get("each") in ("question", "image", "answer") and set(v) <= set(ASKED),
+)
+ONLY_WITH = Constant(
+    "{parameter, or parameter=value: {other parameter: its values}}",
+    lambda v: isinstance(v, Mapping) and all(isinstance(of, Mapping) and all(map(_texts, of.values())) for of in v.values()),
 )
 EVERYWHERE = {"ASKS": ASKS, "CITES": TEXTS, "ALSO_KNOWN_AS": TEXTS, "ASSETS": TEXTS, "SERVER": TEXT, "EXTRA": _one_of(*EXTRAS)}
 
@@ -162,13 +175,15 @@ CONTRACTS: dict[str, Contract] = {
         "columns of scored answers, then weights",
         _metric,
         {
-            "HIGHER_IS_BETTER": _one_of(True, False, None),
+            "HIGHER_IS_BETTER": _by_argument(_one_of(True, False, None)),
             "NEEDS": NEEDS,
             "OVER": Constant("a column, or {parameter: column}", _over),
             "TEST": _one_of("exchange", "independence"),
             "TARGET": _one_of("1 - alpha"),
-            "INTERVAL": _one_of("t", "proportion", "optimistic", "skewed", "correlation", "own", "none"),
-            "WHY_NO_INTERVAL": TEXT,
+            "INTERVAL": _by_argument(_one_of("t", "proportion", "optimistic", "skewed", "correlation", "own", "none")),
+            "WHY_NO_INTERVAL": _by_argument(TEXT),
+            "CONTRASTS": _by_argument(_one_of("classes", "types", "none")),
+            "ONLY_WITH": ONLY_WITH,
             "COMPARED_BY": TEXT,
             "ASSUMES": TEXT,
             "COMPANIONS": TEXTS,
@@ -216,11 +231,19 @@ def faults(
         elif constant in declares and constant in contract.of_parameters:
             for unknown in sorted(set(declares[constant]) - set(parameters)):
                 yield f"{constant} names '{unknown}'; expected parameters of {name}: {', '.join(parameters) or 'none'}"
-    if (declares.get("INTERVAL") == "none") != ("WHY_NO_INTERVAL" in declares):
+    if not _explained(declares.get("INTERVAL"), declares.get("WHY_NO_INTERVAL")):
         yield "WHY_NO_INTERVAL: expected where INTERVAL is 'none', and only there"
     for constant in ("SERVER", "BESIDE"):
         if isinstance(declares.get(constant), str) and declares[constant] not in parameters:
             yield f"{constant} names '{declares[constant]}'; expected a parameter of {name}: {', '.join(parameters) or 'none'}"
+
+
+def _explained(interval: Any, why: Any) -> bool:
+    """Return whether there is a reason exactly where there is no interval."""
+    if not isinstance(interval, Mapping):
+        return bool(interval == "none") == (why is not None)
+    none = {parameter: {key for key, method in of.items() if method == "none"} for parameter, of in interval.items()}
+    return bool(none == {parameter: set(of) for parameter, of in (why or {}).items()})
 
 
 def unknown_columns(kind: str, name: str, reads: Collection[str]) -> Iterator[str]:

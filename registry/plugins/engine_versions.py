@@ -70,7 +70,7 @@ _NAMES = {
     "nli": "hf lexical",
     "perturbations": "_levels _rewriting _wording amb blur bright clip_mask contrast cutout dark dropwords gaussian_noise inv ive jpeg "
     "pixelate salt_and_pepper saturation sbj sharpness shuffle solarize typos",
-    "datasets": "_fields _mapped _official _parquet _pictures _table_pictures _unseen _vqa ai2d amber certainly_uncertain "
+    "datasets": "_fields _mapped _official _parquet _pictures _table_pictures _unseen _vizwiz_images _vqa ai2d amber certainly_uncertain "
     "certainly_uncertain_release clevr clevr_hallucination coco_folder docci gqa hallusionbench haloquest humblebench image_table "
     "llava_instruct lrv_instruction mm_upd mmbench mme mmhal_bench oodcv_vqa pope recorded_samples scienceqa seedbench shr "
     "spoilt_scenes synthetic_scenes tdiuc uncertain_scenes unk_vqa vizwiz vizwiz_ans_difference vlfeedback vlm_uncertainty_bench "

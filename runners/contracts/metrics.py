@@ -22,6 +22,10 @@ A plugin `NAME.py` has these constants and functions:
         ASSUMES = "..."                  # optional: condition under which its values hold, shown below them
         COMPANIONS = ["best_f1_floor"]   # optional: metrics that are always computed beside it, without which it misleads
 
+        CONTRASTS = {"kind": {"rank*": "classes", "*": "none"}}   # optional: which of its functions `classes` and `types` holds
+        ONLY_WITH = {"beta": {"kind": ["f_score"]}}   # optional: a parameter, or parameter=value, and the values of another one with which
+                                         # it has a meaning; anything else is an error of `qualm validate`
+
         NEEDS = {"groups": "group_of_{by}"}   # optional: columns that depend on parameters (`qualm.registry.plugins.columns`)
 
         def NAME(column: Floats, ..., weights: Weights, *, parameter: type = default) -> Floats
@@ -46,6 +50,8 @@ A plugin `NAME.py` has these constants and functions:
         def least_error(column: Floats, ..., value: float, *, parameter...) -> float   # optional: standard error of independent rows if
                                                                           # this was the value; a lower bound for the standard error
 
+- HIGHER_IS_BETTER, INTERVAL, WHY_NO_INTERVAL and CONTRASTS may depend on a parameter: {"kind": {"loss*": False, "*": True}}; the first
+  pattern that matches counts. All given parameters of such a metric stand in its label.
 - Positional arguments are named after the columns that they read, `weights` last:
 
   | column | meaning |

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qualm.registry.plugins import rule
+from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.text import LONGEST as LONGEST
 from qualm.registry.text import visible as visible
 from qualm.runners.scoring.measuring.labels import taken_apart
@@ -163,7 +164,7 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
     """Take a metric's label apart, as `qualm.runners.scoring.measuring.labels` does, and say what the metric is."""
     own = taken_apart(text, settings, calibrators)
     try:
-        plugin = rule.get("metrics", own.name)
+        plugin = for_arguments(rule.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
         better, summary, by = plugin.declares.get("HIGHER_IS_BETTER"), plugin.summary, str(plugin.declares.get("COMPARED_BY") or "")
     except rule.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
         better, summary, by = None, "", ""

@@ -12,6 +12,7 @@ from typing import Any
 
 from qualm.registry.plugins import columns, rule
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
+from qualm.registry.plugins.declarations import for_arguments
 from qualm.runners.data.aligned import Floats
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, OPEN_ONLY, PAIRED
@@ -85,7 +86,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     )
     metrics = []
     for ref in refs:
-        plugin = rule.get("metrics", ref["plugin"])
+        plugin = for_arguments(rule.get("metrics", ref["plugin"]), ref["args"])
         reads = tuple(c for c in columns.columns(plugin, ref["args"]).values() if c is not None)
         if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= readable:
             raise StageError(
@@ -97,6 +98,8 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
         names = ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds", "chance")
         module = sys.modules[function.__module__]
         why, classes, types, enters, interval, least, null, bounds, chance = (getattr(module, name, None) for name in names)
+        if "CONTRASTS" in plugin.declares:
+            classes, types = (of if plugin.declares["CONTRASTS"] == name else None for of, name in ((classes, "classes"), (types, "types")))
         method = plugin.declares.get("INTERVAL", "none")
         none = plugin.declares.get("WHY_NO_INTERVAL", "" if "INTERVAL" in plugin.declares else UNDECLARED)
         rating = reads[plugin.reads.index(plugin.declares["INCREASES_WITH"])] if "INCREASES_WITH" in plugin.declares else ""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.columns import columns as columns_of
+from qualm.registry.plugins.declarations import for_arguments
 from qualm.runners.contracts.metrics import torchmetric
 from qualm.runners.scoring.bootstrap import Bootstrap, SideBySide
 from qualm.runners.scoring.measuring.intervals import intervals
@@ -21,7 +22,7 @@ from tests.simulation.cells import cell_of
 from tests.simulation.worlds import World
 
 N = 50
-ARGS = {"option_rate": {"option": "E"}}
+ARGS = {"option_rate": {"option": "E"}, "torchmetrics": {"metric": "BinaryAUROC"}}
 
 
 def columns():
@@ -145,7 +146,8 @@ def test_an_interval_holds_its_own_value_has_a_width_and_stays_where_values_can_
     ]
     (weights,) = Bootstrap(np.arange(N) // 3, 40, 1).blocks()
     value = float(function(*arrays, np.ones((1, N)), **args)[0])
-    declares = {"method": plugin.declares["INTERVAL"], "why_no_interval": plugin.declares.get("WHY_NO_INTERVAL", "")}
+    declared = for_arguments(plugin, args).declares
+    declares = {"method": declared["INTERVAL"], "why_no_interval": declared.get("WHY_NO_INTERVAL", "")}
     one = Measured(value, function(*arrays, weights, **args), N, 0, "no rows" if np.isnan(value) else "", groups=17, **declares)
     own = getattr(sys.modules[function.__module__], "interval", None)
     one.own_interval = partial(own, *arrays, np.arange(N) // 3, **args) if own else None
@@ -196,6 +198,9 @@ BY_HAND = [
     ("set_size", {}, SETS, (1, 9)),
     ("set_size", {}, SETS | {"never_empty": SOME_EMPTY}, (0, 9)),
     ("set_size", {}, {}, (-np.inf, np.inf)),  # a cell without sets: nothing is known of them
+    ("torchmetrics", {"metric": "BinaryRecall"}, {}, (0, 1)),
+    ("torchmetrics", {"metric": "MulticlassMatthewsCorrCoef"}, {}, (-1, 1)),
+    ("torchmetrics", {"metric": "BinaryHingeLoss", "squared": True}, {}, (0, 4)),  # sure and wrong: (1 + 1)^2
     ("uncertainty_aware_accuracy", {}, SETS, (0, 3)),  # all right with one option of nine: 1 / 1 x sqrt(9)
     ("uncertainty_aware_accuracy", {}, SETS | {"never_empty": SOME_EMPTY}, (0, np.inf)),
 ]
@@ -258,16 +263,17 @@ def test_differences_stay_where_they_can_be(low, high):
 @pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "rows" in {p.name for p in rule.get("metrics", n).parameters}])
 def test_rows_that_calibrate_count_for_nothing_unless_all_are_asked_for(name):
     plugin, function, all_columns = rule.get("metrics", name), rule.load("metrics", name), columns()
-    reads = columns_of(plugin, {})
+    reads, args = columns_of(plugin, ARGS.get(name, {})), ARGS.get(name, {})
     arrays = [all_columns[column] for column in reads.values() if column != "weights"]
     place = list(reads.values()).index("is_calibration")
     tested = arrays[place] == 0
     alone = [array[tested] for array in arrays]
     none = [np.zeros(N) if i == place else array for i, array in enumerate(arrays)]
     test, everything, of_test = (
-        function(*given, np.ones((1, len(given[0]))), rows=rows)[0] for given, rows in ((arrays, "test"), (arrays, "all"), (alone, "all"))
+        function(*given, np.ones((1, len(given[0]))), rows=rows, **args)[0]
+        for given, rows in ((arrays, "test"), (arrays, "all"), (alone, "all"))
     )
-    assert test == pytest.approx(of_test) and everything == pytest.approx(function(*none, np.ones((1, N)), rows="test")[0])
+    assert test == pytest.approx(of_test) and everything == pytest.approx(function(*none, np.ones((1, N)), rows="test", **args)[0])
     assert test != pytest.approx(everything)
 
 

@@ -80,7 +80,8 @@ def given_to(hook, arrays, table, group):
     return [arrays[name] if name in arrays else beside[name] for name in names]
 
 
-@pytest.mark.parametrize("name", rule.names("metrics"))
+# Numbers of torchmetrics are single precision of its release; they are held to it in test_torchmetrics.py.
+@pytest.mark.parametrize("name", [name for name in rule.names("metrics") if name != "torchmetrics"])
 def test_no_number_of_a_metric_moves_unseen(name):
     plugin, function = rule.get("metrics", name), rule.load("metrics", name)
     module, results = sys.modules[function.__module__], {}

@@ -15,7 +15,7 @@ from qualm.runners.scoring.missing.undefined import why_no_value
 from qualm.runners.stages.score import make_slices
 
 N = 24
-NEEDED = {"option_rate": {"option": "A"}, "coverage_at_risk": {"risk": 0.1}}
+NEEDED = {"option_rate": {"option": "A"}, "torchmetrics": {"metric": "BinaryF1Score"}, "coverage_at_risk": {"risk": 0.1}}
 METRICS = [
     name
     for name in rule.names("metrics")
