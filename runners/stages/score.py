@@ -28,7 +28,7 @@ from qualm.registry.sample import (
 )
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import CROSS, Samples, check_fields
-from qualm.runners.data.splits import read_held, read_scored
+from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage
@@ -48,7 +48,7 @@ from qualm.runners.scoring.measuring.score_table import in_parts
 from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
 from qualm.runners.scoring.rankings import Rankings
 from qualm.runners.scoring.reading.read_cells import read_cells
-from qualm.runners.scoring.reading.tables import Tables, fits_elsewhere
+from qualm.runners.scoring.reading.tables import Tables
 from qualm.runners.scoring.recalibration.answers import recalibrated_answers
 from qualm.runners.scoring.recalibration.comparisons import Comparisons
 from qualm.runners.scoring.recalibration.fits import RAW
@@ -172,8 +172,6 @@ def _run(stage: Stage) -> None:
     for metric in metrics:
         check_fields(f"metric {metric.label}", [field_of(c) for c in metric.reads if c.startswith((GROUP_OF, CODE_OF))], datasets)
     tables = Tables(stage, datasets)
-    if any(fits_elsewhere(setting) for setting in tables.calibrators):
-        tables.held = Tables(stage, [read_held(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())])
     lacking = Lacking(metrics, set(stage.inputs["generations"]))
     study = perturbation.Study(stage.params, metrics, stage.seed) if "variants" in stage.params else None
     rows: list[pa.Table] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from qualm.registry.sample import ABSTENTIONS, CONFORMAL_SETS, JUDGEMENTS, UNCER
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.reviews.labels import AnswerLabels, LabelError, read_answer_labels
-from qualm.runners.data.splits import stratified
+from qualm.runners.data.splits import read_held, stratified
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD
 from qualm.runners.scoring.reading.by_cell import ByCell, Key
@@ -33,8 +34,7 @@ class Tables:
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
         """`datasets` are those of which only some rows are wanted."""
         self._datasets = self.datasets = {d.name: d for d in datasets}
-        self.held: Tables | None = None
-        """Of answers that are not scored, where calibrators are fitted on such."""
+        self._stage = stage
         self.judgements = self._split(
             stage, "judgements", JUDGEMENTS, ["rating", "pred_is_idk", "hedges", "judge", "draw", "parse_ok", "marks"]
         )
@@ -59,6 +59,14 @@ class Tables:
         """What an answer counts as that no judge could read."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
         """Variants whose answers are not held to their references."""
+
+    @cached_property
+    def held(self) -> Tables | None:
+        """Tables of answers that are not scored; None if no calibrator is fitted on such."""
+        if not any(fits_elsewhere(setting) for setting in self.calibrators):
+            return None
+        folders: dict[str, str] = self._stage.inputs["datasets"]
+        return Tables(self._stage, [read_held(self._stage, name, folder) for name, folder in sorted(folders.items())])
 
     def asked(self, model: str, samples: Samples) -> NDArray[np.bool_] | None:
         """The rows that a model is asked; None where all are."""

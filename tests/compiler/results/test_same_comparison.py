@@ -24,15 +24,19 @@ from qualm.runners.stages import report
 from tests.runners.reporting.pair_results import stage
 from tests.support.projects.viewed_project import SPEC, viewed_project
 
-COMPARED = "compare: {baseline: base, margin: 0.4, family: metric, interval: {bootstrap: 2000}}"
+COMPARED = """\
+compare: {baseline: base, margin: 0.4, family: metric, interval: {bootstrap: 2000}}
+calibrators:
+  on_val: {methods: [temperature], calibration: {fit: val}, refits: 50}
+"""
 METRICS = ["accuracy", "brier", "ece"]
 NUMBERS = ("low", "high", "p", "p_adjusted", "p_equivalent", "p_not_worse", "margin", "scored_share_a")
 
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    spec = SPEC.replace("compare: {interval: {bootstrap: 50}}", COMPARED).replace("[accuracy,", "[accuracy, brier, ece,")
-    return viewed_project(tmp_path_factory.mktemp("scored"), spec)
+    spec = SPEC.replace("compare: {interval: {bootstrap: 50}}\n", COMPARED).replace("[accuracy,", "[accuracy, brier, ece,")
+    return viewed_project(tmp_path_factory.mktemp("scored"), spec.replace("test: 24", "test: 24, val: 24"))
 
 
 @pytest.fixture(scope="module")
