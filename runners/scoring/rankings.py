@@ -121,7 +121,7 @@ class Rankings:
                 continue
             if metric.classes is not None and (measured.units or 0.0) < MIN_CLASS_ROWS:
                 continue
-            freedom = degrees_of_freedom(measured.value, measured.deleted, measured.units or groups, False)
+            freedom = degrees_of_freedom(measured.value, measured.deleted, measured.units or groups, measured.method == "proportion")
             shares = measured.chance, measured.scored_share
             one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, *shares, freedom)
             better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
