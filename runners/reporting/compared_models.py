@@ -23,7 +23,8 @@ def compared_models(results: Results, dataset: str) -> Sheet | None:
     if not tests:
         return None
     has_margin = any(test["margin"] is not None for test in tests)
-    found = sum(bool(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])) for test in tests)
+    tested = [test for test in tests if test["p_adjusted"] is not None]
+    found = sum(bool(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])) for test in tested)
     settings = results.stage.params.get("made", {}).get("compare")
     sentences = [
         f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings) if settings else 'corrected as the spec says'}.",
@@ -38,7 +39,7 @@ def compared_models(results: Results, dataset: str) -> Sheet | None:
         where = visible(results.stage.inputs.get("comparisons") or "", 200)
         sentences.append(f"The first {MAX_ROWS} of {len(tests):,} are shown here. All of them are in {where}.")
     rows = [_row(test, has_margin) for test in tests[:MAX_ROWS]]
-    caption = f"Models against each other: {found:,} of {len(tests):,} differences are significant"
+    caption = f"Models against each other: {found:,} of {len(tested):,} tested differences are significant"
     return Sheet(caption, HEADER + MARGIN_HEADER * has_margin, rows, note=" ".join(sentences), wordy=True)
 
 

@@ -12,7 +12,7 @@ from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
-from qualm.runners.scoring.families import ALPHA, verdict
+from qualm.runners.scoring.families import ALPHA, verdict, within_margin
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.studies.gains import Beyond, beyond_blind
@@ -171,8 +171,14 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
         shares = unequal_shares({side: test[f"scored_share_{of}"] for of in "ab" for side in [test[of]]})
         looked = _looked(results, dataset, label, test["b"]) if better == "better" else ""
         yield f"{sentence}{looked}{f'; {shares}, and this is over the rows that both have' if shares else ''}."
-    if tests and len(differing) < len(tests):
-        left = len(tests) - len(differing)
+    equal = [t for t in tests if t not in differing and within_margin(t)]
+    for test in equal[:MOST]:
+        to = "to" if within_margin(test).startswith("equal") else "than"
+        p = test["p_equivalent"] if to == "to" else test["p_not_worse"]
+        ends = f"{signed(test['difference'])}{aside(between(test, form=signed))}"
+        yield f"{test['b']} is {within_margin(test)} {to} {results.baseline} on {label.title}: {ends}, corrected p = {number(p, 4)}."
+    if tests and len(differing) + len(equal) < len(tests):
+        left = len(tests) - len(differing) - len(equal)
         if left == len(tests):
             rest = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
         else:

@@ -173,7 +173,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ),
     (
         "docs/reference/scoring.md",
-        "With fewer than 50 degrees of freedom a corrected p is at least Bonferroni's",
+        "With fewer than 50 degrees of freedom a pair's corrected p is at least Bonferroni's",
         {"scoring.rankings:FEW_GROUPS": 50},
     ),
     (

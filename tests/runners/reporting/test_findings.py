@@ -221,6 +221,11 @@ def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     assert [s for s in of(results) if a in s and "not told apart" in s] == [
         f"On accuracy {b} is not told apart from {a}, which does not prove equality."
     ]
+    vars(results).pop("tests")
+    results.comparisons = frame([row | {"margin": 0.7, "p_equivalent": 0.01, "p_not_worse": 0.005}], COMPARISONS)
+    assert [s for s in of(results) if f"than {a}" in s or f"to {a}" in s or "apart from" in s] == [
+        f"{b} is equal within 0.7 to {a} on accuracy: +0.250 (−0.100 – +0.600), corrected p = 0.0100."
+    ]
 
 
 @pytest.mark.parametrize(
