@@ -118,7 +118,7 @@ ABSTAINS = re.compile(
             r"|challenging|tough|not easy) (?:for \w+ )?to (?!miss|reach|believe|ignore|overstate|see why)\w+",
             r"(?:not|n't) (?:\w+ly )?(?:clear|known|obvious|evident|apparent) (?:what|which|who|whose|where|when|why|how|if|whether)\b",
             r"(?:not|n't) guarantee (?:what|which|who|where|when|how|whether)\b",
-            r"^only (?:an?|the) (?:[\w-]+ ){1,5}?(?:can|could|would be able to) \w+"
+            r"^not\W*$|^only (?:an?|the) (?:[\w-]+ ){1,5}?(?:can|could|would be able to) (?!confirm|verify)\w+"
             r"|^(?:but )?not (?:how|what|which|who|whose|where|when|why|whether)\b",
             r"^(?:unsuitable|unusable)\W*$",
             rf"^(?:the )?(?:blurry|blurred|unsuitable|dark|unclear|unusable|blank|bad|poor|low[- ]quality) {PICTURE}\W*$"

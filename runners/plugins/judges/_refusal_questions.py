@@ -103,7 +103,8 @@ _KIND = re.compile(rf"^(?:\w+ )?(?:what|which|whose)((?: \w+){{1,3}}?) {_AUXILIA
 _SUBJECT = re.compile(
     rf"^(?:{_AUXILIARY}|wh\w+'s|what(?:'s| \w+)*? (?:is|are|was|were|does|do|did)|how (?:\w+ )?(?:is|are|was|were|does|do)"
     rf"|wh\w+ (?:\w+ )?(?:is|are|was|were|does|do|did)) (?:the|this|that|these|those|his|her|its|their|both|two|a"
-    rf"|an) ((?:(?!\w+ing\b|an?\b|the\b|in\b|on\b|at\b|of\b|with\b|from\b|to\b)[\w-]+ ?){{1,3}})"
+    rf"|an) ((?:(?!\w+ing\b|an?\b|the\b|in\b|on\b|at\b|of\b|with\b|from\b|to\b"
+    rf"|(?:show|have|contain|depict|include|look|seem|appear)\b)[\w-]+ ?){{1,3}})"
 )
 
 

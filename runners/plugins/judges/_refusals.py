@@ -287,6 +287,7 @@ _REASON_ABROAD = re.compile(
     r"|(?:ため|ので|から|때문에|어서|므로)$"
 )
 _STATES_FACT = re.compile(r"^(?!.*\b(?:i|i'd|my|you|we|would|could|might|can)\b).*\b(?:is|are|was|were|has|have|says|reads|shows)\b")
+_COUNT = re.compile(rf"(?:there are |i (?:see|count) |about |at least )?(?:{_DIGITS.pattern})(?: [\w-]+){{1,3}}")
 _CONCEDES = re.compile(r"(?:even )?(?:though|although|if|while)\b")
 _PREDICATE = re.compile(r"^(?:(?:is|are|was|were|can|could|has|have|does|do)(?:n't)?|cannot|not)\b")
 _ELLIPSIS = re.compile(
@@ -463,6 +464,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
     if asked.is_text and re.match(r"(?:it|the (?:sign|note|text|shirt|label|\w+)) (?:says|reads)\b(?! (?:nothing|no )\b)", bare):
         return Role.COMMITS
     if asked.is_text and _QUOTE.strip() in bare and not _NEGATIVE.search(bare) and re.search(r"\b(?:is|are|says|reads)\b", bare):
+        return Role.COMMITS
+    if asked.is_how_many and (count := _COUNT.match(bare)) and content(count[0]) & asked.counted:
         return Role.COMMITS
     if _UNDECIDED.search(bare):
         return Role.FILLER

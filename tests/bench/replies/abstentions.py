@@ -45,7 +45,7 @@ def figures() -> Iterator[Figure]:
     )
     older = [(row["question"], row["prediction"], row["is_refusal"] == "1") for row in _table("refusals")]
     yield from _both_ways("refusals.csv", older, 0.98)
-    answers = [row for row in _table("abstentions") if row["abstains"] == "0"]
+    answers = [row for row in _table("abstentions") if row["abstains"] == "0" and row["hedges"]]
     right = [read_abstention(row["reply"], row["question"]).hedges == (row["hedges"] == "1") for row in answers]
     yield Figure("abstentions.csv: answers whose caveat, or its absence, is seen", sum(right) / len(right), len(right))
 

@@ -31,7 +31,7 @@ def figures() -> Iterator[Figure]:
     unread = sum(judgement.rating is None for judgement in _judged(rows, _rounded)) / len(rows)
     yield Figure("final_value, MathVista free-form, unread", unread, len(rows), at_most=0.03)
     yield _agreement("rules, MathVista free-form", rows, rules, at_least=0.97)
-    for split in ("dev", "held_out", "later"):
+    for split in ("dev", "held_out", "later", "natural"):
         yield _agreement(f"rules, own sentences ({split})", own_answers(split), rules, at_least=0.9)
 
 
