@@ -86,7 +86,8 @@ _DOING = re.compile(
 _FEELING = re.compile(r"\b(?:mood|expression|feel|feels|feeling|look|looks|emotions?|emotional|attitude|sentiment|tone)\b")
 _DESCRIBE = re.compile(
     r"^(?:please )?(?:describe|explain|summari[sz]e|write|list|tell me about)\b"
-    r"|^what (?:can|do) you see|^(?:what|who)(?:'s| is| are) (?:in|on|shown|depicted|there|visible) ?(?:in )?(?:the |this )?(?:image"
+    r"|^what (?:can|do) you see|^how would you describe\b|^(?:what|who)(?:'s| is| are) (?:in|on|shown|depicted|there"
+    r"|visible) ?(?:in )?(?:the |this )?(?:image"
     r"|picture|photo|photograph)?\W*$"
 )
 _CAN_YOU = re.compile(

@@ -230,7 +230,8 @@ _ASKING = frozenset("什么吗呢哪谁几怎样多少钱何か？ですます�
     "was ist wer wo wie que qué quel quelle quoi qui où est es cuál quién dónde che cosa chi dove qual quale quem é o что кто где какой как"
 )
 _RELATIVE = re.compile(
-    r"(?<=\w) (?:who|that|which)(?:'s|(?: is| are| was| were| do| does| did| has| have| had| can| could| cannot| can't| isn't| aren't"
+    r"(?<=\w) (?:who|that|which|whose \w+)(?:'s|(?: is| are| was| were| do| does| did| has| have| had| can| could| cannot| can't| isn't"
+    r"| aren't"
     r"| doesn't| don't| didn't| wasn't| weren't| would))\b.*"
 )
 _LEXICAL_VERB = re.compile(
@@ -288,6 +289,7 @@ _REASON_ABROAD = re.compile(
 )
 _STATES_FACT = re.compile(r"^(?!.*\b(?:i|i'd|my|you|we|would|could|might|can)\b).*\b(?:is|are|was|were|has|have|says|reads|shows)\b")
 _COUNT = re.compile(rf"(?:there are |i (?:see|count) |about |at least )?(?:{_DIGITS.pattern})(?: [\w-]+){{1,3}}")
+_NO_OTHER = re.compile(r"\b(?:any|no) (?:other|further|additional|more)\b|\b(?:nothing|nobody|no one|anything|anyone) else\b")
 _CONCEDES = re.compile(r"(?:even )?(?:though|although|if|while)\b")
 _PREDICATE = re.compile(r"^(?:(?:is|are|was|were|can|could|has|have|does|do)(?:n't)?|cannot|not)\b")
 _ELLIPSIS = re.compile(
@@ -473,7 +475,7 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
         return Role.COMMITS
     if _EXCEPT.search(bare):
         return Role.OTHER
-    if len({words & content(bare) for words in asked.alternatives}) > 1 and not re.search(rf"\bonly\b|{_NEGATIVE.pattern}", bare):
+    if len({words & content(bare) for words in asked.alternatives}) > 1 and not re.search(r"\b(?:only|no|not|cannot|neither)\b", bare):
         return Role.COMMITS
     if asked.is_yes_or_no and (_YES_NO if in_english else _YES_NO_ABROAD).search(bare):
         return Role.COMMITS
@@ -534,6 +536,8 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
     if denies and not (hidden and not _SEES_NO.search(bare) and _IS_HIDDEN_FIRST.search(bare)):
         if is_answer_if_absent:
             return Role.COMMITS
+        if _NO_OTHER.search(bare) and not _NO_OTHER.search(asked.text):
+            return Role.FILLER
         return Role.ANSWERS_NO if _denial_answers(bare, asked, in_english) else Role.DENIES
     if hidden and asked.is_yes_or_no and _IN_A_STATE.search(bare) and content(_subject(bare)) & asked.subject:
         return Role.COMMITS
@@ -728,6 +732,7 @@ def _echoes(clause: str, asked: Asked) -> bool:
         and words - asked.words - _GENERIC
         and not (asked.kind and clause.startswith("there"))
         and not _SOMETHING.search(clause)
+        and not re.search(r"\btoo\b", clause)
         and not _NEGATIVE.search(clause)
     )
 
