@@ -113,11 +113,21 @@ def plan(
         ]
         print_json(stages if beside is None else {"stages": stages, "together": beside.as_json()})
     else:
-        from qualm.compiler.terminal.views import print_costs, print_estimates, print_forecasts, print_kept, print_needs, print_together
+        from qualm.compiler.forecast.pair_counts import pair_counts
+        from qualm.compiler.terminal.views import (
+            print_costs,
+            print_estimates,
+            print_forecasts,
+            print_kept,
+            print_needs,
+            print_pair_counts,
+            print_together,
+        )
 
         print_forecasts(compiled.spec, forecasts, verbose)
         print_kept(stored_answers)
         print_estimates(estimates, verbose)
+        print_pair_counts(list(pair_counts(resolved)))
         print_costs(paid, verbose, spent, project.settings.max_spend)
         print_needs(missing)
         if beside is not None:

@@ -45,7 +45,7 @@ def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
 
 def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
     ref = recipe.ref
-    params = {**ref.as_json(), "about": recipe.about}
+    params = {**ref.as_json(), "about": recipe.about, **({"limit": dict(recipe.limit)} if recipe.limit else {})}
     inputs = {"datasets": {name: layout.data[name] for name in recipe.datasets}}
     names = {"pairs": pairs.label, "recipe": ref.label}
     return layout.stage("pair", params, inputs, layout.places("pair", ["pairs"], **names), [ref], **names)

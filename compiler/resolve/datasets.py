@@ -54,7 +54,7 @@ def _points(
             card=card.name,
             adapter=adapter,
             args=args,
-            limit=entry.limit if entry.limit is not None else reader.run_wide.limit,
+            limit=reader.run_wide.limit if entry.limit is None else entry.limit if isinstance(entry.limit, int) else _limit(entry.limit),
             source=entry.source or (card.name if card.layout else None),
             evaluate=evaluate,
             splits=tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
@@ -68,6 +68,11 @@ def _points(
             perturb=named_perturbations(entry.perturb),
             balance=entry.balance.model_dump() if entry.balance else None,
         )
+
+
+def _limit(limit: Mapping[Any, Any]) -> dict[str, Any]:
+    ((unit, numbers),) = limit.items()
+    return {"unit": unit, "of": numbers if isinstance(numbers, dict) else {"": numbers}}
 
 
 def _prepared(

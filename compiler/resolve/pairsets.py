@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
 from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse, named_perturbations
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest, quoted
-from qualm.compiler.spec.language import PairSet, Spec
+from qualm.compiler.spec.language import PAIR_UNITS, PairSet, Spec, limit
 from qualm.compiler.spec.plugin_ref import DATA, Ref, located
 from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.yaml_positions import Path_
@@ -15,6 +17,9 @@ from qualm.registry.plugins.rule import DatasetName, Plugin
 
 NAME_KEY = "as"
 """Key beside a recipe's plugin that names the recipe, so that one plugin can be used twice in a set."""
+
+LIMIT_KEY = "limit"
+"""Key beside a recipe's plugin with the largest number of pairs or questions that it makes."""
 
 CATEGORY = "category"
 """Parameter of every recipe that names the category of its pairs."""
@@ -78,8 +83,17 @@ class _Resolver:
             got = quoted(given_name)
             self._problem((*path, NAME_KEY), f"expected a name of letters, digits, '_', '-' and '.', at most 64, got {got}")
             return
+        try:
+            most = _limit(item[LIMIT_KEY]) if isinstance(item, dict) and LIMIT_KEY in item else {}
+        except PydanticCustomError as error:
+            self._problem((*path, LIMIT_KEY), f"expected {error.message()}, got {quoted(item[LIMIT_KEY])}")
+            return
         plain = (
-            {k: v for k, v in item.items() if k != NAME_KEY} if isinstance(item, dict) else {item: None} if isinstance(item, str) else item
+            {k: v for k, v in item.items() if k not in (NAME_KEY, LIMIT_KEY)}
+            if isinstance(item, dict)
+            else {item: None}
+            if isinstance(item, str)
+            else item
         )
         found = self.reader.single(plain, "pairs", path)
         if found is None:
@@ -100,7 +114,7 @@ class _Resolver:
                 self._problem(place, f"expected a category of this spec's taxonomy, got '{category}'", hint)
             elif good and category in self.categories:
                 ref = Ref(validate.label(given_name or plugin.name, swept), plugin, located(plugin, args))
-                yield RecipeUse(ref, tuple(datasets), category, self.categories[category])
+                yield RecipeUse(ref, tuple(datasets), category, self.categories[category], most)
 
     def _check_datasets(self, plugin: Plugin, args: Mapping[str, Any], at: Path_) -> bool:
         candidates = {**self.spec.datasets, **self.spec.pairs}
@@ -135,3 +149,10 @@ class _Resolver:
                 self._problem(
                     ("taxonomy", main, name), f"a category no pair produces: no recipe makes pairs of '{category}'", hint, key=True
                 )
+
+
+def _limit(value: Any) -> dict[str, int]:
+    """Return the numbers of pairs by split; PydanticCustomError for a malformed limit."""
+    ((unit, numbers),) = limit(value, PAIR_UNITS).items()
+    by_split = numbers if isinstance(numbers, dict) else {"": numbers}
+    return {split: n if unit == "pairs" else n // 2 for split, n in by_split.items()}

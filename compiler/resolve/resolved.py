@@ -174,7 +174,8 @@ class DatasetUse:
     adapter: Plugin | None
     """None if nothing reads the card's data yet."""
     args: dict[str, Any]
-    limit: int | None
+    limit: int | Mapping[str, Any] | None
+    """Number of samples; or `unit` and numbers `of` each split, "" = all splits together."""
     source: str | None
     evaluate: bool
     splits: tuple[str, ...] | None
@@ -204,6 +205,8 @@ class RecipeUse:
     category: str
     about: dict[str, Any]
     """Description of the category in the taxonomy."""
+    limit: Mapping[str, int] = field(default_factory=dict)
+    """Largest number of pairs of each split, "" = of all splits together; empty = no limit."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from qualm.compiler.resolve.pairsets import NAME_KEY
+from qualm.compiler.resolve.pairsets import LIMIT_KEY, NAME_KEY
 from qualm.compiler.spec.canonical_json import canonical
-from qualm.compiler.spec.language import NAME_PATTERN, About, Spec
+from qualm.compiler.spec.language import NAME_PATTERN, PAIR_UNITS, About, Spec
 from qualm.compiler.spec.plugin_ref import OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import field_type, takes_list
@@ -96,10 +96,19 @@ def _named(plugin: Plugin) -> dict[str, Any]:
 def _recipe() -> dict[str, Any]:
     """Return the schema of a pair recipe: a name, or a plugin with parameters."""
     name = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
+    number = {"type": "integer", "minimum": 1, "maximum": MAX_NUMBER}
+    most = {
+        "type": "object",
+        "propertyNames": {"enum": list(PAIR_UNITS)},
+        "additionalProperties": {"anyOf": [number, {"type": "object", "additionalProperties": number, "minProperties": 1}]},
+        "minProperties": 1,
+        "maxProperties": 1,
+        "description": "The largest number of pairs, or of questions (two for each pair), in all or by split.",
+    }
     forms: list[dict[str, Any]] = []
     for plugin in rule.every("pairs"):
         form = _named(plugin)
-        form["properties"][NAME_KEY] = name
+        form["properties"] |= {NAME_KEY: name, LIMIT_KEY: most}
         forms += [{"const": plugin.name, "description": plugin.summary}, form]
     return {"oneOf": forms} if forms else {}
 

@@ -34,6 +34,10 @@ def whole(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(whole)]
+UNITS = ("questions", "images", "pairs")
+"""What a `limit` counts: samples, images with all their samples, whole contrastive pairs."""
+PAIR_UNITS = ("questions", "pairs")
+"""What the `limit` of a pair recipe counts; a pair is two questions."""
 Seed = Annotated[Whole, Ge(0), Le(MAX_EXACT)]
 SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
@@ -53,6 +57,35 @@ def _once(value: list[Any]) -> list[Any]:
     return value
 
 
+def limit(value: Any, units: tuple[str, ...] = UNITS) -> Any:
+    """Validate `limit:`, with one error message for all its forms.
+
+    Args:
+        value: `{unit: NUMBER}` or `{unit: {SPLIT: NUMBER}}`; of a dataset also a number of questions.
+        units: what can be counted.
+    """
+    plain = "a whole number of questions, or " if units == UNITS else ""
+    ways = f"{plain}a number of {', '.join(units[:-1])} or {units[-1]}, in all or by split: {{pairs: 100}}, {{pairs: {{test: 100}}}}"
+    error = PydanticCustomError("limit", "{ways}", {"ways": ways})
+    if plain and _is_count(value):
+        return whole(value)
+    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in units:
+        raise error
+    ((unit, numbers),) = value.items()
+    by_split = numbers if isinstance(numbers, dict) else {"": numbers}
+    if not by_split or not all(_is_count(n) for n in by_split.values()) or not all(isinstance(name, str) for name in by_split):
+        raise error
+    counts = {name: whole(n) for name, n in by_split.items()}
+    return {unit: counts if isinstance(numbers, dict) else counts[""]}
+
+
+def _is_count(value: Any) -> bool:
+    number = whole(value)
+    return isinstance(number, int) and not isinstance(number, bool) and 0 < number <= MAX_NUMBER
+
+
+Count = Annotated[int, Gt(0), Le(MAX_NUMBER)]
+Limit = Annotated[Count | dict[Literal["questions", "images", "pairs"], Count | dict[Name, Count]], BeforeValidator(limit)]
 Perturb = Annotated[bool | list[str], BeforeValidator(_all_none_or_names)]
 Once = AfterValidator(_once)
 
@@ -101,11 +134,10 @@ class Dataset(BaseModel):
         description="Name of a card in registry/cards/ (`qualm data ls`). The adapter's parameters are given beside this key."
     )
     source: Name | None = Field(None, description="Entry of registry/data/ to read; by default the card's own.")
-    limit: Whole | None = Field(
+    limit: Limit | None = Field(
         None,
-        gt=0,
-        le=MAX_NUMBER,
-        description="Maximum number of samples, drawn by seed and stratified by category; a larger limit only adds samples.",
+        description="Maximum number of questions, or of what is named: `{images: 100}`, with all their questions, or `{pairs: 100}`, whole "
+        "contrastive pairs; by split with `{pairs: {test: 100}}`. Drawn by seed and stratified by category; a larger limit only adds.",
     )
     balance: Balance | None = Field(
         None,
@@ -169,7 +201,11 @@ class NearDuplicates(_Strict):
 class PairSet(_Strict):
     """A dataset of contrastive pairs: an answerable question and a similar unanswerable one."""
 
-    recipes: list[Any] = Field(description="How pairs are made: plugins of runners/plugins/pairs/; `as: NAME` beside a recipe renames it.")
+    recipes: list[Any] = Field(
+        description="How pairs are made: plugins of runners/plugins/pairs/. Beside a recipe, `as: NAME` renames it, and "
+        "`limit: {pairs: 100}` or `{questions: 200}`, two for each pair, ends it with so many, in all or by split "
+        "(`{pairs: {test: 100}}`). Samples of its dataset are then used in an order drawn by seed, about as many as pairs are missing."
+    )
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the test split."
     )

@@ -10,6 +10,7 @@ from rich.text import Text
 from qualm.compiler.forecast.inference import Estimate
 from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.forecast.needs import Need, lines
+from qualm.compiler.forecast.pair_counts import PairCount
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.emit import FileChanges
@@ -128,6 +129,28 @@ def print_together(run: "Together", on: str | None) -> None:
         many = f", about {s.batches:,} batches of {s.batch} questions each" if s.batches else ""
         some = f"{s.workers} worker{'s' if s.workers > 1 else ''} of {takes}{many}" if s.workers else f"no worker has room for {takes}"
         out.print(f"    {s.stage}: {some}")
+
+
+def print_pair_counts(counts: Sequence[PairCount]) -> None:
+    """Print the questions that pair recipes make at most, by category and split."""
+    if not counts:
+        return
+    out = console()
+    out.print("[bold]Questions that pairs make at most[/] (by the limits of their recipes; two for each pair)")
+    totals: Counter[tuple[str, str]] = Counter()
+    by_category: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for c in counts:
+        for split, n in c.questions.items():
+            for category in (c.category, "all"):
+                totals[f"{c.pairs} {category}", split] += n
+            by_category.setdefault((c.pairs, c.category), {}).setdefault(split, []).append(f"{n:,} {c.recipe}")
+    for pairs, category in [*by_category, *((name, "all") for name in dict.fromkeys(c.pairs for c in counts))]:
+        parts = []
+        for (name, split), n in totals.items():
+            if name == f"{pairs} {category}":
+                recipes = by_category.get((pairs, category), {}).get(split, [])
+                parts.append(f"{split or 'all splits'} {n:,}" + (f" ({', '.join(recipes)})" if len(recipes) > 1 else ""))
+        out.print(f"    {escape(pairs)}, {escape(category)}: {escape(', '.join(parts))}")
 
 
 def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NOTHING_SPENT, cap: float = 0.0) -> None:

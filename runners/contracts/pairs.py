@@ -9,12 +9,14 @@ A recipe `NAME.py` has the function
 - Images of the source dataset are named by `image_id` and not yielded; a new image is yielded before its sample.
 - Split and group are the source's, so that no image or scene is on both sides of a split.
 - Ids follow from the source's ids, and randomness from `context.rng(...)` of stable ids: another source sample changes no earlier pair.
+- Source rows come from `context.parts(rows)`, which hands out no more than a spec's `limit` of the recipe needs.
 - Samples without a pair are dropped with `context.drop(reason)`, and counted by reason.
 - Expensive results are stored by content at once, so that a killed run continues and a rerun is free.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from qualm.runners.runtime.settings import Settings
+
+
+Row = Mapping[str, Any]
+"""A row of SAMPLES."""
+LEAST_RATE = 0.25
+"""Pairs per row that are expected at least, so that a part asks for at most four times as many rows as pairs are missing."""
 
 
 class PairError(Exception):
@@ -49,10 +57,57 @@ class PairContext:
     counters: Counter[str] = field(default_factory=Counter)
     notes: dict[str, Any] = field(default_factory=dict)
     """Further facts for recipe.json: model, kernel, how well an inpainter removes..."""
+    limit: Mapping[str, int] = field(default_factory=dict)
+    """Largest number of pairs of each split, "" = of all splits together; empty without a limit."""
+    made: Counter[str] = field(default_factory=Counter)
+    """Pairs that the stage has taken, by the keys of `limit`."""
 
     def drop(self, reason: str, count: int = 1) -> None:
         """Count samples without a pair, by one of few short reasons: "no box", "malformed reply"."""
         self.dropped[reason] += count
+
+    def takes(self, split: str) -> bool:
+        """Count one more pair of a split, if the limit allows it; return whether it does."""
+        key = split if split in self.limit else ""
+        if key not in self.limit:
+            return True
+        if self.made[key] >= self.limit[key]:
+            return False
+        self.made[key] += 1
+        return True
+
+    def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
+        """Yield source rows in parts of about as many as pairs are missing; without a limit all at once.
+
+        With a limit, rows come in an order drawn by the seed, so that a larger limit only adds pairs. The second and later parts allow
+        for the share of rows that became pairs so far.
+
+        Args:
+            rows: rows of SAMPLES.
+            each: pairs that a row can become.
+        """
+        if not self.limit:
+            yield list(rows)
+            return
+        queues: dict[str, list[Row]] = {}
+        for row in sorted(rows, key=lambda row: float(self.rng("limit", row["sample_id"]).random())):
+            queues.setdefault(row["split"] if row["split"] in self.limit else "", []).append(row)
+        asked: Counter[str] = Counter()
+        while True:
+            part: list[Row] = []
+            for key, queue in queues.items():
+                start = asked[key]
+                stop = start + self._wanted(key, start, each) if key in self.limit else len(queue)
+                part += queue[start:stop]
+                asked[key] = min(stop, len(queue))
+            if not part:
+                return
+            yield part
+
+    def _wanted(self, key: str, asked: int, each: int) -> int:
+        missing = self.limit[key] - self.made[key]
+        rate = max(self.made[key] / asked, LEAST_RATE) if asked else float(each)
+        return max(0, math.ceil(missing / rate))
 
     def rng(self, *names: str | int) -> np.random.Generator:
         """Return a random generator that depends only on the seed, the recipe and these names."""

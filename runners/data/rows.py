@@ -48,6 +48,39 @@ def choose(samples: Iterable[tuple[str, str]], limit: int, seed: int) -> set[str
     return {names[key] for _, key in sorted(ranked)[:limit]}
 
 
+UNITS = {"questions": "sample_id", "images": "image_id", "pairs": "pair_id"}
+"""Unit of a `limit` -> the column whose values it counts."""
+LIMITED = ("sample_id", "category", "image_id", "pair_id", "answerable", "split")
+"""Columns of SAMPLES that a `limit` reads."""
+
+
+def choose_limited(rows: Iterable[Mapping[str, Any]], limit: int | Mapping[str, Any], seed: int) -> set[str]:
+    """Choose samples by a spec's `limit`, as `choose` does; return their ids.
+
+    Args:
+        rows: the columns LIMITED of SAMPLES.
+        limit: a number of samples; or `unit` and the numbers `of` it by split, "" = of all other splits together. Splits without a
+            number stay whole. `images`: samples without an image are left out. `pairs`: so are samples that are not one of an answerable
+            and an unanswerable sample of a pair.
+    """
+    numbers: Mapping[str, int] = {"": limit} if isinstance(limit, int) else limit["of"]
+    unit = "questions" if isinstance(limit, int) else limit["unit"]
+    members: dict[str, dict[str, list[Mapping[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    chosen: set[str] = set()
+    for row in rows:
+        key = row["split"] if row["split"] in numbers else ""
+        if key not in numbers:
+            chosen.add(row["sample_id"])
+        elif row[UNITS[unit]] is not None:
+            members[key][row[UNITS[unit]]].append(row)
+    for key, by_unit in members.items():
+        if unit == "pairs":
+            by_unit = {name: two for name, two in by_unit.items() if sorted(row["answerable"] is not False for row in two) == [False, True]}
+        names = choose(((name, group[0]["category"] or "") for name, group in by_unit.items()), numbers[key], seed)
+        chosen |= {row["sample_id"] for name in names for row in by_unit[name]}
+    return chosen
+
+
 def with_provenance(stage: Stage, schema: pa.Schema) -> pa.Schema:
     """Add the run's provenance to a schema's metadata."""
     note = {b"qualm": json.dumps(stage.provenance, sort_keys=True).encode()}

@@ -23,7 +23,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.balance import TAKEN, balanced
 from qualm.runners.data.data_cards import DataCard, write_card
-from qualm.runners.data.rows import as_row, as_sample, choose, report_left_out, with_provenance
+from qualm.runners.data.rows import LIMITED, as_row, as_sample, choose_limited, report_left_out, with_provenance
 from qualm.runners.data.selection import Selection
 from qualm.runners.data.splits import rule
 from qualm.runners.runtime.progress import progress
@@ -75,9 +75,12 @@ def run(stage: Stage) -> None:
     if "balance" in stage.params:
         _balance(stage, folder)
     limit = stage.params["limit"]
-    if limit is not None and limit < stage.counters["samples"]:
-        ids = ((row["sample_id"], row["category"]) for row in iterate(folder / "samples.parquet", SAMPLES, ["sample_id", "category"]))
-        _cut(stage, folder, choose(ids, limit, stage.seed))
+    if limit is not None and (not isinstance(limit, int) or limit < stage.counters["samples"]):
+        chosen = choose_limited(iterate(folder / "samples.parquet", SAMPLES, list(LIMITED)), limit, stage.seed)
+        if not chosen:
+            raise StageError(f"dataset {stage.params['dataset']}: limit: no sample has {limit['unit'].removesuffix('s')} ids to count by")
+        if len(chosen) < stage.counters["samples"]:
+            _cut(stage, folder, chosen)
     write_card(stage, _card(stage, source), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])
 

@@ -34,12 +34,12 @@ def run(stage: Stage) -> None:
     params = stage.params
     plugin = get("pairs", params["plugin"])
     datasets = {name: Path(path) for name, path in stage.inputs["datasets"].items()}
-    context = PairContext(datasets, stage.seed, params["label"], stage.settings, params["about"])
+    context = PairContext(datasets, stage.seed, params["label"], stage.settings, params["about"], limit=params.get("limit", {}))
     folder = stage.scratch / "pairs"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
-        samples = _write(stage, folder, load("pairs", plugin.name)(context, **params["args"]))
+        samples = _write(stage, folder, load("pairs", plugin.name)(context, **params["args"]), context)
     except PairError as error:
         raise StageError(str(error)) from error
     if not samples:
@@ -53,6 +53,7 @@ def run(stage: Stage) -> None:
         "pairs": len(samples) // 2,
         "pairs_by_split": dict(sorted(splits.items())),
         "dropped": dict(sorted(context.dropped.items())),
+        **({"limit": params["limit"]} if context.limit else {}),
         **context.notes,
     }
     (folder / "recipe.json").write_text(
@@ -63,11 +64,12 @@ def run(stage: Stage) -> None:
     stage.publish(folder, stage.outputs["pairs"])
 
 
-def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample]) -> list[Sample]:
-    """Stream a recipe's output into tables and hold it to what every reader relies on."""
+def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], context: PairContext) -> list[Sample]:
+    """Stream a recipe's output into tables, as far as the limit takes it, and hold it to what every reader relies on."""
     images: set[str] = set()
     ids: set[str] = set()
     samples: list[Sample] = []
+    new_images: list[Image] = []
     label = stage.params["label"]
     with progress(stage.settings, f"{label}: pairs") as advance, ShardWriter(folder / "images", IMAGES) as pictures:
         for item in items:
@@ -75,15 +77,22 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample]) -> list[
                 if item.image_id in images:
                     raise StageError(f"recipe {label}: picture '{item.image_id}' comes twice; ids must be unique")
                 images.add(item.image_id)
-                pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
+                new_images.append(item)
                 continue
             if item.sample_id in ids:
                 raise StageError(f"recipe {label}: sample '{item.sample_id}' comes twice; ids must be unique")
             ids.add(item.sample_id)
             samples.append(item)
-            if not item.answerable:
-                _check_pair(label, samples)
+            if item.answerable:
+                continue
+            _check_pair(label, samples)
+            if context.takes(item.split):
+                pictures.extend({"image_id": i.image_id, "image": {"bytes": i.data, "path": i.path}} for i in new_images)
                 advance()
+            else:
+                context.drop("beyond the limit")
+                del samples[-2:]
+            new_images.clear()
     if len(samples) % 2:
         raise StageError(f"recipe {label}: the last pair, '{samples[-1].pair_id}', has one member; expected two")
     write_table(folder / "samples.parquet", [as_row(s) for s in samples], SAMPLES, stage.provenance)

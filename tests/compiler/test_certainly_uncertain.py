@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.forecast.needs import needs
+from qualm.compiler.forecast.pair_counts import pair_counts
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.layout import MAX_STAGES
 from qualm.compiler.plan.make import make_plan
@@ -43,8 +44,28 @@ def test_five_categories_each_with_its_recipes(resolved: Resolved) -> None:
     }
 
 
+CAPTIONED = ("epistemic/knowledge", "epistemic/complexity", "aleatoric/temporal", "aleatoric/ambiguity")
+
+
+def test_the_plan_counts_questions_as_the_paper_does(resolved: Resolved, plan: Plan) -> None:
+    """Section 2.2: 24K and 6K of VQA v2, 53K of GQA, 5K of DOCCI's test images per category; Table 1: 77K = 2 x 38.2K, 2 x 9.6K."""
+    counts = {c.recipe: c.questions for c in pair_counts(resolved)}
+    caption = {"train": 19200, "test": 5000}
+    assert counts == {
+        **{f"from_caption@category={path}": caption for path in CAPTIONED},
+        "from_vqa_train": {"train": 24000}, "from_vqa_test": {"test": 6000}, "from_gqa": {"train": 53000},
+    }  # fmt: skip
+    assert plan.stage("pair-ours-from_gqa").params["limit"] == {"train": 26500}
+    shown = subprocess.run(
+        [sys.executable, "-m", "qualm", "plan", "certainly_uncertain"], capture_output=True, text=True, check=True
+    ).stdout
+    lines = " ".join(shown.split())
+    assert "ours, epistemic/extraneous: train 77,000 (24,000 from_vqa_train, 53,000 from_gqa), test 6,000" in lines
+    assert "ours, all: train 153,800, test 26,000" in lines
+
+
 def test_painting_out_is_the_appendix_s(plan: Plan) -> None:
-    vqa, gqa = (plan.stage(f"pair-ours-from_{name}").params["args"] for name in ("vqa-dataset-vqav2_test", "gqa"))
+    vqa, gqa = (plan.stage(f"pair-ours-from_{name}").params["args"] for name in ("vqa_test", "gqa"))
     for args in (vqa, gqa):
         assert (args["dilate"], args["control"]) == (20, False)
         assert args["inpaint"]["plugin"] == "lama"
@@ -88,8 +109,8 @@ def test_other_benchmarks_are_asked_and_sources_are_not(resolved: Resolved, plan
         "shr", "hallusionbench", "vizwiz", "vqav2_val", "mme", "mmbench",
     }  # fmt: skip
     assert {d.label: d.limit for d in resolved.datasets if d.label in evaluated and d.limit} == {
-        "unk_vqa": 5000, "tdiuc_absurd": 5000, "vqav2_val": 5000,
-    }  # fmt: skip
+        name: {"unit": "questions", "of": {"": 5000}} for name in ("unk_vqa", "tdiuc_absurd", "vqav2_val")
+    }
     assert len(plan.stages) <= MAX_STAGES
 
 

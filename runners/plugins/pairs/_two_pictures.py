@@ -6,6 +6,7 @@ style, and for scenes only what can be proved is kept.
 
 import io
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,22 +57,39 @@ class QuestionOptions:
     max_new_tokens: int
 
 
-def ask_both(context: PairContext, painted: Iterable[Painted], asking: QuestionOptions) -> Iterator[tuple[Painted, str]]:
-    """Yield image pairs with question and abstention; drop and count those without a question.
+class Questioner:
+    """Asks a model about image pairs, part by part."""
 
-    Raises:
-        PairError: the generator fails or cannot be opened.
-    """
-    try:
-        generator = open_generator(asking.generator, context.settings)
-        about = {} if is_printed(asking.prompt) else sections(context.about)
-        prompt = with_sections(read_prompt("extraneous", asking.prompt), about)
+    def __init__(self, context: PairContext, asking: QuestionOptions) -> None:
+        """Open the generator; PairError if it cannot be opened."""
+        self.context, self.asking = context, asking
+        with self._errors():
+            self.generator = open_generator(asking.generator, context.settings)
+            about = {} if is_printed(asking.prompt) else sections(context.about)
+            self.prompt = with_sections(read_prompt("extraneous", asking.prompt), about)
+
+    def ask(self, painted: Iterable[Painted]) -> Iterator[tuple[Painted, str]]:
+        """Yield image pairs with question and abstention; drop and count those without a question.
+
+        Raises:
+            PairError: the generator fails.
+        """
         for batch in batches(painted, BATCH):
-            by_target = _ask_batch(context, generator, prompt, {p.plan.target.key: p for p in batch}, asking)
+            with self._errors():
+                by_target = _ask_batch(self.context, self.generator, self.prompt, {p.plan.target.key: p for p in batch}, self.asking)
             yield from by_target.values()
-        hold_share(generator, asking.most_dropped)
-    except (GeneratorError, PromptError) as error:
-        raise PairError(f"recipe {context.label}: {error}") from error
+
+    def hold_share(self) -> None:
+        """Raise PairError if more than the allowed share was dropped."""
+        with self._errors():
+            hold_share(self.generator, self.asking.most_dropped)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (GeneratorError, PromptError) as error:
+            raise PairError(f"recipe {self.context.label}: {error}") from error
 
 
 def _ask_batch(

@@ -4,7 +4,7 @@ CertainlyUncertain prompts GPT-4 with long captions, one prompt per category, fo
 write them, and drawn scenes need none.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -74,14 +74,19 @@ def from_caption(
     """
     rows = {image: group[0] for image, group in by_image(_rows(context, dataset)).items()}
     recipe = _Recipe(context, category, per_image, rows)
+    parts = ([row["image_id"] for row in part] for part in context.parts(list(rows.values()), per_image))
     try:
         engine = open_engine(generator, context.settings)
         if isinstance(engine, GeneratorEngine):
             prompts = _prompts(recipe, dataset, captions, prompt)
-            writing = _Writing(attempts or ATTEMPTS, most_dropped, temperature, max_new_tokens)
-            yield from _written(recipe, Generator(engine, context.settings), prompts, writing)
+            writing = _Writing(attempts or ATTEMPTS, temperature, max_new_tokens)
+            asker = Generator(engine, context.settings)
+            for part in parts:
+                yield from _written(recipe, asker, {image: prompts[image] for image in part if image in prompts}, writing)
+            hold_share(asker, most_dropped)
         else:
-            yield from _composed(recipe, engine, dataset, attempts or DRAWS)
+            for part in parts:
+                yield from _composed(recipe, engine, dataset, part, attempts or DRAWS)
     except (GeneratorError, PromptError) as error:
         raise PairError(f"recipe {context.label}: {error}") from error
 
@@ -115,7 +120,6 @@ class _Recipe:
 @dataclass(frozen=True)
 class _Writing:
     attempts: int
-    most_dropped: float
     temperature: float
     max_new_tokens: int
 
@@ -123,14 +127,14 @@ class _Writing:
 # -- by rules, from the scene graph ---------------------------------------------------------------------------------------
 
 
-def _composed(recipe: _Recipe, composer: Composer, dataset: str, attempts: int) -> Iterator[Sample]:
+def _composed(recipe: _Recipe, composer: Composer, dataset: str, images: Sequence[str], attempts: int) -> Iterator[Sample]:
     from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 
     try:
-        scenes = read_scenes(recipe.context.dataset(dataset), recipe.rows)
+        scenes = read_scenes(recipe.context.dataset(dataset), {*images})
     except SceneGraphError as error:
         raise PairError(f"recipe {recipe.context.label}: {error}; hf and openai write pairs from captions") from error
-    for image in recipe.rows:
+    for image in images:
         if image not in scenes:
             recipe.context.drop("no scene graph", recipe.per_image)
             continue
@@ -182,7 +186,6 @@ def _written(recipe: _Recipe, generator: Generator, prompts_by_image: Mapping[st
         read,
         GenerationRounds(how.attempts, how.temperature, how.max_new_tokens, LABELS),
     )
-    hold_share(generator, how.most_dropped)
     for key, (image, k) in places.items():
         if key in pairs:
             pair = pairs[key]

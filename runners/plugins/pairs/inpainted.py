@@ -23,7 +23,7 @@ from qualm.runners.contracts.saliency import Target
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.removal_quality import Removal, summary
 from qualm.runners.plugins.pairs._painting import Painted, Painter
-from qualm.runners.plugins.pairs._two_pictures import QuestionOptions, ask_both
+from qualm.runners.plugins.pairs._two_pictures import Questioner, QuestionOptions
 
 ASKS = {"each": "question", "pictures": 2, "prompts": ["extraneous"], "only": {"question": "llm"}}
 """Requests to the server `asker`: see `qualm.compiler.forecast.text_prices`."""
@@ -96,16 +96,19 @@ def inpainted(
     painter = Painter(context, source, masker, inpainter, dilate, largest, control)
     measured: list[Removal] = []
     shares: list[float] = []
-    targets = load_chosen("saliency", saliency)(context, folder, rows)
-    questions = (t for target in targets for t in _reworded(context, target, question))
-    pairs: Iterator[tuple[Painted, str]] = ((p, "") for p in painter.paint(questions))
-    asking = QuestionOptions(asker, prompt, attempts, most_dropped, temperature, max_new_tokens)
-    if question == "llm":
-        pairs = ask_both(context, (p for p, _ in pairs), asking)
-    for painted, declined in pairs:
-        measured += [painted.removal] if painted.removal is not None else []
-        shares.append(float(painted.plan.jobs[0].mask.mean()))
-        yield from _pair(context, painted, category, *(("llm", declined) if declined else _draw_abstention(context, painted, kinds)))
+    find = load_chosen("saliency", saliency)
+    options = QuestionOptions(asker, prompt, attempts, most_dropped, temperature, max_new_tokens)
+    questioner = Questioner(context, options) if question == "llm" else None
+    for part in context.parts(rows):
+        targets = (t for target in find(context, folder, part) for t in _reworded(context, target, question))
+        pictures = painter.paint(targets)
+        pairs: Iterator[tuple[Painted, str]] = questioner.ask(pictures) if questioner else ((p, "") for p in pictures)
+        for painted, declined in pairs:
+            measured += [painted.removal] if painted.removal is not None else []
+            shares.append(float(painted.plan.jobs[0].mask.mean()))
+            yield from _pair(context, painted, category, *(("llm", declined) if declined else _draw_abstention(context, painted, kinds)))
+    if questioner:
+        questioner.hold_share()
     context.notes["inpainting"] = {
         "dilation": {"kernel": dilate, "grows": reach(dilate), "off_centre": dilate > 1 and dilate % 2 == 0},
         "mask_share": round(float(np.mean(shares)), 4) if shares else None,

@@ -61,7 +61,8 @@ def scene_twins(
     except SceneGraphError as error:
         raise PairError(f"recipe {context.label}: {error}") from error
     context.notes["held_out"] = _held_out_names() if held_out else []
-    for image, row in rows.items():
+    for row in (row for part in context.parts(list(rows.values()), 2 * per_image) for row in part):
+        image = row["image_id"]
         if image not in scenes:
             context.drop("no scene graph", per_image)
             continue

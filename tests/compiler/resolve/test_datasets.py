@@ -51,6 +51,30 @@ def test_the_data_set_s_limit_goes_before_that_of_params_yaml(tmp_path: Path, ow
     assert resolve(tmp_path, f"  a: {{card: synthetic_scenes{own}}}\n", everywhere)["a"].limit == limit
 
 
+@pytest.mark.parametrize(
+    ("said", "limit"),
+    [
+        ("{questions: 5}", {"unit": "questions", "of": {"": 5}}),
+        ("{pairs: {test: 5, train: 10.0}}", {"unit": "pairs", "of": {"test": 5, "train": 10}}),
+        ("{images: 3.0}", {"unit": "images", "of": {"": 3}}),
+    ],
+)
+def test_a_limit_says_its_unit(tmp_path: Path, said: str, limit: dict[str, object]) -> None:
+    assert resolve(tmp_path, f"  a: {{card: synthetic_scenes, limit: {said}}}\n")["a"].limit == limit
+
+
+@pytest.mark.parametrize(
+    "said", ["0", "many", "1.5", "{}", "{rows: 5}", "{pairs: 0}", "{pairs: {test: no}}", "{pairs: {}}", "{pairs: 5, images: 5}"]
+)
+def test_a_limit_of_another_form(tmp_path: Path, said: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        resolve(tmp_path, f"  a: {{card: synthetic_scenes, limit: {said}}}\n")
+    assert (
+        "datasets.a.limit: expected a whole number of questions, or a number of questions, images or pairs, in all or by split: "
+        "{pairs: 100}, {pairs: {test: 100}}, got "
+    ) in str(caught.value)
+
+
 def test_files_are_read_from_the_card_s_entry_unless_the_spec_names_another(tmp_path: Path) -> None:
     uses = resolve(tmp_path, "  a: {card: pope}\n  b: {card: pope, source: pope-2}\n  c: {card: synthetic_scenes, source: mine}\n")
     assert {label: use.source for label, use in uses.items()} == {"a": "pope", "b": "pope-2", "c": "mine"}

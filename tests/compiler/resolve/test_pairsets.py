@@ -13,6 +13,7 @@ from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.plugin_ref import slug
 from tests.support.checks.plugin_files import made_up
 
 RECIPE = '''
@@ -172,6 +173,19 @@ def test_a_recipe_can_have_a_name_of_its_own(tmp_path: Path) -> None:
     assert [r.ref.label for r in ours.recipes] == ["hard", "easy@times=1", "easy@times=2"]
 
 
+def test_a_recipe_s_limit_is_of_pairs_or_of_the_questions_that_they_are(tmp_path: Path) -> None:
+    for said, pairs in (
+        ("{pairs: 5}", {"": 5}),
+        ("{questions: 24000}", {"": 12000}),
+        ("{questions: {test: 7, train: 20}}", {"test": 3, "train": 10}),
+    ):
+        limited = GOOD.replace("      - made_up_recipe", f"      - limit: {said}\n        made_up_recipe")
+        (ours,) = resolve(tmp_path, limited).pairs
+        assert [dict(r.limit) for r in ours.recipes] == [pairs] * 2
+        assert make(tmp_path, limited).stage(f"pair-ours-{slug(ours.recipes[0].ref.label)}").params["limit"] == pairs
+    assert "limit" not in make(tmp_path, GOOD).stage(f"pair-ours-{slug(ours.recipes[0].ref.label)}").params
+
+
 def test_many_recipes_count_towards_the_limit_of_stages(tmp_path: Path) -> None:
     times = ", ".join(map(str, range(90)))
     plan = make(tmp_path, change("category: [", f"times: [{times}], category: ["))
@@ -232,6 +246,12 @@ def test_many_recipes_count_towards_the_limit_of_stages(tmp_path: Path) -> None:
             "      - made_up_recipe",
             "      - {made_up_recipe: {dataset: scenes}, as: a/b}\n      - made_up_recipe",
             "t.yaml:12:49: pairs.ours.recipes[0].as: expected a name of letters, digits, '_', '-' and '.', at most 64, got the text 'a/b'",
+        ),
+        (
+            "      - made_up_recipe",
+            "      - {made_up_recipe: {dataset: scenes}, limit: 5}\n      - made_up_recipe",
+            "t.yaml:12:52: pairs.ours.recipes[0].limit: expected a number of questions or pairs, in all or by split: {pairs: 100}, "
+            "{pairs: {test: 100}}, got 5",
         ),
         (
             "      - made_up_recipe",

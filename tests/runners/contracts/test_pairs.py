@@ -63,3 +63,40 @@ def test_rows_by_picture_in_order_of_first_appearance():
     rows = [{"image_id": i, "n": n} for n, i in enumerate(["z", None, "a", "z"])]
     assert {image: [row["n"] for row in found] for image, found in by_image(rows).items()} == {"z": [0, 3], "a": [2]}
     assert list(by_image(rows)) == ["z", "a"]
+
+
+ROWS = [{"sample_id": f"{split}{i}", "split": split} for split in ("train", "test") for i in range(50)]
+
+
+def handed_out(limit, succeeds, each=1):
+    """Rows of each part, and the pairs that the stage takes where `succeeds` says that a row becomes pairs."""
+    ours = context(limit=limit)
+    parts, taken = [], []
+    for part in ours.parts(ROWS, each):
+        parts.append(part)
+        taken += [row["sample_id"] for row in part for _ in range(each) if succeeds(row) and ours.takes(row["split"])]
+    return parts, taken
+
+
+def test_without_a_limit_rows_come_in_their_order_at_once():
+    parts, taken = handed_out({}, lambda row: True)
+    assert parts == [ROWS] and len(taken) == 100
+
+
+def test_no_more_rows_are_handed_out_than_pairs_are_missing():
+    parts, taken = handed_out({"test": 12}, lambda row: True)
+    assert [len(part) for part in parts] == [50 + 12] and sum(name.startswith("test") for name in taken) == 12
+    parts, taken = handed_out({"": 30}, lambda row: True, each=2)
+    assert [len(part) for part in parts] == [15] and len(taken) == 30
+
+
+def test_rows_that_become_no_pair_are_replaced_by_others():
+    parts, taken = handed_out({"": 20}, lambda row: int(row["sample_id"][-1]) % 2 == 0)
+    assert len(taken) == 20 and len(parts) > 1 and 20 < sum(map(len, parts)) < 60
+    parts, taken = handed_out({"": 20}, lambda row: False)
+    assert sum(map(len, parts)) == len(ROWS) and not taken
+
+
+def test_a_larger_limit_only_adds_pairs():
+    (_, few), (_, more) = (handed_out({"train": n, "test": n}, lambda row: row["sample_id"][-1] != "3") for n in (5, 25))
+    assert set(few) < set(more) and len(more) == 50

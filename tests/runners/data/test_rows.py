@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.registry.sample import GENERATIONS, SAMPLES, Sample
-from qualm.runners.data.rows import as_row, as_sample, choose, with_provenance
+from qualm.runners.data.rows import as_row, as_sample, choose, choose_limited, with_provenance
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
@@ -95,3 +95,36 @@ def test_left_out_rows_are_counted_told_and_listed(tmp_path, capsys):
     leh(tmp_path / "registry/data/log", rows[0], *fitting)
     stage, found = run(tmp_path)
     assert len(found) == 3 and not (tmp_path / ".qualm/runs/t/infer.open.left_out.csv").exists()
+
+
+def limited(limit, rows):
+    return sorted(
+        choose_limited([{"category": "c", "answerable": True, "pair_id": None, "split": "test", **row} for row in rows], limit, 7)
+    )
+
+
+MIXED = [
+    {"sample_id": f"{split}{i}{m}", "image_id": f"{split}{i}", "pair_id": f"{split}{i}", "answerable": m == "a", "split": split}
+    for split in ("train", "test")
+    for i in range(10)
+    for m in "au"
+]
+
+
+def test_a_limit_counts_what_it_says():
+    assert len(limited(7, MIXED)) == len(limited({"unit": "questions", "of": {"": 7}}, MIXED)) == 7
+    pairs = limited({"unit": "pairs", "of": {"": 7}}, MIXED)
+    assert len(pairs) == 14 and len({name[:-1] for name in pairs}) == 7
+    assert pairs == limited({"unit": "images", "of": {"": 7}}, [{**row, "category": "c"} for row in MIXED])
+    assert set(pairs) < set(limited({"unit": "pairs", "of": {"": 9}}, MIXED))
+
+
+def test_a_limit_of_one_split_leaves_the_others_whole():
+    chosen = limited({"unit": "pairs", "of": {"test": 3}}, MIXED)
+    assert sum(name.startswith("test") for name in chosen) == 6 and sum(name.startswith("train") for name in chosen) == 20
+    assert limited({"unit": "pairs", "of": {"test": 99, "train": 99}}, MIXED) == sorted(row["sample_id"] for row in MIXED)
+
+
+def test_lone_members_are_no_pairs():
+    assert len(limited({"unit": "pairs", "of": {"": 99}}, MIXED[1:])) == 38
+    assert limited({"unit": "pairs", "of": {"": 99}}, [{**row, "pair_id": None} for row in MIXED]) == []

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from qualm.registry.sample import SAMPLES, Image
+from qualm.registry.sample import IMAGES, SAMPLES, Image
 from qualm.runners.contracts.pairs import Member, PairError, pair_samples
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
@@ -21,9 +21,12 @@ def members(name="p", **changes):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    params = {"plugin": "from_caption", "label": "ours", "about": {}, "args": {"a": 1}}
+def params():
+    return {"plugin": "from_caption", "label": "ours", "about": {}, "args": {"a": 1}}
 
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, params):
     def go(*made, error=None, datasets=("d",)):
         def recipe(context, **args):
             context.drop("no box", 2)
@@ -101,3 +104,17 @@ def test_what_no_reader_could_rely_on_is_refused(run, tmp_path, made, message):
 def test_a_recipe_that_fails_is_the_stages_failure(run):
     with pytest.raises(StageError, match="expected captions"):
         run(*members(), error=PairError("expected captions"))
+
+
+def test_pairs_beyond_the_limit_are_left_out_with_their_pictures(run, tmp_path, params):
+    params["limit"] = {"train": 1}
+    made = [
+        pair
+        for n, split in enumerate(["train", "train", "val", "val"])
+        for pair in (Image(f"i{n}", b"png", ""), *members(f"p{n}", split=split))
+    ]
+    stage = run(*made)
+    assert read_table(tmp_path / "pairs/samples.parquet", SAMPLES)["pair_id"].to_pylist() == ["p0", "p0", "p2", "p2", "p3", "p3"]
+    assert read_table(tmp_path / "pairs/images", IMAGES)["image_id"].to_pylist() == ["i0", "i2", "i3"]
+    assert stage.counters["dropped (beyond the limit)"] == 1
+    assert json.loads((tmp_path / "pairs/recipe.json").read_text())["limit"] == {"train": 1}

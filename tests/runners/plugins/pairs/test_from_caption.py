@@ -258,6 +258,22 @@ def test_the_stage(scenes):
     assert before == {p: p.read_bytes() for p in Path("results/pairs").rglob("*.*")}
 
 
+def test_a_limit_ends_the_requests(captioned):
+    """Three images of each split: two pairs of the test images are wanted, and one of them becomes none."""
+
+    def script(body, nth):
+        n = body["messages"][0]["content"].split("Picture ")[1][0]
+        return "Sorry." if n == "3" else GOOD.format(n=n)
+
+    with serving(script) as server:
+        limited = stage(captioned, served(server))
+        limited.params["limit"] = {"train": 1, "test": 1}
+        pair.run(limited)
+        splits = read_table(Path("results/pairs/samples.parquet"), SAMPLES)["split"].to_pylist()
+        assert sorted(splits) == ["test"] * 2 + ["train"] * 2
+        assert sum("Picture 0" in text or "Picture 1" in text or "Picture 2" in text for text in map(str, server.bodies)) == 1
+
+
 def test_a_failing_server_names_itself_and_loses_nothing(captioned):
     with serving(lambda body, nth: GOOD.format(n=1) if "Picture 0" in body["messages"][0]["content"] else (500, "broken", {})) as server:
         with pytest.raises(StageError, match=r"recipe cap: openai \(m at http://127.*status 500: broken.*what was answered is kept"):

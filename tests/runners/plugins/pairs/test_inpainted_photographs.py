@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -12,8 +13,10 @@ import torch
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.plugins.pairs.inpainted import inpainted
-from qualm.runners.runtime.records import write_table
+from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.stages import pair
 from tests.support.data.targets import noise
 from tests.support.models.tiny_masks import tiny_detector, tiny_segmenter
 from tests.support.servers.small_server import serving
@@ -122,3 +125,15 @@ def test_vqa_through_a_language_model_grounding_dino_sam_and_telea(folder, model
     controlled, pairs, pictures = make(folder, saliency=saliency, mask=both, control=True)
     assert len(pairs) // 2 + controlled.dropped["no other thing as a control"] == len(samples) // 2 > 0
     assert len(pictures) == len(pairs) and all(s.meta["removed"] == "another place" for s in pairs[::2])
+
+
+def test_a_limit_paints_no_more_than_it_takes(folder, models):
+    lama, _, _ = models
+    args = {"dataset": "photos", "saliency": "gqa", "mask": "boxes", "inpaint": lama, "dilate": 3, "largest": 1.0}
+    params = {"plugin": "inpainted", "label": "vqa", "args": args, "about": {}, "limit": {"": 2}}
+    settings = Settings(device="cpu", workers=1, progress=False)
+    stage = Stage("s/pair", "s", "pair", "pair", params, {"datasets": {"photos": str(folder)}}, {"pairs": "pairs"}, 7, settings)
+    pair.run(stage)
+    assert read_table(Path("pairs/samples.parquet"), SAMPLES).num_rows == 4
+    assert read_table(Path("pairs/images"), IMAGES).num_rows == 2
+    assert stage.counters["pairs"] == 2 and sum(stage.counters[name] for name in stage.counters if name.startswith("dropped")) < 4

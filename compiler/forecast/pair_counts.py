@@ -1,0 +1,28 @@
+"""Count the questions that pair recipes make at most, by their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from qualm.compiler.resolve.resolved import Resolved
+
+
+@dataclass(frozen=True)
+class PairCount:
+    """Questions that a recipe makes at most; a pair is two."""
+
+    pairs: str
+    """Name of the pair set."""
+    recipe: str
+    category: str
+    questions: dict[str, int]
+    """By split; "" = of all splits together."""
+
+
+def pair_counts(resolved: Resolved) -> Iterator[PairCount]:
+    """Yield the counts of every recipe with a limit."""
+    for pairs in resolved.pairs:
+        for recipe in pairs.recipes:
+            if recipe.limit:
+                yield PairCount(pairs.label, recipe.ref.label, recipe.category, {split: 2 * n for split, n in recipe.limit.items()})
