@@ -1,6 +1,6 @@
 """docs/reference/spec.md: the reference of the spec language, made from its models and plugins."""
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -120,7 +120,7 @@ def _name(annotation: Any) -> str:
         return "mapping"
     if origin is list:
         return "list"
-    if "Literal" in str(origin):
+    if origin is Literal:
         return " or ".join(f"`{a}`" for a in inner)
     if inner and hasattr(annotation, "__metadata__"):
         return _name(inner[0])
