@@ -5,7 +5,7 @@ from typing import Any
 from qualm.compiler.plan.layout import Layout, card, splits, variant, with_card
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
-from qualm.compiler.spec.plugin_ref import Ref, slug
+from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref, slug
 from qualm.registry import VALIDATION
 from qualm.registry.entries.card import load_card
 
@@ -18,13 +18,14 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
     params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
     params |= d.select
     params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
+    params |= {ANSWERABLE_BY.name: d.answerable_by.as_json()} if d.answerable_by else {}
     params |= _balance(layout, d) if d.reviews is None else {}
     about = load_card(d.card)
     params["about"] = {"title": about.title, "licence": about.licence, "citation": about.citation, "source": about.source}
     inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
     inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
     outputs = with_card(layout.whole.get(d.label, layout.data[d.label]))
-    used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *([d.prepare] if d.prepare else [])]
+    used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *(ref for ref in (d.prepare, d.answerable_by) if ref)]
     return layout.stage("data", params, inputs, outputs, used, dataset=d.label)
 
 

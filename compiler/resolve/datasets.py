@@ -9,7 +9,7 @@ from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import DatasetUse, named_perturbations
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.language import Dataset
-from qualm.compiler.spec.plugin_ref import PREPARE, Ref, artifact_path, located
+from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, PREPARE, Ref, artifact_path, located
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
@@ -35,6 +35,7 @@ def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse
         if entry.skip_bad:
             select["skip_bad"] = True
         subsets.check_balance(reader, name, card, adapter)
+        subsets.check_answerable_by(reader, name, select)
         evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
         uses += _points(reader, name, card, adapter, select, evaluate)
     return tuple(sorted(uses, key=lambda d: d.label))
@@ -48,7 +49,7 @@ def _points(
     if adapter is None:
         _no_parameters(reader, parameters, path)
     card_subsets = subsets.named(reader, (*path, "card"), card, adapter)
-    for swept, args, prepare in _prepared(reader, adapter, parameters, entry, path) if adapter else [({}, {}, None)]:
+    for swept, args, prepare, answerable_by in _prepared(reader, adapter, parameters, entry, path) if adapter else [({}, {}, None, None)]:
         yield DatasetUse(
             label=validate.label(name, swept),
             card=card.name,
@@ -64,6 +65,7 @@ def _points(
             unreviewed=entry.unreviewed,
             subsets=card_subsets,
             prepare=prepare,
+            answerable_by=answerable_by,
             judges=None if entry.judges is None else tuple(entry.judges),
             perturb=named_perturbations(entry.perturb),
             balance=entry.balance.model_dump() if entry.balance else None,
@@ -77,12 +79,21 @@ def _limit(limit: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _prepared(
     reader: SpecReader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
-) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None]]:
-    extended = replace(adapter, parameters=(*adapter.parameters, PREPARE))
-    for swept, values in reader.combinations(extended, {**parameters, PREPARE.name: entry.prepare}, path):
-        chosen, args = values[PREPARE.name], {name: value for name, value in values.items() if name != PREPARE.name}
-        plugin = rule.get("preparations", chosen["plugin"]) if chosen else None
-        yield swept, located(adapter, args), Ref(plugin.name, plugin, located(plugin, chosen["args"])) if plugin else None
+) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None, Ref | None]]:
+    """Yield the points of a sweep: swept values, arguments of the adapter, preparation, judge of answerability."""
+    beside = (PREPARE, ANSWERABLE_BY)
+    extended = replace(adapter, parameters=(*adapter.parameters, *beside))
+    given = {**parameters, PREPARE.name: entry.prepare, ANSWERABLE_BY.name: entry.answerable_by}
+    for swept, values in reader.combinations(extended, given, path):
+        args = {name: value for name, value in values.items() if name not in {p.name for p in beside}}
+        yield swept, located(adapter, args), _ref("preparations", values[PREPARE.name]), _ref("judges", values[ANSWERABLE_BY.name])
+
+
+def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
+    if not chosen:
+        return None
+    plugin = rule.get(kind, chosen["plugin"])
+    return Ref(plugin.name, plugin, located(plugin, chosen["args"]))
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:

@@ -188,6 +188,8 @@ class DatasetUse:
     subsets: Mapping[str, str] = field(default_factory=dict)
     prepare: Ref | None = None
     """Transformation of its samples."""
+    answerable_by: Ref | None = None
+    """Judge that decides which questions are answerable."""
     judges: tuple[str, ...] | None = None
     """Names of the judges of its answers; None = all."""
     perturb: tuple[str, ...] | None = None

@@ -1,5 +1,6 @@
 """Resolve the expressions of a dataset: `where:`, `uncertain:`, `disjoint:`, `balance:` and `ask:`."""
 
+import re
 from collections.abc import Mapping
 
 from qualm.compiler.resolve.reader import SpecReader
@@ -50,6 +51,17 @@ def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | N
     fields = {UNCERTAIN, *FIELDS, *(declared or ())}
     if declared is not None and entry.prepare is None and entry.balance.by not in fields:
         reader.problem((*path, "by"), f"samples have no field '{entry.balance.by}'", nearest(entry.balance.by, fields))
+
+
+def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]) -> None:
+    """Report keys that read `answerable` before the judge of `answerable_by:` has decided it."""
+    if reader.spec.datasets[name].answerable_by is None:
+        return
+    for key in ("where", UNCERTAIN):
+        if re.search(r"\banswerable\b", select.get(key, "")):
+            reader.problem(("datasets", name, key), "reads `answerable`, which `answerable_by` decides afterwards", "leave one of them out")
+    if reader.spec.datasets[name].ask is not None:
+        reader.problem(("datasets", name, "ask"), "expected `ask` or `answerable_by`, got both", "leave one of them out", key=True)
 
 
 def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from qualm.compiler.resolve.pairsets import LIMIT_KEY, NAME_KEY
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import NAME_PATTERN, PAIR_UNITS, About, Spec
-from qualm.compiler.spec.plugin_ref import OWN, PREPARE
+from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import field_type, takes_list
 from qualm.registry.entries import card as cards
@@ -143,6 +143,7 @@ def _datasets(base: dict[str, Any]) -> dict[str, Any]:
             continue
         parameters = _object(adapters[card.adapter] if card.adapter else (), card.description)
         properties = {**base["properties"], "card": {"const": card.name, "description": card.title}, PREPARE.name: prepare}
+        properties[ANSWERABLE_BY.name] = {**base["properties"][ANSWERABLE_BY.name], **_value(ANSWERABLE_BY.annotation)}
         required = [r for r in parameters.get("required", []) if r not in card.args]
         forms.append({**parameters, "properties": {**properties, **parameters["properties"]}, "required": ["card", *required]})
     return {"oneOf": forms} if forms else {}

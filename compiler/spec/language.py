@@ -171,6 +171,11 @@ class Dataset(BaseModel):
         None,
         description="How questions are transformed before they are asked: a plugin of registry/preparations/; a list is a sweep.",
     )
+    answerable_by: Any = Field(
+        None,
+        description="Judge that decides which questions are answerable, where a dataset does not say: `rules`, or `lave` with its model. A "
+        "question whose references mostly abstain is not (CertainlyUncertain, equation 1).",
+    )
     disjoint: Annotated[list[Name], Once] | None = Field(
         None, min_length=1, description="Datasets of the same source that must not select (`where:`) any sample of this dataset; checked."
     )

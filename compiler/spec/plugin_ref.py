@@ -18,6 +18,8 @@ OWN = {"perturbations": (Parameter("materialize", bool, False, "bool"), Paramete
 
 PREPARE = Parameter("prepare", Annotated[Chosen, Kind("preparations")] | None, None, "plugin of preparations | None")
 """Key beside an adapter's parameters that says how its samples are transformed."""
+ANSWERABLE_BY = Parameter("answerable_by", Annotated[Chosen, Kind("judges")] | None, None, "plugin of judges | None")
+"""Key beside an adapter's parameters: the judge that decides from references which questions are answerable."""
 
 
 @dataclass(frozen=True)

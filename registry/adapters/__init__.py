@@ -81,6 +81,9 @@ class AdapterContext:
     """Where the record stands that is being read ("FILE: line 3"), or nothing: readers of `_official` put it here, for what the stage
     itself finds wrong with a sample, as an id that came before."""
 
+    judged: bool = False
+    """Whether a judge decides afterwards, from references, which questions are answerable: the spec's `answerable_by`."""
+
     sent: dict[str, str] = field(default_factory=dict)
     """Pictures that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
 

@@ -5,7 +5,12 @@ questions"), and their fields only by third parties' readers; no file was seen b
 download.py fetches them.
 """
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_records
@@ -14,10 +19,16 @@ from qualm.registry.sample import Image, Sample
 
 META = ["category", {"of": "meta"}]
 FILES = {"train": "certainlyuncertain_v0.1_train.json", "test": "certainlyuncertain_v0.1_test.jsonl"}
+EXTRANEOUS = "epistemic/extraneous"
 PATHS = {
-    **{name: f"epistemic/{name}" for name in ("knowledge", "complexity", "extraneous")},
-    **{name: f"aleatoric/{name}" for name in ("temporal", "ambiguity")},
+    "knowledge": "epistemic/knowledge",
+    "complex": "epistemic/complexity",
+    "extraneous": EXTRANEOUS,
+    "temporal": "aleatoric/temporal",
+    "ambigu": "aleatoric/ambiguity",
 }
+"""Beginning of the paper's word for a category ("Complex", "Ambiguous", "Complexity awareness") -> its path in the taxonomy."""
+_DIGITS = re.compile(r"\d{3,}")
 
 
 def certainly_uncertain_release(
@@ -29,13 +40,17 @@ def certainly_uncertain_release(
 ) -> Iterator[Image | Sample]:
     """Questions of the released files, in their order; each part is a split.
 
-    The release's test questions come without answers: their `references` are empty, and only whether a model declines can be scored.
-    A category that names one of the paper's five becomes its path in the taxonomy; any other is left in `meta.category`.
+    No field need say which questions are answerable: the spec's `answerable_by: {lave: {by: ...}}` or `answerable_by: rules` decides it
+    from the answers, as the paper does. A category of the paper becomes its path in the taxonomy; the release's word is `meta.category`.
+
+    Pairs are by `pair_id` where there is one. Otherwise, two questions of one category are a pair if they are about one image, or, for
+    extraneous, if they are one question about two images whose names share their longest number (a photograph and the same repainted).
+    What is one of several such, or of two that are both answerable, is of no pair.
 
     Args:
         parts: `train`, `test`; both unless given.
-        unlabelled: take questions of which no field says whether they have an answer, as if they had one: for asking and tuning, not for
-            scores. Otherwise they end the run.
+        unlabelled: take questions without an answer, such as the release's test questions, of which no field says whether they are
+            answerable, as if they were: for asking, not for scores. Otherwise they end the run.
         meta: fields to keep as text.
 
     Raises:
@@ -45,35 +60,100 @@ def certainly_uncertain_release(
     for part in parts or list(FILES):
         if part not in FILES:
             raise AdapterError(f"{source}: expected parts among {', '.join(FILES)}, got '{part}'")
-        records = read_records(source / FILES[part], f"questions of CertainlyUncertain_v0.1, split {part}", context=context)
-        for number, (where, record) in enumerate(records):
+        pairs = _pairs(source, part, context.judged)
+        for number, (where, record) in enumerate(_records(source, part, context)):
             with context.record():
                 one = unseen(record, where)
-                sample = _sample(one, part, number, unlabelled, meta)
+                sample = replace(_sample(one, part, number, meta), pair_id=pairs.get(number))
+                _check_label(one, context.judged, unlabelled)
                 yield from context.selected(sample, beside, source, sample.image_id, sample.image_id, where)
+        if lone := number + 1 - len(pairs):
+            context.note(f"{lone:,} of {number + 1:,} questions of split {part} are of no contrastive pair")
 
 
-def _sample(one: Unseen, part: str, number: int, unlabelled: bool, meta: list[str]) -> Sample:
+def _records(source: Path, part: str, context: AdapterContext) -> Iterator[tuple[str, Any]]:
+    return read_records(source / FILES[part], f"questions of CertainlyUncertain_v0.1, split {part}", context=context)
+
+
+@dataclass(frozen=True)
+class _Member:
+    """A question that may be of a pair."""
+
+    number: int
+    question: str
+    image: str
+    answerable: bool | None
+    """None if a judge decides it."""
+
+
+def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
+    """Return the ids of pairs by the numbers of their records; bad records are passed over, and told of when they are read for good."""
+    groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
+    quiet = AdapterContext(source, source=source, bad=lambda error: None)
+    for number, (where, record) in enumerate(_records(source, part, quiet)):
+        with quiet.record():
+            one = unseen(record, where)
+            sample = _sample(one, part, number, [])
+            image = sample.image_id or ""
+            member = _Member(number, sample.question, image, None if judged else sample.answerable)
+            if given := one.text(PAIRS):
+                groups["given", given].append(member)
+            elif sample.category == EXTRANEOUS:
+                groups[sample.category, _photograph(image), " ".join(sample.question.casefold().split())].append(member)
+            elif sample.category:
+                groups[sample.category, image].append(member)
+    ids: dict[int, str] = {}
+    for key, members in groups.items():
+        if len(members) == 2 and _contrast(key, *members):
+            ids |= {member.number: f"{part}-{key[1] if key[0] == 'given' else members[0].number}" for member in members}
+    return ids
+
+
+def _contrast(key: tuple[str, ...], first: _Member, second: _Member) -> bool:
+    labels = [first.answerable, second.answerable]
+    apart = key[0] == "given" or (first.image != second.image if key[0] == EXTRANEOUS else first.question != second.question)
+    return apart and (None in labels or labels[0] != labels[1])
+
+
+def _photograph(image: str) -> str:
+    """Return the longest number in an image's name, which a repainted copy shares; its name without one.
+
+    >>> _photograph("train/COCO_train2014_000000000123.jpg"), _photograph("inpainted/000000000123_mask1.png")
+    ('000000000123', '000000000123')
+    """
+    stem = PurePosixPath(image).stem
+    return max(_DIGITS.findall(stem), key=len, default=stem)
+
+
+def _check_label(one: Unseen, judged: bool, unlabelled: bool) -> None:
+    """Raise AdapterError where nothing says whether a question is answerable."""
+    _, answers = one.talk()
+    if one.answerable() is not None:
+        return
+    if answers and not judged:
+        raise one.unlike(
+            "a field `answerable`; without it, say who decides from the answers which questions are answerable: "
+            "`answerable_by: {lave: {by: ...}}`, or `answerable_by: rules`"
+        )
+    if not answers and not unlabelled:
+        raise one.unlike("an answer, or a field `answerable` (or `unlabelled: true`, which asks such questions and does not score them)")
+
+
+def _sample(one: Unseen, part: str, number: int, meta: list[str]) -> Sample:
     question, answers = one.talk()
     image = one.text(IMAGES)
     if question is None or image is None:
         raise one.unlike("a question (`question` or `conversations`) and a picture (`image`...)")
-    answerable = one.answerable()
-    if answerable is None and not unlabelled:
-        raise one.unlike(
-            "a field `answerable` (or `unlabelled: true`, which takes every question as one that has an answer: not for scores)"
-        )
     category = one.text(CATEGORIES) or ""
     return Sample(
         sample_id=f"{part}-{one.text(IDS) or number}",
         question=question,
         image_id=image,
         references=answers,
-        category=next((path for name, path in PATHS.items() if name in category.lower()), ""),
-        answerable=answerable is not False,
+        category=next((path for word, path in PATHS.items() if word in category.lower()), ""),
+        answerable=one.answerable() is not False,
         split=part,
         source="certainly_uncertain_v0.1",
-        group=image,
+        group=_photograph(image),
         meta=one.extras(meta) | ({"category": category} if category else {}),
-        pair_id=one.text(PAIRS),
     )

@@ -2,11 +2,12 @@
 
 The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. Of the samples that
 `where` selects (all unless given) and `prepare` makes over, a `limit` takes a seeded share of every category; raising it only adds.
-`balance` takes so many of each class instead.
+`balance` takes so many of each class instead. With `answerable_by`, a judge reads the references first.
 """
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.rule import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.balance import TAKEN, balanced
@@ -29,6 +31,7 @@ from qualm.runners.data.splits import rule
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.reading.reference_abstentions import decide_answerable
 
 KIND = StageKind(
     title="Samples of {dataset}",
@@ -63,12 +66,14 @@ def run(stage: Stage) -> None:
         bad.note,
         lambda text: print(f"{stage.key}: {text}", file=sys.stderr),
         bad.place,
+        "answerable_by" in stage.params,
     )
     adapter = load("datasets", stage.params["adapter"])
     try:
         _write(stage, folder, adapter(context, **stage.params["args"]), selection, bad)
     except AdapterError as error:
         raise StageError(str(error)) from error
+    asked = _decide_answerable(stage, folder, stage.params["answerable_by"], bad) if "answerable_by" in stage.params else Counter()
     report_left_out(stage.params["dataset"], bad.faults, stage)
     if "prepare" in stage.params:
         _prepare(stage, folder, stage.params["prepare"])
@@ -82,6 +87,7 @@ def run(stage: Stage) -> None:
         if len(chosen) < stage.counters["samples"]:
             _cut(stage, folder, chosen)
     write_card(stage, _card(stage, source), folder, stage.outputs["card"])
+    stage.count(**asked)
     stage.publish(folder, stage.outputs["dataset"])
 
 
@@ -181,6 +187,28 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
     if rows.rows < len(originals):
         stage.count(left_out_by_preparation=len(originals) - rows.rows)
         _keep_images(stage, folder, needed)
+
+
+def _decide_answerable(stage: Stage, folder: Path, ref: Mapping[str, Any], bad: Bad) -> Counter[str]:
+    """Rewrite the samples as a judge reads their references, without those that it cannot read; return what it counted."""
+    name, table, counters = stage.params["dataset"], folder / "samples.parquet", Counter[str]()
+    samples = [as_sample(row) for row in iterate(table, SAMPLES)]
+    try:
+        decided = decide_answerable(samples, {"label": ref["plugin"], **ref}, stage.settings, counters)
+    except JudgeError as error:
+        raise StageError(f"dataset {name}: answerable_by: {error}") from error
+    if not decided.samples:
+        raise StageError(
+            f"dataset {name}: answerable_by: the judge {ref['plugin']} could read none of {len(samples):,} samples' references"
+        )
+    bad.faults += [Fault(f"sample '{sample}'", "reference cannot be read", reply) for sample, reply in decided.unread.items()]
+    with TableWriter(table, with_provenance(stage, SAMPLES)) as rows:
+        rows.extend(as_row(sample) for sample in decided.samples)
+    stage.counters.update(samples=rows.rows)
+    if decided.unread:
+        _keep_images(stage, folder, {i for sample in decided.samples for i in picture_ids(sample.image_id)})
+    print(f"{stage.key}: {decided.summary}", file=sys.stderr)
+    return counters
 
 
 def _balance(stage: Stage, folder: Path) -> None:
