@@ -79,9 +79,10 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
                 for message, hint in fields.lacks(field):
                     yield (key, i), message, hint
     for name, setting in spec.conformal.items():
-        for part in [setting.per] if isinstance(setting.per, str) else setting.per or []:
-            for message, hint in fields.lacks(part) if part not in OPTION_PARTS else ():
-                yield ("conformal", name, "per"), message, hint
+        for path, parts in ((("per",), setting.per), (("calibration", "within"), setting.calibration.within)):
+            for part in [parts] if isinstance(parts, str) else parts or []:
+                for message, hint in fields.lacks(part) if part not in OPTION_PARTS else ():
+                    yield ("conformal", name, *path), message, hint
 
 
 def _sections(reader: SpecReader, name: str, reads: Collection[str]) -> Iterator[tuple[str, str]]:

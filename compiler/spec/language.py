@@ -274,6 +274,11 @@ class Calibration(_Strict):
     split: Literal["groups", "rows"] | list[Literal["groups", "rows"]] = Field(
         "groups", description="`groups` keeps samples of one image or question on one side; `rows` is scikit-learn's train_test_split."
     )
+    within: str | list[str] | None = Field(
+        None,
+        description="Calibrate within each value of this field: the questions of each value are split by themselves and have a threshold "
+        "of their own (`per:` this field). By default, all questions are split together.",
+    )
 
 
 class Conformal(_Strict):

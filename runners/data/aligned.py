@@ -171,17 +171,21 @@ def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) 
             raise StageError(f"{what}: no sample of {of} has '{name}': {kind}, and {there}")
 
 
+def stage_that_scores(stage: Stage) -> Stage | None:
+    """Return the stage `score` of the same spec; None if there is none, or while datasets are still to be made."""
+    if not Path("specs", stage.spec, "stages", "score.json").is_file():
+        return None
+    score = read_stage(f"{stage.spec}/score", stage.settings)
+    return score if all(Path(folder, "samples.parquet").is_file() for folder in score.inputs["datasets"].values()) else None
+
+
 def check_slices(stage: Stage) -> None:
     """Raise StageError if the spec has a slice or macro average that no sample has, before a model is asked.
 
     It checks nothing while datasets are still to be made.
     """
-    if not Path("specs", stage.spec, "stages", "score.json").is_file():
-        return
-    score = read_stage(f"{stage.spec}/score", stage.settings)
-    folders: dict[str, str] = score.inputs["datasets"]
-    if all(Path(folder, "samples.parquet").is_file() for folder in folders.values()):
-        datasets = [read_samples(name, folder) for name, folder in sorted(folders.items())]
+    if score := stage_that_scores(stage):
+        datasets = [read_samples(name, folder) for name, folder in sorted(score.inputs["datasets"].items())]
         for what in ("slices", "macro_averages"):
             crossed = [name for name in score.params.get(what, []) if (what, name) != ("macro_averages", DATASETS)]
             check_fields(what, [field for names in crossed for field in names.split(CROSS)], datasets)

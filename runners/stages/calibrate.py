@@ -8,17 +8,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from qualm.registry import OPTION_PARTS
 from qualm.registry.sample import CLEAN, CONFORMAL_SETS, CONFORMAL_THRESHOLDS
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.aligned import Samples, check_fields, greedy_by_variant, option_probabilities
-from qualm.runners.data.calibration_split import Bools, Floats, calibration_rows
+from qualm.runners.data.aligned import Samples, greedy_by_variant, option_probabilities
+from qualm.runners.data.calibration_split import Bools, Floats
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.conformal.band import band, design_effect, independent_rows, unit
 from qualm.runners.scoring.conformal.draws import precision
-from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
+from qualm.runners.scoring.conformal.parts import QuestionParts, calibrating_rows, check_parts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
 from qualm.runners.scoring.conformal.sets import prediction_sets, threshold, units_of
 
@@ -35,9 +34,7 @@ MOST_OPTIONS = 64
 def run(stage: Stage) -> None:
     """Apply every conformal setting to every model on every multiple-choice dataset; write sets and thresholds."""
     datasets = {name: read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
-    for setting in stage.params["settings"]:
-        if (per := setting.get("per")) is not None and per not in OPTION_PARTS:
-            check_fields(f"conformal setting '{setting['label']}', per", [per], [d for d in datasets.values() if d.n_options.any()])
+    check_parts(stage.params["settings"], [d for d in datasets.values() if d.n_options.any()])
     splits = {(s["label"], d.name): _split(s, d) for s in stage.params["settings"] for d in datasets.values() if d.n_options.any()}
     sets: list[pa.Table] = []
     limits: list[dict[str, Any]] = []
@@ -75,14 +72,7 @@ def _split(setting: dict[str, Any], samples: Samples) -> Bools:
     """Which rows calibrate; open questions never do. The same for every model, so that models stay comparable."""
     if samples.n_options.max() > MOST_OPTIONS:
         raise StageError(f"dataset '{samples.name}': a question has {samples.n_options.max()} options; sets hold at most {MOST_OPTIONS}")
-    choice = np.flatnonzero(samples.n_options)
-    rule = setting["calibration"]
-    chosen = np.zeros(samples.n, dtype=bool)
-    try:
-        chosen[choice] = calibration_rows(samples.groups[choice], rule["fraction"], rule["seed"], rule["split"])
-    except ValueError as error:
-        raise StageError(f"conformal setting '{setting['label']}', dataset '{samples.name}': {error}") from error
-    return chosen
+    return calibrating_rows(samples, setting)
 
 
 def _apply(

@@ -11,7 +11,7 @@ is the right one, "covered" is undefined.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 
 from qualm.registry import OPTION_PARTS
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.conformal.sets import Ints, threshold
+from qualm.runners.data.aligned import Samples, check_fields, stage_that_scores
+from qualm.runners.data.calibration_split import Bools, calibration_rows
+from qualm.runners.data.splits import read_scored
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.conformal.sets import Ints, fewest_units, threshold, units_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,64 @@ def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | No
     of_row = np.array([place.get(v, -1) if v is not None else -1 for v in values], dtype=np.int64)
     of_row[samples.n_options == 0] = -1
     return QuestionParts(per, tuple(names), of_row, np.where(exists, of_row[:, None], -1))
+
+
+def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
+    """Choose the calibration rows of a setting; open questions never calibrate, and questions of no part within parts neither.
+
+    The rows are the same for every model and variant.
+
+    Args:
+        samples: of the data set.
+        setting: of the stage's parameters.
+
+    Raises:
+        StageError: the questions, or those of a part, are too few to be split, or to have a threshold.
+    """
+    rule, chosen = setting["calibration"], np.zeros(samples.n, dtype=bool)
+    within = rule.get("within")
+    parts = None if within is None else parts_of(samples, {"per": within})
+    names = [""] if parts is None else [f": {parts.words} '{name}'" for name in parts.names]
+    for p, name in enumerate(names):
+        rows = np.flatnonzero((samples.n_options > 0) if parts is None else parts.of_row == p)
+        if parts is not None and not len(rows):  # a letter under which no right option stands
+            continue
+        where = f"conformal setting '{setting['label']}', dataset '{samples.name}'{name}"
+        try:
+            chosen[rows] = calibration_rows(samples.groups[rows], rule["fraction"], rule["seed"], rule["split"])
+        except ValueError as error:
+            raise StageError(f"{where}: {error}") from error
+        units, needed = len(np.unique(units_of(samples.groups, setting)[rows[chosen[rows]]])), fewest_units(setting["alpha"])
+        if parts is not None and units < needed:
+            what = f"{units} of its {len(rows)} questions" if rule["split"] == "rows" else f"{units} groups of its {len(rows)} questions"
+            raise StageError(
+                f"{where}: {what} calibrate, and a threshold at alpha {setting['alpha']:g} needs {needed}; "
+                f"take more questions, a larger alpha, or `per: {within}` without `within:`"
+            )
+    return chosen
+
+
+def check_calibration(stage: Stage) -> None:
+    """Raise StageError if questions cannot be calibrated within the parts that a spec names, before a model is asked.
+
+    It checks nothing while datasets are still to be made.
+    """
+    if score := stage_that_scores(stage):
+        settings = [of for of in score.params.get("conformal", ()) if of["calibration"].get("within") is not None]
+        folders = sorted(score.inputs["datasets"].items()) if settings else []
+        datasets = [samples for name, folder in folders if (samples := read_scored(score, name, folder)).n_options.any()]
+        check_parts(settings, datasets)
+        for setting in settings:
+            for samples in datasets:
+                calibrating_rows(samples, setting)
+
+
+def check_parts(settings: Sequence[Mapping[str, Any]], datasets: Sequence[Samples]) -> None:
+    """Raise StageError if no multiple-choice dataset has the field whose values are the parts of a setting."""
+    for setting in settings:
+        if (per := setting.get("per")) is not None and per not in OPTION_PARTS:
+            name = "calibration.within" if setting["calibration"].get("within") else "per"
+            check_fields(f"conformal setting '{setting['label']}', {name}", [per], datasets)
 
 
 def _by_text(samples: Samples, per: str, width: int) -> QuestionParts:

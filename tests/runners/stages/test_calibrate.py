@@ -89,7 +89,7 @@ def test_randomised_scores_give_a_sample_the_same_set_in_any_order_of_answers(tm
     assert any(made[0]["aps_randomised", f"s{i}"] != made[0]["margin", f"s{i}"] for i in range(N))
 
 
-def parted(per, categories, metas=()):
+def parted(per, categories, metas=(), groups=None, **calibration):
     """Sets and thresholds of 120 questions with four options; nine of category `rare`, so that too few of them calibrate."""
     import numpy as np
 
@@ -98,13 +98,14 @@ def parted(per, categories, metas=()):
     logits = rng.normal(size=(n, 4)) + 2 * np.eye(4)[truth]
     samples = [
         {"sample_id": f"s{i}", "question": "?", "choices": list("ABCD"), "answer_index": int(truth[i]), "answerable": True, "split": "test"}
-        | {"category": categories[i], "meta": list(metas)}
+        | {"category": categories[i], "meta": list(metas), "group": groups[i] if groups else ""}
         for i in range(n)
     ]
     rows = [{"sample_id": f"s{i}", "variant": "clean", "draw": 0, "option_logits": logits[i].tolist()} for i in range(n)]
     write_table(Path("data/samples.parquet"), samples, SAMPLES)
     write_table(Path("generations.parquet"), rows, GENERATIONS)
-    params = {"settings": [setting("parted", scores=[{"label": "lac", "plugin": "lac", "args": {}}], quantile="standard", per=per)]}
+    made = setting("parted", scores=[{"label": "lac", "plugin": "lac", "args": {}}], quantile="standard", per=per)
+    params = {"settings": [made | {"calibration": made["calibration"] | calibration}]}
     inputs = {"datasets": {"d": "data"}, "generations": {"m": {"d": "generations.parquet"}}}
     outputs = {"sets": "sets.parquet", "thresholds": "thresholds.parquet"}
     stage = Stage("b/calibrate", "b", "calibrate", "calibrate", params, inputs, outputs, 7, Settings())
@@ -138,6 +139,49 @@ def test_parts_by_letter_have_sets_for_all_and_one_threshold_for_each(tmp_path, 
     assert [r["part"] for r in limits] == list("ABCD") and all(r["threshold"] is not None for r in limits)
     assert all(r["covered"] is not None for r in sets.values())
     assert sum(r["n_calibration"] for r in limits) == 60
+
+
+EVEN = [f"{'ab'[i % 3 % 2]}" for i in range(118)] + ["", ""]
+
+
+def test_within_parts_each_is_split_as_if_it_were_the_whole_dataset(tmp_path, monkeypatch):
+    from sklearn.model_selection import train_test_split
+
+    monkeypatch.chdir(tmp_path)
+    _, sets, limits = parted("category", EVEN, within="category")
+    calibrates = {f"s{i}" for part in "ab" for i in train_test_split(part_rows(part), train_size=0.5, random_state=42)[0]}
+    assert {name for name, row in sets.items() if row["is_calibration"]} == calibrates
+    assert {r["part"]: r["n_calibration"] for r in limits} == {"a": 39, "b": 19, None: 0}
+    assert all(sets[f"s{i}"]["set_mask"] is None for i in (118, 119)), "a question of no part has no set"
+
+
+def part_rows(part):
+    return [i for i, category in enumerate(EVEN) if category == part]
+
+
+def test_within_parts_whole_groups_are_on_one_side_of_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    groups = [f"g{i // 4}" for i in range(120)]
+    _, sets, _ = parted("category", EVEN, groups=groups, within="category", split="groups")
+    sides = {}
+    for i in range(118):
+        sides.setdefault((EVEN[i], groups[i]), set()).add(sets[f"s{i}"]["is_calibration"])
+    assert all(len(of) == 1 for of in sides.values()) and set.union(*sides.values()) == {True, False}
+    assert any(sides["a", g] != sides["b", g] for g in set(groups) if ("a", g) in sides and ("b", g) in sides)
+
+
+@pytest.mark.parametrize(
+    ("categories", "split", "why"),
+    [
+        (["rare", *EVEN[1:]], "rows", "calibration fraction 0.5 of 1 rows leaves one side of the split empty; use more samples"),
+        (CATEGORIES, "rows", "4 of its 9 questions calibrate, and a threshold at alpha 0.1 needs 9; take more questions, a larger alpha"),
+        (CATEGORIES, "groups", "1 groups of its 9 questions calibrate, and a threshold at alpha 0.1 needs 9; take more"),
+    ],
+)
+def test_a_part_too_small_to_calibrate_within(tmp_path, monkeypatch, categories, split, why):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StageError, match=f"conformal setting 'parted', dataset 'd': category 'rare': {why}"):
+        parted("category", categories, groups=[f"g{i // 5}" for i in range(120)], within="category", split=split)
 
 
 @pytest.mark.parametrize(
