@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise, product
 from typing import Any
 
 from qualm.compiler.plan.answers import scoring_judges, settings
@@ -33,9 +34,12 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **({"calibrators": [c.as_json() for c in r.calibrators]} if r.calibrators else {}),
     }
     params |= _unscored(layout) | subsets(layout)
-    if r.spec.compare.baseline or r.spec.compare.pairs:
+    studied = _studied(r)
+    if r.spec.compare.baseline or r.spec.compare.pairs or studied:
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
         params["compare"]["pairs"] += [pair for pair in _beside_blind(r) if pair not in params["compare"]["pairs"]]
+        if studied:
+            params["compare"]["studied"] = studied
     written = ["scores", "metrics", "reliability", "risk_coverage", "set_sizes"]
     if interval.bootstrap:
         params["family"] = r.spec.compare.family
@@ -57,6 +61,21 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.spec.judging.labels and any(LABELLED in m.reads for m in r.metrics):
         inputs["labels"] = artifact_path(r.spec.judging.labels)
     return layout.stage("score", params, inputs, layout.places("score", written), [*r.metrics, *used])
+
+
+def _studied(resolved: Resolved) -> list[list[str]]:
+    """Return the pairs of models that the report's studies draw: a base with its chat-tuned form, and neighbouring sizes of a family."""
+    about = {model.ref.label: model.about for model in resolved.models if model.about and resolved.spec.compare.interval.bootstrap}
+    tuned = [(name, of["base"]) for name, of in sorted(about.items()) if of.get("base") and of.get("chat") is not False]
+    pairs = [[base, name] for name, base in tuned if base in resolved.scored_models]
+    families: dict[str, dict[float, list[str]]] = {}
+    for name, of in sorted(about.items()):
+        if of.get("family") and of.get("billions"):
+            families.setdefault(of["family"], {}).setdefault(of["billions"], []).append(name)
+    for _, by_size in sorted(families.items()):
+        neighbours = pairwise(names for _, names in sorted(by_size.items()))
+        pairs += [[small, large] for smaller, larger in neighbours for small, large in product(smaller, larger)]
+    return pairs
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
@@ -131,7 +150,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
     return {
         "interval": spec.compare.interval.model_dump(include={"bootstrap", "level"}),
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
-        **(tested if spec.compare.baseline or spec.compare.pairs else {}),
+        **(tested if spec.compare.baseline or spec.compare.pairs or _studied(layout.resolved) else {}),
         "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **decoding},
         "confidence": spec.inference.confidence,
         "models": list(models.values()),

@@ -57,6 +57,8 @@ from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.resampling import resample
 from qualm.runners.scoring.recalibration.drawing import First
 
+STUDIED = ("accuracy", "set_size", "uncertainty_aware_accuracy")
+"""Metrics of the studies of size and chat tuning, by which their pairs are tested over whole datasets."""
 MIN_CLASS_ROWS = 10
 """Least number of answers of the rarer class (right or wrong, answerable or not) of each model."""
 NUMBERS = ("value_a", "value_b", "difference", "low", "high", "p", "margin", "p_equivalent", "p_not_worse")

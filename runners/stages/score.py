@@ -326,16 +326,21 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
     """Every pair of models that is asked for, on every slice of one dataset."""
     compare, comparisons = stage.params["compare"], list[dict[str, Any]]()
     level = stage.params["interval"]["level"]
-    for part in slices:
-        for a, b in paired_tests.pairs_of(compare, list(cells)):
-            same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
-            for test in paired_tests.compare(metrics, cells[a], cells[b], part, level, compare["margin"]):
-                numbers = {name: or_null(getattr(test, name)) for name in paired_tests.NUMBERS}
-                shares = {"scored_share_a": or_null(test.share_a), "scored_share_b": or_null(test.share_b)}
-                about: dict[str, Any] = {"n": test.n, "higher_is_better": test.higher_is_better}
-                about |= {"why": test.why or None, "compared_by": test.compared_by or None}
-                comparisons.append(same | {"metric": test.metric} | numbers | about | shares)
-                family.add(comparisons[-1], test.evidence)
+    pairs = paired_tests.pairs_of(compare, list(cells))
+    asked = [(part, pair, metrics) for part in slices for pair in pairs]
+    by = [metric for metric in metrics if metric.plugin.name in paired_tests.STUDIED]
+    tested = {frozenset(pair) for pair in pairs}
+    studied = [(a, b) for a, b in compare.get("studied", ()) if {a, b} <= cells.keys() and {a, b} not in tested]
+    asked += [(slices[0], pair, by) for pair in studied]
+    for part, (a, b), chosen in asked:
+        same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
+        for test in paired_tests.compare(chosen, cells[a], cells[b], part, level, compare["margin"]):
+            numbers = {name: or_null(getattr(test, name)) for name in paired_tests.NUMBERS}
+            shares = {"scored_share_a": or_null(test.share_a), "scored_share_b": or_null(test.share_b)}
+            about: dict[str, Any] = {"n": test.n, "higher_is_better": test.higher_is_better}
+            about |= {"why": test.why or None, "compared_by": test.compared_by or None}
+            comparisons.append(same | {"metric": test.metric} | numbers | about | shares)
+            family.add(comparisons[-1], test.evidence)
     stage.count(comparisons=len(comparisons))
     return comparisons
 

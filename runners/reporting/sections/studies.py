@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, number
+from qualm.runners.reporting.text import Label, number, signed
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import SHARE
+from qualm.runners.scoring.paired_tests import STUDIED
 from qualm.runners.studies.rank_stability import tau_b
 
 
@@ -29,10 +32,9 @@ def studies(results: Results) -> list[Figure]:
 def _quality(results: Results, dataset: str) -> list[Label]:
     """Accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
     labels = results.main_labels(dataset)
-    choices = (("accuracy", ("",)), ("set_size", ("mean", "lac", "aps")), ("uncertainty_aware_accuracy", ("mean", "lac", "aps")))
     quality = []
-    for plugin, scores in choices:
-        fits = [a for s in scores for a in labels if a.plugin == plugin and a.score == s]
+    for plugin in STUDIED:
+        fits = [a for s in ("", "mean", "lac", "aps") for a in labels if a.plugin == plugin and a.score == s]
         quality += fits[:1]
     return quality
 
@@ -181,8 +183,39 @@ def scale(results: Results) -> list[Figure]:
             if rows:
                 svg = charts.lines(rows, order, "billions of parameters", heading(label), log=True)
                 figure.panels.append(Panel(heading(label), svg))
+        figure.table = _differences(results, dataset, ("model", "larger model"), _neighbours(families))
         figures += [figure] if figure.panels else []
     return figures or [Figure(title, missing="no model of those families has a defined accuracy or set size")]
+
+
+def _neighbours(families: dict[str, list[tuple[float, str]]]) -> Iterator[tuple[str, str]]:
+    """Yield every model with those of the next size of its family."""
+    for members in families.values():
+        sizes = [[model for billions, model in members if billions == size] for size in sorted({billions for billions, _ in members})]
+        for smaller, larger in pairwise(sizes):
+            yield from product(smaller, larger)
+
+
+def _differences(
+    results: Results, dataset: str, heads: tuple[str, str], pairs: Iterable[tuple[str, str]]
+) -> tuple[list[str], list[list[str]]] | None:
+    """Return a table of the corrected paired tests of some pairs of models; None where none was made."""
+    labels = _quality(results, dataset)
+    rows = [[brief(a), brief(b), *(_difference(results, dataset, a, b, label) for label in labels)] for a, b in pairs]
+    body = [row for row in rows if any(row[2:])]
+    return ([*heads, *(f"{plain(label)}, difference" for label in labels)], body) if body else None
+
+
+def _difference(results: Results, dataset: str, a: str, b: str, label: Label) -> str:
+    """Return b - a with its interval, and what the corrected test says; empty without a test."""
+    if (test := _test(results, dataset, a, b, label)) is None:
+        return ""
+    difference, low, high = (test[name] if test["b"] == b else test[other] and -test[other] for name, other in _TURNED)
+    interval = f" [{signed(low, 3)}, {signed(high, 3)}]" if low is not None and high is not None else ""
+    return f"{signed(difference, 3)}{interval} {verdict(test['p_adjusted'], difference, label.higher_is_better)}".strip()
+
+
+_TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 
 def chat_tuning(results: Results) -> list[Figure]:
@@ -194,7 +227,7 @@ def chat_tuning(results: Results) -> list[Figure]:
         return [Figure(title, missing="no model names its base among this spec's models (in the spec: about: {chat: true, base: MODEL})")]
     figures = []
     for dataset in results.datasets:
-        about_colour = "Coloured if the spec's corrected paired test (compare: pairs) tells the two apart."
+        about_colour = "Coloured if the corrected paired test tells the two apart."
         figure = Figure(f"{title}: {brief(dataset)}", f"Ring: the base model; dot: its chat-tuned form. {about_colour}", wide=True)
         figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse"), ("var(--muted)", "not told apart or not tested")]
         for label in _quality(results, dataset):
@@ -208,15 +241,23 @@ def chat_tuning(results: Results) -> list[Figure]:
             if rows:
                 svg = charts.dumbbells(rows, [brief(t) for _, t in pairs], name("chat", dataset, label.text))
                 figure.panels.append(Panel(heading(label), svg))
+        figure.table = _differences(results, dataset, ("base", "chat-tuned"), pairs)
         figures += [figure] if figure.panels else []
     return figures or [Figure(title, missing="no such pair has a defined accuracy or set size")]
 
 
 def _change(results: Results, dataset: str, base: str, tuned: str, label: Label) -> str:
     """What the corrected test says of the tuned model against its base; `open` where it says nothing, or there is none."""
-    for test in results.comparisons.filter((pl.col("dataset") == dataset) & (pl.col("metric") == label.text)).iter_rows(named=True):
-        if test["slice"] == "all" and {test["a"], test["b"]} == {base, tuned} and test["difference"] is not None:
-            difference = test["difference"] if test["b"] == tuned else -test["difference"]
-            word = verdict(test["p_adjusted"], difference, label.higher_is_better)
-            return word if word in ("better", "worse") else "open"
-    return "open"
+    if (test := _test(results, dataset, base, tuned, label)) is None:
+        return "open"
+    difference = test["difference"] if test["b"] == tuned else -test["difference"]
+    word = verdict(test["p_adjusted"], difference, label.higher_is_better)
+    return word if word in ("better", "worse") else "open"
+
+
+def _test(results: Results, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
+    """Return the test of two models over a whole dataset, whichever stands first; None if there is none."""
+    tests = results.comparisons.filter(
+        pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()
+    )
+    return next((test for test in tests.iter_rows(named=True) if {test["a"], test["b"]} == {a, b}), None)

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import yaml
+
 from tests.compiler.plan.planned import SPEC, make
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_answers_to_a_rewritten_question_are_scored_only_where_the_spec_says_so(tmp_path: Path) -> None:
@@ -61,6 +65,32 @@ def test_models_are_compared_where_the_spec_says_with_what(tmp_path: Path) -> No
     for compare in ("{baseline: base}", "{pairs: [[base, other]]}"):
         stage = make(tmp_path, two + f"compare: {compare}\n").stage("score")
         assert "comparisons" in stage.outputs and "interval" not in stage.params["compare"]
+
+
+def test_sizes_and_chat_tuned_forms_are_compared_with_what_the_studies_draw_them_beside(tmp_path: Path) -> None:
+    def model(name: str, about: str) -> str:
+        return f"  {name}: {{hf_vlm: {{artifact: scene-vlm-base}}, about: {{{about}}}}}\n"
+
+    models = model("small", "family: F, billions: 1.5") + model("mid", "family: F, billions: 7, chat: true, base: plain")
+    models += model("mid2", "family: F, billions: 7, base: plain, chat: false") + model("large", "family: F, billions: 13, base: gone")
+    spec = SPEC.replace("models:\n", f"models:\n{models}{model('plain', 'family: G, billions: 7')}")
+    compare = make(tmp_path, spec).stage("score").params["compare"]
+    assert (compare["baseline"], compare["pairs"]) == (None, [])
+    assert compare["studied"] == [["plain", "mid"], ["small", "mid"], ["small", "mid2"], ["mid", "large"], ["mid2", "large"]]
+    assert "compare" in make(tmp_path, spec).stage("report").params["made"]
+    assert "compare" not in make(tmp_path, spec + "compare: {interval: {bootstrap: 0}}\n").stage("score").params
+
+
+def test_the_paper_s_pairs_of_sizes_and_of_chat_tuned_forms_are_in_the_spec_of_all_models() -> None:
+    about = yaml.safe_load((ROOT / "specs/vlm_uncertainty_bench_full.yaml").read_text(encoding="utf-8"))["models"]
+    about = {name: model.get("about", {}) for name, model in about.items()}
+    chat = {(of["base"], name) for name, of in about.items() if "base" in of and about[of["base"]]["chat"] is False}
+    assert chat == {("Monkey", "Monkey-Chat"), ("Qwen-VL", "Qwen-VL-Chat"), ("internlm-xcomposer2-7b", "internlm-xcomposer2-vl-7b")}
+    sizes = {family: sorted(of["billions"] for of in about.values() if of.get("family") == family) for family in FIGURES_3_5_6}
+    assert sizes == FIGURES_3_5_6
+
+
+FIGURES_3_5_6 = {"LLaVA-1.6": [7, 13, 34], "MobileVLM V2": [1.7, 3, 7], "Yi-VL": [6, 34]}
 
 
 def test_the_metrics_are_studied_over_three_models(tmp_path: Path) -> None:

@@ -641,6 +641,19 @@ def test_comparisons_draw_what_calibrates_too(world):
                 )
 
 
+def test_pairs_of_the_studies_are_tested_over_whole_datasets_by_what_is_drawn(world):
+    judge.run(stage("judge", {"judges": [ref("rules")]}, world.inputs, ["judgements"]))
+    inputs = world.inputs | {"judgements": "results/judgements"}
+    compare = {"baseline": None, "pairs": [], "margin": None, "correction": "none", "family": "study"}
+    for pairs, studied, others in (([], [["m1", "m2"], ["m1", "gone"]], False), ([["m2", "m1"]], [["m1", "m2"]], True)):
+        changes = {"metrics": [ref("accuracy"), ref("auroc"), ref("ece")], "compare": compare | {"pairs": pairs, "studied": studied}}
+        score.run(stage("score", SCORE | changes, inputs, [*OUTPUTS, "comparisons"]))
+        tests = read_table(Path("results/comparisons"), COMPARISONS).to_pylist()
+        assert {(t["a"], t["b"]) for t in tests} == ({("m2", "m1")} if others else {("m1", "m2")}), "a pair is tested once"
+        assert ({t["metric"] for t in tests} == {"accuracy"} and {t["slice"] for t in tests} == {"all"}) is not others
+        assert any(t["dataset"] == "choice" and t["p"] is not None for t in tests)
+
+
 @pytest.mark.parametrize("per", ["category", "label"])
 def test_sets_with_a_threshold_for_each_part(world, per):
     """Values are the stage's, intervals and tests redraw every part's threshold, the band and the promise are of the parts."""
