@@ -181,7 +181,7 @@ def compare(
         `higher_is_better`, and `better`: "a" or "b" where the corrected test finds a difference, else null.
 
     Raises:
-        ArgumentError: the tables do not fit together, or a metric reads what they do not have.
+        ArgumentError: the tables do not fit together, a metric reads what they do not have, or a margin is of no metric here.
 
     Example:
         >>> import qualm
@@ -200,6 +200,7 @@ def compare(
 
     check_settings(Resampling, level=level, resamples=resamples, seed=seed, correction=correction, margin=margin)
     chosen = _metrics(metrics)
+    _check_margins(margin, chosen)
     mine, yours = _aligned(frame(a), frame(b), on)
     fields = _fields(chosen)
     if groups is not None and groups not in yours.columns and groups in mine.columns:
@@ -279,6 +280,19 @@ def _metrics(metrics: Sequence[MetricName]) -> list[Metric]:
         if paired := (PAIRED | {INPUT_CHANGED}) & set(ref.reads):
             raise ArgumentError(f"{ref.label} reads {', '.join(sorted(paired))} of perturbed answers: write a spec with `perturbations:`")
     return read_metrics([ref.as_json() for ref in refs])
+
+
+def _check_margins(margin: float | Mapping[str, float] | None, metrics: Sequence[Metric]) -> None:
+    """
+    Raises:
+        ArgumentError: a margin is of no metric of the call, or of one that is compared by another one.
+    """
+    of_label = {metric.label: metric for metric in metrics}
+    for label in margin if isinstance(margin, Mapping) else ():
+        if label not in of_label:
+            raise ArgumentError(f"margin: expected a metric of this call, got '{label}'; {nearest(label, of_label)}")
+        if by := of_label[label].plugin.declares.get("COMPARED_BY"):
+            raise ArgumentError(f"margin: {label} is compared by the square of {by}, to which no margin applies; leave it out")
 
 
 def _fields(metrics: Sequence[Metric]) -> list[str]:
