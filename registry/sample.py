@@ -229,6 +229,9 @@ PROBE_FITS = pa.schema(
         ("n_groups", pa.int64()),  # groups of them
         ("share", pa.float64()),  # of these that were wrong, or of high uncertainty; null = none
         ("threshold", pa.float64()),  # above which an uncertainty is high; null where it learns from what is wrong
+        ("val_accuracy", pa.float64()),  # on a fifth of the groups, of a probe that has learnt from the others; null = a class is absent
+        ("val_calibration_error", pa.float64()),
+        ("val_auroc", pa.float64()),
         ("why", pa.string()),  # why there is no probe; null where there is one
     ]
 )

@@ -248,10 +248,10 @@ def _trained_on(
     weights: dict[str, Any],
 ) -> tuple[dict[str, Any], Classifier | None]:
     """A classifier trained on some data sets, and what it has learnt from."""
-    from qualm.runners.training.probe import trained
+    from qualm.runners.training.probe import trained, validated
 
     own = [training_data[other] for other in learnt if training_data[other].n]
-    facts: dict[str, Any] = {"n": sum(one.n for one in own), "n_groups": 0, "share": None, "threshold": None, "why": None}
+    facts: dict[str, Any] = dict.fromkeys(PROBE_FITS.names[4:]) | {"n": sum(one.n for one in own), "n_groups": 0}
     if not own:
         return facts | {"why": "there are no answers to learn from"}, None
     facts["n_groups"] = sum(len(np.unique(np.concatenate(one.groups))) for one in own)
@@ -268,7 +268,10 @@ def _trained_on(
     beside = np.concatenate([part for one in own for part in one.beside]) if probe.beside else None
     if beside is not None and not np.isfinite(beside).all(axis=1).any():
         return facts | {"why": f"there are no answers under '{probe.beside}' to compare with"}, None
-    classifier = trained(whole, values, zlib.crc32(f"{stage.seed} {label} {model} {name}".encode()), beside)
+    seed = zlib.crc32(f"{stage.seed} {label} {model} {name}".encode())
+    classifier = trained(whole, values, seed, beside)
+    groups = np.concatenate([np.array([f"{i}/{group}" for part in one.groups for group in part]) for i, one in enumerate(own)])
+    facts |= {f"val_{measure}": kept(value) for measure, value in validated(whole, values, groups, seed, beside).items()}
     weights |= {"/".join(filter(None, (label, model, name, part))): value for part, value in classifier.weights().items()}
     stage.count(probes=1)
     return facts, classifier.probability

@@ -72,8 +72,8 @@ def _turn(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
-def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
-    """Return the rows with an answer, in the table's order; FinetuneError for none."""
+def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True) -> list[Row]:
+    """Return the rows with an answer, in the table's order; FinetuneError for none if some are `needed`."""
     columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
     rows, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
@@ -99,7 +99,7 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None]) -> list[Row]:
         )
     if without:
         count(**{"dropped (no answer to learn)": without})
-    if not rows:
+    if needed and not rows:
         raise FinetuneError(f"dataset '{dataset.name}': none of its {without} rows to train on has a reference; take it out of `train:`")
     return rows
 

@@ -20,6 +20,13 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
     """
     import torch
 
+    logits, targets = answer_logits(network, batch)
+    losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none", label_smoothing=smoothing)
+    return -losses, batch["owner"][batch["labels"] != IGNORE]
+
+
+def answer_logits(network: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the logits (T, vocabulary) before each answer token of a batch, in float32, and the tokens (T,)."""
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "owner")}
     # Such models count positions from the images.
     if _positions_by_itself(network):
@@ -29,8 +36,7 @@ def answer_logprobs(network: Any, batch: dict[str, Any], smoothing: float) -> tu
     inputs = {n: v.to(dtype) if v.is_floating_point() and n != "attention_mask" else v for n, v in inputs.items()}
     # Logits of answers only, as those of a whole batch would be its largest tensor by far.
     logits = network(**inputs, use_cache=False, logits_to_keep=answer_mask).logits.float()
-    losses = torch.nn.functional.cross_entropy(logits, batch["labels"][answer_mask], reduction="none", label_smoothing=smoothing)
-    return -losses, batch["owner"][answer_mask]
+    return logits, batch["labels"][answer_mask]
 
 
 def logprobs_of_all(network: Any, batches: Sequence[dict[str, Any]], smoothing: float) -> tuple[Any, Any]:

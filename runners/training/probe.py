@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ import lightning as L
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torchmetrics.classification import BinaryAccuracy, BinaryAUROC, BinaryCalibrationError
 
 from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.runtime.threads import one_thread
@@ -23,6 +25,8 @@ from qualm.runners.runtime.threads import one_thread
 Floats = NDArray[np.float64]
 MAX_STEPS = 2000
 """Maximum steps of logistic regression, which converges long before."""
+HELD_OUT = 0.2
+"""Share of the groups on which a probe that has learnt from the others is measured."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,17 @@ class ProbeTrainer(L.LightningModule):  # type: ignore[misc]
     def __init__(self, network: torch.nn.Sequential, design: ProbeDesign) -> None:
         super().__init__()
         self.network, self.design = network, design
+        self.measures: Any = torch.nn.ModuleDict(
+            {"accuracy": BinaryAccuracy(), "calibration_error": BinaryCalibrationError(n_bins=15), "auroc": BinaryAUROC()}
+        )
+
+    def validation_step(self, batch: Sequence[torch.Tensor], index: int) -> None:
+        """Log how well the probabilities tell rows with the target, of more than a half, from the others."""
+        features, target = batch
+        probability = torch.sigmoid(self.network(features).squeeze(1))
+        for name, measure in self.measures.items():
+            measure.update(probability, (target > 0.5).long())
+            self.log(name, measure, on_epoch=True)
 
     def training_step(self, batch: Sequence[torch.Tensor], index: int) -> torch.Tensor:
         features, target, *compared = batch
@@ -99,6 +114,33 @@ def trained(design: ProbeDesign, target: Floats, seed: int, beside: Floats | Non
     return TrainedProbe(mean, scale, network)
 
 
+def validated(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: int, beside: Floats | None = None) -> dict[str, float]:
+    """Return accuracy, calibration error and AUROC of a probe on a fifth of the groups, trained on the others.
+
+    Empty where either part lacks a class.
+
+    Args:
+        design: as of `trained`.
+        target: as of `trained`.
+        groups: (n,) group of each row; no group is in both parts.
+        seed: chooses the groups, and is that of `trained`.
+        beside: as of `trained`.
+    """
+    names = np.random.default_rng(seed).permutation(np.unique(groups))
+    held_out = np.isin(groups, names[: round(HELD_OUT * len(names))])
+    if any(len(np.unique(target[rows] > 0.5)) < 2 for rows in (held_out, ~held_out)):
+        return {}
+    learnt = replace(design, features=design.features[~held_out])
+    probe = trained(learnt, target[~held_out], seed, None if beside is None else beside[~held_out])
+    features = (design.features[held_out] - probe.mean) / probe.scale
+    rows = torch.utils.data.TensorDataset(torch.from_numpy(features), torch.from_numpy(target[held_out]))
+    loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))
+    module = ProbeTrainer(probe.network, design)
+    with _quiet(), one_thread():
+        (logged,) = _trainer().validate(module, loader, verbose=False)
+    return {name: float(logged[name]) for name in module.measures}
+
+
 def _network(design: ProbeDesign) -> torch.nn.Sequential:
     widths = (design.features.shape[1], *design.hidden, 1)
     layers: list[torch.nn.Module] = []
@@ -112,22 +154,31 @@ def _network(design: ProbeDesign) -> torch.nn.Sequential:
 
 
 def _fit(module: ProbeTrainer, loader: Any, epochs: int) -> None:
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The 'train_dataloader' does not have many workers")
-            warnings.filterwarnings("ignore", ".*fit_loop.*|.*log_every_n_steps.*|.*isinstance.treespec.*")
-            trainer = L.Trainer(
-                accelerator="cpu",
-                devices=1,
-                max_epochs=epochs,
-                logger=False,
-                enable_checkpointing=False,
-                enable_progress_bar=False,
-                enable_model_summary=False,
-            )
-            trainer.fit(module, loader)
+        with _quiet():
+            _trainer(epochs).fit(module, loader)
     finally:
         torch.set_num_threads(threads)
+
+
+def _trainer(epochs: int = 1) -> L.Trainer:
+    return L.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_epochs=epochs,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The '(train|val)_dataloader' does not have many workers")
+        warnings.filterwarnings("ignore", ".*fit_loop.*|.*log_every_n_steps.*|.*isinstance.treespec.*|.*without a `validation_step`.*")
+        yield

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qualm.registry import VALIDATION
 from qualm.registry.plugins.rule import Chosen, load_chosen
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.data.dataset import DatasetFolder
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 20
 """Rows of a short training's curve; a long one has a row per 100 steps."""
+MAX_VALIDATION = 256
+"""Validation rows that are measured now and then, drawn by their ids."""
+VALIDATION_BATCH = 8
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,28 @@ class Material:
             )
         total = sum(weights.values())
         return {**pools, name: added}, {**{n: w / total * (1 - share) for n, w in weights.items()}, name: share}
+
+
+def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequence[str], longest: int | None, filler: int) -> Any:
+    """Return a function that yields padded batches of the datasets' validation rows with their reference answers."""
+    folders, examples = {}, []
+    for name in sorted(datasets):
+        try:
+            folders[name] = DatasetFolder(name, context.dataset(name), SplitRule((VALIDATION,)))
+        except StageError:  # its training rows were read: what it lacks is the split
+            continue
+        rows = read_rows(folders[name], lambda **counts: None, needed=False)
+        examples += [(hashlib.sha256(f"{name} {row.sample_id}".encode()).digest(), row.example()) for row in rows]
+    chosen = [example for _, example in sorted(examples, key=lambda one: one[0])[:MAX_VALIDATION]]
+    encoder = Encoder(model, folders)
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for start in range(0, len(chosen), VALIDATION_BATCH):
+            coded = [encoder(example) for example in chosen[start : start + VALIDATION_BATCH]]
+            if fitting := [one for one in coded if longest is None or len(one) <= longest]:
+                yield pad(fitting, filler)
+
+    return batches
 
 
 def _training_rows(name: str, folder: Path) -> DatasetFolder:
@@ -151,6 +178,7 @@ def build(
     tuner = learner(tuning, course, steps, context.settings.gradient_checkpointing, **options)
     tuner.train()
     shares = Shares(encoder, mixture, amount, model.tokenizer.pad_token_id, getattr(model.processor, "image_token_id", None))
+    tuner.validation = validation_batches(context, model, list(material.datasets), amount.max_length, model.tokenizer.pad_token_id)
     if amount.packed:
         tuner.check_packing = shares.both_ways
 
@@ -165,6 +193,7 @@ def build(
         shares.whole,
         steps,
         save,
+        tuner.validate,
         share=shares,
         batch_size=amount.batch,
         log_every=every,

@@ -8,6 +8,9 @@ from typing import Any
 from qualm.runners.contracts.finetunes import TrainingRecipe
 from qualm.runners.runtime.progress import Advance
 
+VALIDATED = "val_"
+"""Prefix of measures over validation rows, which are of one step and not averaged."""
+
 
 def log_callback() -> Any:
     """Return a Lightning callback class that keeps its rows in the checkpoint."""
@@ -26,7 +29,7 @@ def log_callback() -> Any:
             self.advance(trainer.global_step)
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-            for name, value in trainer.callback_metrics.items():
+            for name, value in ((n, v) for n, v in trainer.callback_metrics.items() if not n.startswith(VALIDATED)):
                 self.sums[name] = self.sums.get(name, 0.0) + float(value)
             self.n_batches += 1
             if trainer.global_step == self.step:

@@ -3,17 +3,21 @@
 import math
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
+from torchmetrics import MeanMetric
+from torchmetrics.classification import BinaryAUROC, BinaryCalibrationError
 
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.tunings import Tuning
 from qualm.runners.inference.devices import to_double
-from qualm.runners.training.losses import answer_logprobs, dpo_loss, logprobs_of_all
+from qualm.runners.training.losses import answer_logits, answer_logprobs, dpo_loss, logprobs_of_all
+from qualm.runners.training.training_log import VALIDATED
 
 PACKING = {torch.float32: 1e-5, torch.bfloat16: 1e-2}
 """Maximum relative difference of packed and padded losses, by dtype of the weights."""
@@ -53,6 +57,11 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         self.course, self.steps = course, steps
         self.check_packing: Callable[[], tuple[dict[str, Any], dict[str, Any]]] | None = None
         """Return the same examples padded and packed; None without packing."""
+        self.validation: Callable[[], Iterable[dict[str, Any]]] = tuple
+        """Return batches of validation rows."""
+        self.measures: Any = torch.nn.ModuleDict(
+            {"accuracy": MeanMetric(), "calibration_error": BinaryCalibrationError(n_bins=15), "auroc": BinaryAUROC()}
+        )
         self.strict_loading = False  # checkpoints hold only trained weights
         if checkpointing:
             with warnings.catch_warnings():
@@ -86,6 +95,35 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         logprobs, _ = answer_logprobs(self.network, batch, smoothing=0.0)
         self.network.train()
         return float(-to_double(logprobs).mean())
+
+    def validate(self) -> dict[str, float]:
+        """Log and return accuracy, calibration error and AUROC over the answer tokens of the validation rows.
+
+        Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
+        confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing
+        is measured without validation rows, or where a strategy shards the weights.
+        """
+        sharded = self._trainer is not None and not isinstance(self.trainer.strategy, SingleDeviceStrategy | DDPStrategy)
+        rights = []
+        for batch in () if sharded else self.validation():
+            with torch.no_grad():
+                logits, tokens = answer_logits(self.network, self.transfer_batch_to_device(batch, self.device, 0))
+            confidence, likeliest = torch.softmax(logits, dim=-1).max(dim=-1)
+            rights.append(likeliest == tokens)
+            self.measures["accuracy"].update(rights[-1].float())
+            self.measures["calibration_error"].update(confidence, rights[-1].long())
+            self.measures["auroc"].update(confidence, rights[-1].long())
+        if not rights:
+            return {}
+        right = torch.cat(rights)
+        values = {
+            VALIDATED + name: float(measure.compute()) if name != "auroc" or 0 < int(right.sum()) < len(right) else math.nan
+            for name, measure in self.measures.items()
+        }
+        for measure in self.measures.values():
+            measure.reset()
+        self.log_dict(values)
+        return values
 
     def training_step(self, batch: dict[str, Any], index: int) -> Any:
         torch.manual_seed(zlib.crc32(f"{self.course.seed} {batch.pop('place')}".encode()))  # dropout is the same after a resume

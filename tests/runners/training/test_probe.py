@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from qualm.runners.contracts.probes import ProbeDesign
-from qualm.runners.training.probe import ProbeTrainer, trained
+from qualm.runners.plugins.metrics.ece import ece
+from qualm.runners.training.probe import ProbeTrainer, trained, validated
 
 
 def data(n: int = 120, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
@@ -111,3 +113,27 @@ def test_the_ranking_is_what_right_answers_miss_of_the_margin_by_hand() -> None:
     assert float(unranked.detach()) == pytest.approx(log_loss), "none is asked for by default"
     without_margin = ProbeTrainer(network, ProbeDesign(design.features, hidden=(1,), ranking=1.0)).training_step(tensors, 0)
     assert float(without_margin.detach()) == pytest.approx(log_loss), "both are already surer with their picture"
+
+
+@pytest.mark.parametrize("hidden", [(), (6,)])
+def test_a_fifth_of_the_groups_is_measured_by_a_probe_that_never_saw_them(hidden) -> None:
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(200, 3))
+    target = (features[:, 0] + rng.normal(size=200) > 0.4).astype(float)
+    groups = np.array([f"0/{i // 4}" for i in range(200)])
+    design = ProbeDesign(features, hidden=hidden, epochs=2)
+    found = validated(design, target, groups, 3)
+    names = np.random.default_rng(3).permutation(np.unique(groups))
+    out = np.isin(groups, names[:10])
+    probe = trained(ProbeDesign(features[~out], hidden=hidden, epochs=2), target[~out], 3)
+    probability = probe.probability(features[out])
+    assert found["auroc"] == pytest.approx(roc_auc_score(target[out], probability), abs=1e-6)
+    assert found["accuracy"] == pytest.approx(((probability > 0.5) == target[out]).mean(), abs=1e-6)
+    error = ece(probability, target[out], np.zeros(out.sum()), np.ones((1, out.sum())))[0]
+    assert found["calibration_error"] == pytest.approx(error, abs=1e-5)
+    assert out.sum() == 40, "whole groups"
+
+
+def test_where_a_class_is_absent_nothing_is_measured() -> None:
+    features, target = data()
+    assert validated(ProbeDesign(features), np.r_[np.ones(1), np.zeros(len(target) - 1)], np.arange(len(target)), 0) == {}

@@ -1,13 +1,22 @@
 """From datasets to a recipe: pools and weights, how many steps, the shares of a batch, and what is refused."""
 
 import math
+import shutil
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.data.splits import SplitRule
+from qualm.runners.plugins.metrics.ece import ece
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.training.batching import pack, packs, pad
 from qualm.runners.training.encoding import Encoder
+from qualm.runners.training.examples import read_rows
 from qualm.runners.training.mixture import Mixture
 from qualm.runners.training.recipe import Amount, Material, Shares, build, trainable
 from qualm.runners.training.tuner import Course, Tuner
@@ -210,3 +219,44 @@ def test_packed_shares(shares):
     assert len(whole) == 2 and all(map(same, whole, packs(coded, filler, 4)))
     (half,) = share(0, 0, 2)["batches"]
     assert same(half, pack(coded[:3], filler, 4)), "several devices make as many passes as each other"
+
+
+def validated(data, folder, tmp_path, splits):
+    """A recipe on a dataset of which rows are moved to other splits: name of the row -> split."""
+    table = pq.read_table(data["one"] / "samples.parquet")
+    moved = [splits.get(name, old) for name, old in zip(*(table[c].to_pylist() for c in ("sample_id", "split")), strict=True)]
+    shutil.copytree(data["one"], tmp_path / "one")
+    column = table.schema.get_field_index("split")
+    pq.write_table(table.set_column(column, table.schema.field(column), pa.array(moved)), tmp_path / "one" / "samples.parquet")
+    made = context({"one": tmp_path / "one"}, folder)
+    material = Material(made, ["one"], None)
+    return build(made, trainable(made, "base"), FULL, material, *material.mixture(examples), amount(), COURSE, Tuner), made
+
+
+def test_validation_rows_are_measured_as_torchmetrics_and_scikit_learn_measure_them(data, folder, tmp_path):
+    names = ["p00-a", "p00-u", "p01-a", "c0"]
+    recipe, made = validated(data, folder, tmp_path, dict.fromkeys(names, "val") | {"mute": "val"})
+    found = recipe.evaluate()
+    model = trainable(made, "base")
+    model.load()  # only then does it know its ends of turn
+    rows = DatasetFolder("one", tmp_path / "one", SplitRule(("val",)))
+    encode, confidence, right = Encoder(model, {"one": rows}), [], []
+    for row in (row for row in read_rows(rows, lambda **counts: None) if row.sample_id in names):
+        coded = encode(row.example())
+        ids = torch.tensor([[*coded.prompt, *coded.answer]])
+        with torch.no_grad():
+            logits = recipe.module.network(input_ids=ids, **coded.picture).logits[0].float().softmax(-1)
+        for place, token in enumerate(coded.answer, len(coded.prompt)):
+            confidence.append(float(logits[place - 1].max()))
+            right.append(int(logits[place - 1].argmax()) == token)
+    assert found["val_accuracy"] == pytest.approx(np.mean(right)) and len(set(right)) == 1
+    error = ece(np.array(confidence), np.array(right) * 1.0, np.zeros(len(right)), np.ones((1, len(right))))
+    assert found["val_calibration_error"] == pytest.approx(error[0], abs=1e-5)
+    assert math.isnan(found["val_auroc"]), "no answer token is right"
+    recipe.module.eval()
+    again = recipe.evaluate()
+    assert (again["val_accuracy"], again["val_calibration_error"]) == (found["val_accuracy"], found["val_calibration_error"])
+
+
+def test_without_validation_rows_nothing_is_measured(data, folder, tmp_path):
+    assert validated(data, folder, tmp_path, {})[0].evaluate() == {}

@@ -1,9 +1,13 @@
 """Supervised fine-tuning on small models of three architectures: what the loss is taken on, and what comes out."""
 
+import csv
+import io
 import shutil
 from contextlib import chdir
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -361,3 +365,28 @@ def test_a_family_of_one_picture_is_not_trained_on_several(tmp_path, models, mon
     context = FinetuneContext({"pairs": tmp_path / "data"}, 7, {"base": {"plugin": "hf_vlm", "args": {}}}, {"base": models["llava"]})
     with pytest.raises(FinetuneError, match=r"dataset 'pairs': sample 's0': has 2 pictures: llava, the family of model 'base', takes one"):
         sft(context, **SFT)
+
+
+@pytest.mark.parametrize("plugin", ["sft", "dpo"])
+def test_the_log_has_accuracy_calibration_error_and_auroc_of_validation_rows(tmp_path, models, plugin):
+    project = Tuning(tmp_path, models["llava"])
+    file = tmp_path / "results/t/data/pairs/samples.parquet"
+    table = pq.read_table(file)
+    split = [
+        "val" if name[:3] in ("p00", "p01", "p02") else old
+        for name, old in zip(*(table[c].to_pylist() for c in ("sample_id", "split")), strict=True)
+    ]
+    place = table.schema.get_field_index("split")
+    pq.write_table(table.set_column(place, table.schema.field(place), pa.array(split)), file)
+    project.stage(plugin, {"base": "base", "train": ["pairs"], "steps": 20, "batch": 8, "rate": 3e-2, "tune": FULL})
+    project.run()
+    rows = list(csv.DictReader(io.StringIO(project.log())))
+    measured = [row for row in rows if row["val_accuracy"]]
+    assert [int(row["step"]) for row in measured] == [5, 10, 15, 20]
+    for row in measured:
+        assert 0 <= float(row["val_accuracy"]) <= 1 and 0 <= float(row["val_calibration_error"]) <= 1
+    if plugin == "sft":
+        assert float(measured[-1]["val_accuracy"]) > 0.3 and 0 <= float(measured[-1]["val_auroc"]) <= 1
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    events = accumulator.EventAccumulator(str(tmp_path / ".qualm/tensorboard/t/tuned")).Reload()
+    assert {"val_accuracy", "val_calibration_error", "val_auroc", "loss"} <= set(events.Tags()["scalars"])
