@@ -33,7 +33,7 @@ HELD_OUT = 0.2
 class TrainedProbe:
     mean: Floats
     scale: Floats
-    network: torch.nn.Module
+    network: torch.nn.Sequential
 
     def probability(self, features: Floats) -> Floats:
         """Return the probability (n,) of the target; NaN if a feature is not finite."""
