@@ -11,6 +11,7 @@ from torchmetrics import classification
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.runners.plugins.metrics.torchmetrics import torchmetrics, why_undefined
+from qualm.runners.reporting.text import read_label
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
@@ -143,6 +144,15 @@ def test_every_class_says_its_direction_and_its_interval(name):
     assert (declares["INTERVAL"] == "none") == name.endswith("CalibrationError") == ("WHY_NO_INTERVAL" in declares)
     declared = getattr(classification, name).higher_is_better
     assert declared is None or declared == declares["HIGHER_IS_BETTER"]
+
+
+def test_a_report_shows_the_direction_of_each_class():
+    arrows = {name: read_label(f"torchmetrics@metric={name},beta=0.5[ours]", ["ours"]).arrow for name in NAMES}
+    assert {name for name, arrow in arrows.items() if arrow == "↓"} == {
+        "BinaryCalibrationError", "BinaryEER", "BinaryHammingDistance", "BinaryHingeLoss", "MulticlassCalibrationError",
+        "MulticlassHammingDistance", "MulticlassHingeLoss",
+    }  # fmt: skip
+    assert set(arrows.values()) == {"↑", "↓"}
 
 
 def test_models_are_compared_by_what_is_unbiased():
