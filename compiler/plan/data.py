@@ -36,7 +36,7 @@ def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
 
 def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
     """Plan the stage that drops questions which reviewers rejected."""
-    params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, **splits([d])}
+    params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, "lone": d.lone, **splits([d])}
     params |= {"subsets": dict(d.subsets)} if d.subsets else {}
     params |= _balance(layout, d)
     inputs = {**with_card(layout.whole[d.label]), "reviews": d.reviews}
@@ -65,7 +65,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
     }
     if pairs.reviews is not None:
         inputs["reviews"] = pairs.reviews
-        params["unreviewed"] = pairs.unreviewed
+        params |= {"unreviewed": pairs.unreviewed, "lone": pairs.lone}
     inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
     outputs = {**with_card(layout.data[pairs.label]), **layout.places("assemble", ["shortcuts"], dataset=pairs.label)}
     return layout.stage("assemble", params, inputs, outputs, name=f"data-{slug(pairs.label)}", dataset=pairs.label)

@@ -63,6 +63,7 @@ def _points(
             select=select,
             reviews=artifact_path(entry.curated) if entry.curated else None,
             unreviewed=entry.unreviewed,
+            lone=entry.lone,
             subsets=card_subsets,
             prepare=prepare,
             answerable_by=answerable_by,

@@ -70,6 +70,7 @@ class _Resolver:
             tuple(recipes.values()),
             f"{DATA}/{entry.curated}" if entry.curated else None,
             entry.unreviewed,
+            entry.lone,
             entry.near_duplicates.model_dump(),
             entry.evaluate,
             tuple(sorted(set(entry.splits))) if entry.splits is not None else None,

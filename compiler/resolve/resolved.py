@@ -185,6 +185,7 @@ class DatasetUse:
     """Parameters of the data stage: `where`, `uncertain`, `disjoint`, `ask` and `skip_bad`."""
     reviews: str | None = None
     unreviewed: str = "drop"
+    lone: str = "drop"
     subsets: Mapping[str, str] = field(default_factory=dict)
     prepare: Ref | None = None
     """Transformation of its samples."""
@@ -217,6 +218,7 @@ class PairSetUse:
     recipes: tuple[RecipeUse, ...]
     reviews: str | None
     unreviewed: str
+    lone: str
     near_duplicates: dict[str, Any]
     evaluate: bool
     splits: tuple[str, ...] | None

@@ -104,6 +104,11 @@ class Category(_Strict):
 
 _SPLITS = "Splits that models are scored on; by default `test` if there is one, otherwise all but `train`."
 
+_LONE = (
+    "What to do with a valid member of a pair whose other member reviewers rejected: `drop` it, since lone members reward always answering "
+    "or always abstaining, or `keep` it, as CertainlyUncertain did."
+)
+
 _JUDGES = "Names of the spec's judges that judge the answers; scores use the first one. By default, all judges."
 
 _PERTURB = (
@@ -185,6 +190,7 @@ class Dataset(BaseModel):
     unreviewed: Literal["drop", "keep"] = Field(
         "drop", description="What to do with questions of the scored splits that nobody has reviewed."
     )
+    lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
 
 
 class NearDuplicates(_Strict):
@@ -215,6 +221,7 @@ class PairSet(_Strict):
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the test split."
     )
     unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with test questions that nobody has reviewed.")
+    lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Images that look alike across splits.")
     evaluate: bool = Field(True, description="Whether models answer it.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)

@@ -3,7 +3,7 @@
 What comes out is a data set like any other: `samples.parquet`, `images/`, and beside them `statistics.json` (the paper's Table 1,
 what was dropped and why), each recipe's own record under `recipes/`, and `verification.json` where people decided. Beside its folder:
 how far its questions can be told apart without looking, which is printed where they can.
-A picture or group on two splits, a lone member, an id that comes twice and a picture that is nowhere stop it: each would
+A picture or group on two splits, a lone member of a recipe, an id that comes twice and a picture that is nowhere stop it: each would
 make the test set say something that is not so.
 """
 
@@ -25,7 +25,7 @@ from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.data_cards import CardTable, DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
-from qualm.runners.data.reviews.curation import CurationError, curate
+from qualm.runners.data.reviews.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
 from qualm.runners.runtime.records import ShardWriter, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
@@ -87,6 +87,8 @@ def run(stage: Stage) -> None:
     alike, twins = near_duplicates(merged.samples, {i: h for i, h in hashes.items() if h is not None}, rule["distance"])
     if rule["drop"]:
         merged.without(twins, "near-duplicate of another split")
+    if stage.params.get("lone") == "keep":
+        merged.samples = without_lone_pairs(merged.samples)
     if not merged.samples.num_rows:
         why = ", ".join(f"{reason}: {n}" for reason, n in merged.dropped.most_common())
         raise StageError(f"pair set {stage.params['dataset']}: no pair is left of {len(recipes)} recipes ({why or 'they made none'})")
@@ -158,13 +160,14 @@ def _check_ids(recipes: list[RecipeOutput]) -> None:
 def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]:
     """Filter the test split by people's decisions."""
     try:
-        curated = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), unreviewed=stage.params["unreviewed"])
+        rules = {name: stage.params[name] for name in ("unreviewed", "lone")}
+        curated = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), **rules)
     except CurationError as error:
         raise StageError(str(error)) from error
     before = merged.samples
     merged.samples = before.filter(pc.is_in(before["sample_id"], value_set=pa.array(sorted(curated.remaining), pa.string())))
     for reason, n in curated.facts["units"]["dropped"].items():
-        merged.dropped[f"review: {reason}"] += n
+        merged.dropped[f"review: {reason}" + (" (questions)" if rules["lone"] == "keep" else "")] += n
     return curated.facts
 
 

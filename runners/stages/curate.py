@@ -19,7 +19,7 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.data.balance import balanced
 from qualm.runners.data.data_cards import DataCard, parents, write_card
 from qualm.runners.data.reviews.claims import ClaimError, claims
-from qualm.runners.data.reviews.curation import CurationError, curate
+from qualm.runners.data.reviews.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.splits import rule
 from qualm.runners.data.statistics import VERIFICATION
 from qualm.runners.runtime.records import ShardWriter, iterate, read_table, write_table
@@ -49,6 +49,7 @@ def run(stage: Stage) -> None:
             [source],
             Path(stage.inputs["reviews"]),
             unreviewed=stage.params["unreviewed"],
+            lone=stage.params["lone"],
             splits=set(pc.unique(samples["split"].filter(scored)).to_pylist()),
             claims=claims(stage.params.get("subsets", {})),
         )
@@ -58,13 +59,15 @@ def run(stage: Stage) -> None:
     if not remaining.num_rows:
         why = ", ".join(f"{n:,} {reason}" for reason, n in curated.facts["units"]["dropped"].items())
         raise StageError(f"dataset {name}: no question is left of {samples.num_rows:,} ({why}); review some with `qualm verify`")
+    if stage.params["lone"] == "keep":
+        remaining = without_lone_pairs(remaining)
     if "balance" in stage.params:
         remaining = _balanced(stage, remaining)
     _write(stage, source, folder, remaining, curated.facts)
     for reason, n in curated.facts["units"]["dropped"].items():
         stage.count(**{f"dropped (review: {reason})": n})
     made_of, sources = parents({name: stage.inputs["dataset"]}, [stage.inputs["card"]])
-    how = {"reviews": stage.inputs["reviews"], "unreviewed": stage.params["unreviewed"]}
+    how = {name: stage.params[name] for name in ("unreviewed", "lone")} | {"reviews": stage.inputs["reviews"]}
     left_out = {f"review: {reason}": n for reason, n in curated.facts["units"]["dropped"].items()}
     write_card(stage, DataCard(name, stage.key, "curated", how, made_of, sources, left_out), folder, stage.outputs["card"])
     stage.publish(folder, stage.outputs["dataset"])

@@ -5,7 +5,8 @@ counted as stale and ignored.
 
 - A question is `valid` if more reviewers called it so than did not; `skip` is no vote; a tie is `unresolved`. Otherwise the more frequent
   reason counts: `invalid`, or `misplaced` (good, but of another subset); `invalid` if equal.
-- A pair stays if both its members are valid: lone members would reward a model that always answers, or always abstains.
+- A pair stays if both its members are valid: lone members would reward a model that always answers, or always abstains. With
+  `lone: keep`, as in CertainlyUncertain, a valid member stays without the other, and is of no pair.
 - `unreviewed: drop` (as in the papers) or `keep` applies to questions without a decision. Unresolved ones are dropped under both.
 - Only scored samples are filtered (of pair sets the test split); training data stays as it is.
 """
@@ -19,6 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+import pyarrow as pa
 
 from qualm.registry.formats import atomic
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
@@ -36,6 +39,7 @@ CHOICES = ("valid", "invalid", "misplaced", "skip")
 REASONS = ("invalid", "misplaced")
 """Decisions that remove a question."""
 Unreviewed = Literal["drop", "keep"]
+Lone = Literal["drop", "keep"]
 
 
 class CurationError(Exception):
@@ -160,6 +164,7 @@ def curate(
     reviews: Path,
     *,
     unreviewed: Unreviewed = "drop",
+    lone: Lone = "drop",
     splits: Collection[str] = ("test",),
     claims: Callable[[Mapping[str, Any]], Sequence[str]] = lambda _: (),
 ) -> Curated:
@@ -169,11 +174,13 @@ def curate(
         samples: rows of SAMPLES of all splits.
         folders: folders whose `images/` hold the images, in order of precedence: for a pair set those of the recipes, then the sources.
         reviews: the entry `registry/data/NAME`; without a decisions.csv in it nothing is reviewed yet.
+        lone: with `keep`, members of pairs are judged one by one.
         splits: splits to filter; rows of others remain.
         claims: returns the claims about a row (`qualm.runners.data.reviews.claims`).
 
     Returns:
-        The remaining ids, and the facts for `verification.json`. A row without `pair_id` is a unit of its own.
+        The remaining ids, and the facts for `verification.json`. A row without `pair_id` is a unit of its own, and with
+        `lone: keep` every row is.
 
     Raises:
         CurationError: the table of decisions is malformed.
@@ -193,28 +200,37 @@ def curate(
     applied = [d for d in decisions if content.get(d.sample_id) == d.content]
     settled = {sample: verdict for (sample, _), verdict in settle(applied).items()}
     verdicts = {s["sample_id"]: settled.get(s["sample_id"], "unreviewed") for s in reviewable}
+    units = {s["sample_id"]: s["sample_id"] if lone == "keep" else s["pair_id"] or s["sample_id"] for s in reviewable}
     pairs: dict[str, list[str]] = defaultdict(list)
-    for s in reviewable:
-        pairs[s["pair_id"] or s["sample_id"]].append(verdicts[s["sample_id"]])
+    for sample, unit in units.items():
+        pairs[unit].append(verdicts[sample])
     fates = {pair: _fate(v, unreviewed) for pair, v in pairs.items()}
-    remaining = frozenset(s["sample_id"] for s in samples if s["split"] not in splits or fates[s["pair_id"] or s["sample_id"]] == "kept")
+    remaining = frozenset(s["sample_id"] for s in samples if s["split"] not in splits or fates[units[s["sample_id"]]] == "kept")
     dropped = Counter(fate for fate in fates.values() if fate != "kept")
     facts = {
         "splits": sorted(splits),
         "unreviewed": unreviewed,
+        "lone": lone,
         "decisions": {
             "applied": len(applied),
             "skipped": sum(d.decision == "skip" for d in applied),
             "stale": sum(d.sample_id in content and content[d.sample_id] != d.content for d in decisions),
             "gone": sum(d.sample_id not in content for d in decisions),
         },
-        "unit": "pair" if any(s["pair_id"] for s in reviewable) else "question",
+        "unit": "pair" if lone == "drop" and any(s["pair_id"] for s in reviewable) else "question",
         "units": {"all": len(fates), "kept": len(fates) - sum(dropped.values()), "dropped": dict(sorted(dropped.items()))},
         "categories": _shares(((s["category"] or "", verdicts[s["sample_id"]]) for s in reviewable), total=True),
         "subsets": _shares(((name, verdicts[sample]) for sample, names in about.items() for name in names), total=False),
         "agreement": _agreement(applied),
     }
     return Curated(remaining, facts)
+
+
+def without_lone_pairs(samples: pa.Table) -> pa.Table:
+    """Return the samples with `pair_id` only where both members are among them."""
+    counts = Counter(samples["pair_id"].to_pylist())
+    ids = [name if counts[name] > 1 else None for name in samples["pair_id"].to_pylist()]
+    return samples.set_column(samples.schema.get_field_index("pair_id"), samples.schema.field("pair_id"), pa.array(ids, pa.string()))
 
 
 def _fate(verdicts: Collection[str], unreviewed: Unreviewed) -> str:

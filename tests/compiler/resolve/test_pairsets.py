@@ -144,7 +144,7 @@ def test_what_a_recipe_names_becomes_its_input(tmp_path: Path) -> None:
 def test_reviews_are_an_input_of_the_set(tmp_path: Path) -> None:
     assemble = make(tmp_path, change("  ours:\n", "  ours:\n    curated: ours-reviews\n    unreviewed: keep\n")).stage("data-ours")
     assert assemble.inputs["reviews"] == "registry/data/ours-reviews"
-    assert assemble.params["unreviewed"] == "keep"
+    assert (assemble.params["unreviewed"], assemble.params["lone"]) == ("keep", "drop")
 
 
 def test_a_set_can_be_made_of_another_and_trained_on(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ metrics: [accuracy]
     assert photos.params["unreviewed"] == "drop" and photos.params["splits"] == {"photos": ["val"]}
     assert photos.params["subsets"]["cross"] == "meta.AMB == 5 or meta.IVE == 5"
     assert list(photos.params["subsets"]) == ["clean", "cross", "image", "text"], "in an order of their own"
-    assert scenes.params == {"dataset": "scenes", "unreviewed": "keep"}
+    assert scenes.params == {"dataset": "scenes", "unreviewed": "keep", "lone": "drop"}
     assert plan.stage("infer-base-photos").inputs["datasets"] == {"photos": curated}
     assert plan.stage("report").inputs["datasets"] == {"photos": curated, "scenes": "results/t/curated/scenes"}
     assert not any(whole in stage.deps for stage in plan.stages if stage.kind != "curate")

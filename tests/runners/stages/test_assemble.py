@@ -199,7 +199,7 @@ def test_people_s_decisions_filter_the_test_split(project: Project) -> None:
     decisions = [Decision(i, content_of(rows[i], pixels_of(pixels[rows[i]["image_id"]])), "ann", d) for i, d in said.items()]
     write_decisions(project.folder / "reviews" / "decisions.csv", decisions)
     project.inputs["reviews"] = "reviews"
-    project.params["unreviewed"] = "drop"
+    project.params |= {"unreviewed": "drop", "lone": "drop"}
     project.run()
     assert [i for i in project.ids() if i.endswith("-a")] == ["k0-a", "k1-a", "k2-a", "e0-a"]
     assert project.statistics()["dropped"] == {"review: invalid": 1}
@@ -207,6 +207,28 @@ def test_people_s_decisions_filter_the_test_split(project: Project) -> None:
     (project.folder / "reviews" / "decisions.csv").write_text("who,what\n")
     with pytest.raises(StageError, match=r"decisions.csv: expected columns sample_id,content,"):
         project.run()
+
+
+def test_lone_members_that_people_found_valid_make_table_1(project: Project) -> None:
+    """The paper's extraneous test questions: a perturbed image for each IDK question, a clean one for each answerable question."""
+    rows, images = project.recipes["erase"]
+    rows += [row for n in range(2, 8) for row in pair(f"e{n}", f"t{n}", "test", E, f"e{n}-without")]
+    images |= {f"e{n}-without": picture(100 + n) for n in range(2, 8)}
+    project.sources["photos"] |= {f"t{n}": picture(200 + n) for n in range(2, 8)}
+    people = [r for r in rows if r["split"] == "test"]
+    pixels = {**project.sources["photos"], **images}
+    said = {r["sample_id"]: "invalid" if r["sample_id"] in ("e2-u", "e5-u") else "valid" for r in people}
+    decisions = [Decision(r["sample_id"], content_of(r, pixels_of(pixels[r["image_id"]])), "ann", said[r["sample_id"]]) for r in people]
+    write_decisions(project.folder / "reviews" / "decisions.csv", decisions)
+    project.inputs["reviews"] = "reviews"
+    project.params |= {"unreviewed": "keep", "lone": "keep"}
+    project.run()
+    cell = project.statistics()["cells"]["test"][E]
+    assert (cell["answerable"], cell["idk"]) == (len(people) // 2, len(people) // 2 - 2)
+    assert (cell["clean"], cell["perturbed"], cell["pairs"]) == (len(people) // 2, len(people) // 2 - 2, len(people) // 2 - 2)
+    assert project.statistics()["dropped"] == {"review: invalid (questions)": 2}
+    pairs = {r["sample_id"]: r["pair_id"] for r in read_table(project.made / "samples.parquet", SAMPLES).to_pylist()}
+    assert (pairs["e2-a"], pairs["e3-a"]) == (None, "e3") and "e2-u" not in pairs
 
 
 def _two_splits(p: Project) -> None:

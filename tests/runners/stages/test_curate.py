@@ -31,7 +31,7 @@ def run(root: Path, said: Mapping[str, str], reviewers: tuple[str, ...] = ("ann"
 
 
 def again(root: Path, **params: Any) -> Stage:
-    whole = {"dataset": "photos", "unreviewed": "drop", "subsets": SUBSETS, **params}
+    whole = {"dataset": "photos", "unreviewed": "drop", "lone": "drop", "subsets": SUBSETS, **params}
     write_card_of(root / "data.md")
     inputs = {"dataset": "data", "card": "data.md", "reviews": "reviews"}
     outputs = {"dataset": "curated", "card": "curated.md"}
