@@ -1,6 +1,7 @@
 """The paper's scale: the constants that the paper states are those that the compiled stages hold, and what is missing is named."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.provenance.graph import draw
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime.settings import Settings
 
 
@@ -143,6 +145,18 @@ def test_programs_are_told_what_each_stage_needs() -> None:
     stages = {s["stage"]: s for s in json.loads(done.stdout)}
     assert [n["kind"] for n in stages["data-docci"]["needs"]] == ["data"]
     assert {n["what"] for n in stages["pair-ours-from_gqa"]["needs"]} == {"big-lama", "gqa", "sam-vit-huge", "sha256"}
+
+
+def test_the_page_on_the_papers_names_what_there_is(resolved: Resolved) -> None:
+    """docs/reference/papers.md: the tests that hold its rows, and the rows of tuned models."""
+    page = (ROOT / "docs/reference/papers.md").read_text(encoding="utf-8")
+    section = page[page.index("## CertainlyUncertain") : page.index("## VLM-UQBench")]
+    named = set(re.findall(r"`(tests/[^`]+)`", section))
+    assert len(named) > 20 and not [name for name in named if not (ROOT / name).is_file()]
+    rows = set(re.findall(r"`((?:llava|sft|rtune|dpo)_[a-z0-9_]*)(?:\.\.\.)?`", section))
+    assert rows and not [row for row in rows if not any(f.ref.label.startswith(row) for f in resolved.finetunes)]
+    for sign in ("knowledge", "temporal", "complexity"):
+        assert f"`{sign}` asks" in section
 
 
 def test_the_graph_knows_every_kind_of_stage(plan: Plan) -> None:
