@@ -76,7 +76,7 @@ class Cost:
     part: str = ""
     """Recipe or judge that asks, in a stage that has several."""
     each: str = "question"
-    """Unit of `questions`: `question`, `image` or `answer`."""
+    """Unit of `questions`: `question`, `image`, `answer` or `reference`."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,4 +1,4 @@
-"""Estimate the cost of pair recipes and judges that ask servers, by the arithmetic of `qualm.compiler.forecast.prices`.
+"""Estimate what pair recipes and judges ask of servers, by the arithmetic of `qualm.compiler.forecast.prices`.
 
 A plugin that asks a generator declares in `ASKS`: `each` what it asks about (`question`, `image`, `answer`), `times` the parameter with
 the number of repetitions, `requests` per item, `pictures` shown in each, `text` what it sends beside the question (`answer`, `caption`),
@@ -8,14 +8,14 @@ the number of repetitions, `requests` per item, `pictures` shown in each, `text`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.forecast.pending_questions import questions
 from qualm.compiler.forecast.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import SERVER, Plugin
@@ -36,10 +36,12 @@ class _Asker:
     args: Args
     server: Args
     """Arguments of the generator: `model`, `base_url`."""
+    instead: Args = field(default_factory=dict)
+    """Entries of `ASKS` that are otherwise here."""
 
     @property
     def asks(self) -> Args:
-        return dict(self.plugin.declares.get("ASKS", {}))
+        return {**dict(self.plugin.declares.get("ASKS", {})), **self.instead}
 
     @property
     def attempts(self) -> int:
@@ -73,6 +75,10 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
             for asker in _askers(ref):
                 loads = _pairing(stage, asker, root) if "pairs" in stage.outputs else _judging(plan, stage, ref, root)
                 yield _cost(stage, ref, asker, loads, root, settings)
+        for ref in stage.refs if ANSWERABLE_BY.name in stage.params else ():
+            for asker in _askers(ref) if ref.plugin.kind == "judges" else ():
+                once = replace(asker, instead={"each": "reference", "requests": 1})
+                yield _cost(stage, ref, once, _Items((-(-UNKNOWN_QUESTION // 4),), False), root, settings)
 
 
 def joined(costs: Sequence[Cost]) -> dict[str, Cost]:

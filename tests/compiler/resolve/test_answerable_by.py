@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.forecast.text_prices import text_costs
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.runners.runtime.settings import Settings
 
 LAVE = "{lave: {by: {hf: {artifact: mistral}}}}"
 
@@ -46,3 +48,10 @@ def test_nothing_reads_what_is_not_decided_yet(tmp_path: Path, more: str, says: 
 def test_a_judge_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"datasets\.a\.answerable_by.*no judges plugin named 'ruls'; did you mean 'rules'"):
         resolve(tmp_path, "answerable_by: ruls")
+
+
+def test_what_a_server_is_asked_is_told(tmp_path: Path) -> None:
+    """One request for each reference: whether it abstains."""
+    plan = make_plan(resolve(tmp_path, "answerable_by: {lave: {by: {openai: {model: m}}}}"))
+    (cost,) = text_costs(plan, plan.stages, tmp_path, Settings())
+    assert (cost.stage, cost.each, cost.questions, cost.load.requests, cost.load.received) == ("data-a", "reference", None, 1, 100)
