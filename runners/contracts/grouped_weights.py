@@ -36,6 +36,10 @@ class Weights:
         cells = (self.group[:, None] * width + np.arange(width)).ravel()
         return self.counts @ np.bincount(cells, columns.ravel(), groups * width).reshape(groups, width)
 
+    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
+        """Return weighted sums of the real part of each product of two columns: (n, l), (n, r) -> (B, l * r)."""
+        return self @ products(left, right)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
 
@@ -50,3 +54,16 @@ class Weights:
             return (np.asarray(np.bincount(self.group, column, groups), dtype=np.float64) for column in columns.T)
         cells = (np.arange(width)[:, None] * groups + self.group).ravel()
         return iter(np.bincount(cells, columns.T.ravel(), groups * width).astype(np.float64).reshape(width, groups))
+
+
+def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
+    """Return the real part of each product of two columns: (n, l), (n, r) -> (n, l * r)."""
+    real: Floats = left.real[:, :, None] * right.real[:, None, :]
+    if np.iscomplexobj(left) and np.iscomplexobj(right):
+        real -= left.imag[:, :, None] * right.imag[:, None, :]
+    return real.reshape(len(left), -1)
+
+
+def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[Any]) -> Floats:
+    """Return `weights @ products(left, right)`, (B, l * r), without making the products where weights can do without."""
+    return weights.sum_products(left, right) if isinstance(weights, Weights) else weights @ products(left, right)

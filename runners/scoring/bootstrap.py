@@ -34,14 +34,24 @@ class Recorder(Weights):
         # `Weights` is frozen.
         object.__setattr__(self, "columns", [])
         object.__setattr__(self, "only_sums", True)
+        object.__setattr__(self, "width", 0)
 
     columns: list[Floats]
+    width: int
+    """Numbers of a row that the metric makes."""
     only_sums: bool
     """False once the metric has looked at single rows' weights."""
 
     def __matmul__(self, columns: Floats) -> Floats:
         self.columns.append(columns if columns.ndim == 2 else columns[:, None])
+        object.__setattr__(self, "width", self.width + self.columns[-1].shape[1])
         return np.asarray(columns.sum(axis=0, dtype=np.float64)).reshape(1, *columns.shape[1:])
+
+    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
+        width = self.width + left.shape[1] + right.shape[1]
+        sums = super().sum_products(left, right)
+        object.__setattr__(self, "width", width)
+        return sums
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         object.__setattr__(self, "only_sums", False)
@@ -65,6 +75,10 @@ class Replay(Weights):
             raise ValueError("a metric must sum the same columns for every resample; see runners/contracts/metrics.py")
         return sums if columns.ndim == 2 else sums[:, 0]
 
+    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
+        sums: Floats = next(self._sums)  # type: ignore[attr-defined]
+        return sums
+
 
 class SideBySide(Weights):
     """Resamples that have (n,) rows of their own each: those of the first, then those of the second...
@@ -81,6 +95,12 @@ class SideBySide(Weights):
         of_each = columns.reshape(*drawn.shape, -1)
         sums: Floats = np.matmul(drawn[:, None, :], of_each)[:, 0, :]
         return sums if columns.ndim == 2 else sums[:, 0]
+
+    def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
+        drawn: Floats = self._drawn  # type: ignore[attr-defined]
+        of_left, of_right = (side.reshape(*drawn.shape, -1) for side in (left, right))
+        sums: Floats = np.matmul((of_left * drawn[:, :, None]).transpose(0, 2, 1), of_right).real
+        return sums.reshape(len(drawn), -1)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         raise TypeError("a metric that declares ROW_BY_ROW sums columns and looks at no weights; see runners/contracts/metrics.py")
@@ -209,6 +229,41 @@ class PartOf:
         """Yield the weights of a jackknife over the groups of all rows."""
         for block in self._of.deletions():
             yield Weights(block.counts, self.group)
+
+
+class OfGroups:
+    """Resamples of other rows, with the counts of the groups of some rows alone: what is summed over these has no use for the others."""
+
+    def __init__(self, of: Resamples, rows: NDArray[Any]) -> None:
+        self._of = of
+        self._present, codes = np.unique(of.groups_of(rows), return_inverse=True)
+        self._place = np.zeros(of.groups, dtype=np.int64)
+        self._place[self._present[codes]] = codes
+        self.groups, self.times = len(self._present), of.times
+
+    @property
+    def whole(self) -> Resamples:
+        """Those of all rows of the data set."""
+        return self._of.whole
+
+    def seen_on(self, rows: NDArray[Any]) -> Weights:
+        """The groups of some rows, without any resample."""
+        return Weights(np.empty((0, self.groups)), self.groups_of(rows))
+
+    def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """The group of each of some rows."""
+        return self._place[self._of.groups_of(rows)]
+
+    def blocks(self) -> Iterator[Weights]:
+        """The resamples in blocks."""
+        return map(self._some, self._of.blocks())
+
+    def deletions(self) -> Iterator[Weights]:
+        """Yield the weights of a jackknife over the groups of all rows."""
+        return map(self._some, self._of.deletions())
+
+    def _some(self, block: Weights) -> Weights:
+        return Weights(np.ascontiguousarray(block.counts[:, self._present]), self._place[block.group])
 
 
 def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:

@@ -51,6 +51,9 @@ def run(stage: Stage) -> None:
             }
             for setting in stage.params["settings"]:
                 calibrates = splits[setting["label"], dataset]
+                if not calibrates.any():  # calibrated within a field that no question of the dataset has
+                    stage.count(**{"settings left out, whose field a dataset lacks": 1})
+                    continue
                 for ref in setting["scores"]:
                     key = {"model": model, "dataset": dataset, "setting": setting["label"], "score": ref["label"]}
                     own_limits, own_sets = _apply(samples, probs[precision(setting)], calibrates, setting, ref, key)

@@ -64,7 +64,10 @@ def make_project(project: Path, models: int) -> None:
     (project / "specs").mkdir(parents=True)
     spec = yaml.safe_load((ROOT / f"specs/{SPEC}.yaml").read_text(encoding="utf-8"))
     full = yaml.safe_load((ROOT / f"specs/{SPEC}_full.yaml").read_text(encoding="utf-8"))
-    spec = {**spec, **{key: value for key, value in full.items() if key not in ("extends", "datasets", "models", "conformal", "slices")}}
+    spec = {
+        **spec,
+        **{key: value for key, value in full.items() if key not in ("extends", "datasets", "models", "conformal", "macro_averages")},
+    }
     spec["name"] = "shipped"
     spec["models"] = dict(list(full["models"].items())[:models])
     spec["report"].pop("published")

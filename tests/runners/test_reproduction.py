@@ -4,17 +4,24 @@ import csv
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from qualm.registry.sample import CLEAN, GENERATIONS, SAMPLES
+from qualm.registry.sample import ALL, CLEAN, GENERATIONS, SAMPLES
 from qualm.runners.contracts.models import ModelContext
+from qualm.runners.data.aligned import Samples
 from qualm.runners.plugins.models.recorded import recorded
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
+from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.limits import Limits
+from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.over_datasets import OverDatasets
 from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import calibrate, score
 from tests.support.projects.stages import ref
@@ -132,6 +139,7 @@ def test_no_cell_beyond_these(values):
     cells = [(run, dataset) for run in RUNS for dataset in DATASETS] + [tuple(name.rsplit(".", 1)) for name in LOGITS]
     found = {(model, dataset, metric) for model, dataset, part, metric in values if part == "all" and WITHIN["label"] not in metric}
     assert found == {(*cell, metric) for cell in cells for metric in {*TABLES.values(), *OVER_ALL_ROWS}}
+    assert not any(dataset == "mmbench" and WITHIN["label"] in metric for _, dataset, _, metric in values), "it has no situations"
 
 
 # Table VI as it is printed: weather, context, occlusion, iid, texture, shape, pose, and their mean.
@@ -187,3 +195,67 @@ def test_calibration_within_each_situation_gives_table_vi(values, model, metric)
         found = values[model, "oodcv", "macro:situation" if part == "mean" else f"situation={part}", of]
         expected = MISPRINTS.get((model, metric, part), printed)
         assert found * (1 if metric == "set_size" else 100) == pytest.approx(expected, abs=0.005 + 1e-9), part
+
+
+# The columns "Avg." of Tables I to IV as they are printed, over all five datasets.
+PRINTED_MODELS = [
+    "llava-v1.6-vicuna-13b",
+    "Monkey-Chat",
+    "llava-v1.6-vicuna-7b",
+    "internlm-xcomposer2-vl-7b",
+    "Yi-VL-6B",
+    "cogagent-vqa-hf",
+    "MobileVLM_V2-7B",
+    "MoE-LLaVA-Phi2-2.7B-4e",
+    "mplug-owl2-llama2-7b",
+    "Qwen-VL-Chat",
+]
+PRINTED_AVERAGES = {
+    "coverage": [94.15, 93.56, 93.52, 92.6, 93.57, 93.26, 93.61, 93.36, 93.64, 91.56],
+    "acc": [72.85, 71.26, 70.78, 70.07, 68.19, 67.34, 67.02, 66.95, 65.58, 62.74],
+    "set_sizes": [2.36, 2.93, 2.41, 2.69, 2.57, 2.52, 2.79, 2.55, 2.65, 3.07],
+    "uacc": [82.64, 67.38, 77.67, 70.77, 71.5, 69.61, 65.84, 71.46, 65.71, 52.71],
+    "ece": [6.49, 5.1, 7.11, 5.92, 9.52, 4.91, 11.04, 7.3, 12.35, 3.52],
+    "mce": [21.06, 19.71, 30.41, 19.92, 22.23, 13.14, 23.37, 17.53, 25.21, 10.13],
+    "coverage_all_LAC": [90.15, 89.77, 89.61, 89.5, 90.16, 90.24, 89.86, 89.8, 90.2, 88.84],
+    "set_sizes_LAC": [1.69, 2.06, 1.78, 2.03, 1.96, 2.03, 2.08, 1.94, 2.11, 2.57],
+    "uacc_LAC": [106.22, 88.48, 98.4, 89.17, 89.4, 84.06, 84.29, 89.09, 80.06, 62.19],
+    "coverage_all_APS": [98.14, 97.35, 97.43, 95.71, 96.98, 96.28, 97.37, 96.92, 97.08, 94.27],
+    "set_sizes_APS": [3.04, 3.79, 3.05, 3.34, 3.19, 3.0, 3.5, 3.16, 3.2, 3.57],
+    "uacc_APS": [59.05, 46.28, 56.94, 52.36, 53.53, 55.1, 47.38, 53.82, 51.36, 43.23],
+}
+MISPRINTED_AVERAGES = {
+    ("mce", "llava-v1.6-vicuna-13b"): 21.00,
+    ("uacc_LAC", "Yi-VL-6B"): 89.46,
+    ("set_sizes_LAC", "MobileVLM_V2-7B"): 2.09,
+    ("uacc_APS", "cogagent-vqa-hf"): 55.16,
+}
+"""Four of 120 printed averages that are not the means of the released values."""
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_macro_averages_over_datasets_are_the_columns_avg(name):
+    if not FIXTURES.is_dir():
+        pytest.skip(f"{FIXTURES} is absent: the released outputs are not part of the repository")
+    with (FIXTURES / "tables" / f"{name}.csv").open() as handle:
+        published = {
+            row["model_name"]: {key: float(row[key]) for key in FIVE} | {"avg": float(row["avg"])} for row in csv.DictReader(handle)
+        }
+    over = OverDatasets(0.95)
+    for model, values in published.items():
+        for dataset in FIVE:
+            cell = Cell(model, Samples(dataset, SAMPLES.empty_table()), CLEAN, {}, {}, {}, {})
+            measured = Measured(values[dataset], np.empty(0), 100, 0, "")
+            over.add(cell, Slice(ALL, np.empty(0, dtype=np.int64), Bootstrap(np.arange(2), 0, 1)), [(name, measured)], [Limits()])
+    averages = {row["model"]: row["value"] for row in over.rows(FIVE)}
+    assert len(averages) == 26
+    for model, values in published.items():
+        assert averages[model] == pytest.approx(values["avg"], abs=1e-9)
+    for model, printed in zip(PRINTED_MODELS, PRINTED_AVERAGES.get(name, []), strict=False):
+        expected = MISPRINTED_AVERAGES.get((name, model), printed)
+        assert averages[model] * (1 if "set_sizes" in name else 100) == pytest.approx(expected, abs=0.005 + 1e-9), model
+    if name == "acc":  # the order of Table I
+        assert sorted(PRINTED_MODELS, key=lambda model: -averages[model]) == PRINTED_MODELS
+
+
+FIVE = ["mmbench", "oodcv", "scienceqa", "seedbench", "ai2d"]

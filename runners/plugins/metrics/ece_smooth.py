@@ -6,10 +6,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.runners.contracts.grouped_weights import products, sum_products
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_ends
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 
+Complexes = NDArray[np.complex128]
 CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
 COMPARED_BY = "ece_debiased"
@@ -46,16 +48,21 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    sums = weights @ _waves(confidence, (correct - confidence) * chosen)
+    far, near = _angles(confidence)
+    sums = sum_products(weights, far * ((correct - confidence) * chosen)[:, None], near)
     return _at_own_bandwidth(ratio(sums, (weights @ chosen)[:, None]))[0]
 
 
-def _waves(confidence: Floats, times: Floats) -> Floats:
-    """(n, WAVES): cos(pi k confidence) times a number, k = 0, 1..., by the sum of two angles: NEAR steps of NEAR, and those between."""
-    far, near = (np.pi * np.outer(confidence, k) for k in (np.arange(0, WAVES, NEAR), np.arange(NEAR)))
-    waves = (np.cos(far) * times[:, None])[:, :, None] * np.cos(near)[:, None, :]
-    waves -= (np.sin(far) * times[:, None])[:, :, None] * np.sin(near)[:, None, :]
-    return waves.reshape(len(confidence), WAVES)
+def _angles(confidence: Floats, waves: int = WAVES) -> tuple[Complexes, Complexes]:
+    """Return (n, waves / NEAR), (n, NEAR): the real parts of their products are cos(pi k confidence), k = 0, 1..."""
+    turn = np.exp(1j * np.pi * confidence)
+
+    def powers(turn: Complexes, count: int) -> Complexes:
+        columns = np.column_stack([np.ones(len(turn)), *[turn] * (count - 1)])
+        return np.asarray(np.cumprod(columns, axis=1), dtype=np.complex128)
+
+    far, near = powers(turn**NEAR, waves // NEAR), powers(turn, NEAR)
+    return far, near
 
 
 def _at_own_bandwidth(spectrum: Floats) -> tuple[Floats, Floats]:
@@ -105,9 +112,9 @@ def smoothed(spectrum: Floats, bandwidth: Floats) -> Floats:
 
 def _kernel(confidence: Floats, bandwidth: float) -> Floats:
     """(n, OF_INTERVAL): how each answer counts at equally spaced places, so that its row sums to 1."""
-    k = np.arange(WAVES)
+    k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
     places = np.cos(np.pi * np.outer(k, (np.arange(OF_INTERVAL) + 0.5) / OF_INTERVAL)) * np.where(k > 0, 2.0, 1.0)[:, None]
-    kernel: Floats = (_waves(confidence, np.ones(len(confidence))) * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)) @ places / OF_INTERVAL
+    kernel: Floats = (products(*_angles(confidence, len(k))) * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)) @ places / OF_INTERVAL
     return kernel
 
 
@@ -115,7 +122,8 @@ def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows
     """Which rows count, and the kernel of the sample's own bandwidth, not below twice the distance of places."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
-    spectrum = _waves(f, y - f).mean(axis=0, keepdims=True)
+    far, near = _angles(f)
+    spectrum = ((far * (y - f)[:, None]).T @ near).real.reshape(1, WAVES) / len(f)
     return chosen, _kernel(f, max(2 / OF_INTERVAL, float(_at_own_bandwidth(spectrum)[1][0])))
 
 

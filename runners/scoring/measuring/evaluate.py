@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins import columns
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
+from qualm.registry.sample import ALL
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
@@ -32,6 +33,7 @@ from qualm.runners.scoring.cells import (
 )
 from qualm.runners.scoring.conformal.draws import Redraw
 from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
+from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
@@ -113,7 +115,7 @@ def _tasks_on(
     reads = frozenset(metric.reads)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
     alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
-    for name, sets, names_of_each, redraws in _columns_for(cell, reads, metric.of_test_rows):
+    for name, sets, names_of_each, redraws in _columns_for(cell, part, reads, metric.of_test_rows):
         of_setting = []
         for each, redraw in zip(sets, redraws, strict=True):
             same = (id(redraw), *(each[c].tobytes() for c in telling))
@@ -144,13 +146,15 @@ def _recalibrated_task(
 
 
 def _columns_for(
-    cell: Cell, reads: frozenset[str], of_test_rows: bool
+    cell: Cell, part: Slice, reads: frozenset[str], of_test_rows: bool
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
     """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn.
 
     A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
     """
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
+    if part.label != ALL:  # the study of calibration shares draws whole datasets
+        settings = {name: of for name, of in settings.items() if not name.startswith(SHARE)} or settings
     estimators: dict[str, dict[str, Floats]] = {"": {}}
     if reads & PAIRED_UNCERTAINTY:
         estimators = {name: _paired(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both}

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Replay, Resamples, SideBySide, beside_weights
+from qualm.runners.scoring.bootstrap import OfGroups, Replay, Resamples, SideBySide, beside_weights
 from qualm.runners.scoring.conformal.draws import Redraw, nodes
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
@@ -50,8 +50,8 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
             by_sums.append(task)
         else:
             _recalibrate(task, task.redraw, bootstrap)
-    if by_sums:
-        at_thresholds(by_sums, bootstrap)
+    for of, resamples in _by_slice(by_sums, bootstrap):
+        at_thresholds(of, resamples)
 
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
@@ -91,10 +91,9 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
     values = np.full(len(weights.counts), np.nan)
     # A resample without a threshold or a fit has no value at all, rather than one over the rows that happen to have one.
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
-    width = sum(column.shape[1] for column in task.weights.columns)
     apart = not (task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False))
     # One by one where rows depend on each other (ranks): laid side by side, those of different resamples would mix.
-    step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * width))
+    step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * task.weights.width))
     for start in range(0, len(whole), step):
         chosen = whole[start : start + step]
         arrays = [
@@ -102,7 +101,7 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
             for name, of in zip(task.metric.reads, task.arrays, strict=True)
         ]
         drawn = Weights(weights.counts[chosen], weights.group)
-        values[chosen] = task.metric.function(*arrays, drawn if len(chosen) == 1 else SideBySide(drawn), **task.metric.args)
+        values[chosen] = task.metric.function(*arrays, drawn if apart else SideBySide(drawn), **task.metric.args)
     return values
 
 
@@ -125,7 +124,22 @@ def _recalibrate(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None
     task.measured.resampled = values
 
 
+def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tuple[list[MetricTask], Resamples]]:
+    """Yield the tasks of each slice that a macro average is over, with the resamples of its groups; all tasks where there is no average."""
+    slices: dict[str, list[MetricTask]] = {}
+    for task in tasks:
+        slices.setdefault(task.measured.slice_of_macro, []).append(task)
+    for of in slices.values():
+        yield of, OfGroups(bootstrap, np.unique(np.concatenate([task.rows for task in of]))) if len(slices) > 1 else bootstrap
+
+
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
+    """Fill in values of each slice at the sample's own sets, of resamples and of the jackknife."""
+    for of, resamples in _by_slice(tasks, bootstrap):
+        _resample_slice(of, resamples)
+
+
+def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in values at the sample's own sets, of resamples and of the jackknife. Equal columns of all tasks are summed once, in one matrix
     product."""
     summing = {k: task for k, task in enumerate(tasks) if task.weights.only_sums}

@@ -98,7 +98,7 @@ class Comparisons:
         return rows
 
     def _pairs(self, column: Ranked, setting: str, ones: list[One], p: Any) -> Iterator[dict[str, Any]]:
-        from scipy.stats import norm
+        from scipy.special import ndtr
 
         dataset, part, metric, variant, _, model = column.place
         for i, a in enumerate(ones):
@@ -121,7 +121,7 @@ class Comparisons:
                     "difference": result(b.measured.value - a.measured.value),
                     "low": None if math.isnan(ends.low) else result(ends.low),
                     "high": None if math.isnan(ends.high) else result(ends.high),
-                    "p": float(2 * norm.sf(column.z[i, j])),
+                    "p": float(2 * ndtr(-column.z[i, j])),
                     "p_adjusted": float(p[i, j]),
                     "n": min(a.measured.n, b.measured.n),
                     "higher_is_better": column.higher_is_better,

@@ -3,12 +3,13 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from qualm.runners.contracts.grouped_weights import products
 from qualm.runners.plugins.metrics.ece_smooth import (
     LEAST,
     STEPS,
     WAVES,
+    _angles,
     _at_own_bandwidth,
-    _waves,
     ece_smooth,
     interval,
     null_test,
@@ -72,7 +73,10 @@ def test_every_resample_equals_the_drawn_rows():
 
 def test_waves_are_cosines():
     gap = CORRECT - CONFIDENCE
-    np.testing.assert_allclose(_waves(CONFIDENCE, gap), np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None], atol=1e-13)
+    far, near = _angles(CONFIDENCE)
+    np.testing.assert_allclose(
+        products(far * gap[:, None], near), np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None], atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.001, 0.05, 0.3, 3.0])
