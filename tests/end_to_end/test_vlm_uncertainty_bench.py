@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from qualm.registry.sample import MACRO_DATASETS
 from tests.end_to_end.clone import ROOT, Clone, make_clone
 
 FIXTURE = ROOT.parent / "shared" / "fixtures" / "vlm_uncertainty_bench"
@@ -47,6 +48,8 @@ def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Clone:
 
 def test_every_published_cell(rebuilt: Clone) -> None:
     scores = pl.read_parquet(rebuilt.root / f"results/{SPEC}/scores.parquet").filter(pl.col("variant") == "clean", pl.col("slice") == "all")
+    # The published means are over five datasets, of which two are here.
+    scores = scores.filter(pl.col("dataset") != MACRO_DATASETS)
     models = scores["model"].unique().to_list()
     assert len(models) == 4
     compared = 0
