@@ -98,9 +98,8 @@ def measure(project: Path) -> None:
     for kind, of in costs.items():
         seconds, cpu, peak = zip(*of, strict=True)
         print(f"{kind:<10} {len(of):>5} {sum(seconds):8.1f} {sum(cpu):9.1f} {max(peak):9.0f}")
-    print(
-        f"score and report: {sum(cpu for kind in ('score', 'report') for _, cpu, _ in costs[kind]):.0f} s of CPU (under 180 wanted of 26 models)"
-    )
+    whole = sum(cpu for kind in ("score", "report") for _, cpu, _ in costs[kind])
+    print(f"score and report: {whole:.0f} s of CPU (under 180 wanted of 26 models)")
 
 
 def main() -> None:
