@@ -9,8 +9,8 @@ from qualm.compiler.resolve.resolved import Resolved
 
 
 @dataclass(frozen=True)
-class PairCount:
-    """Questions that a recipe makes at most; a pair is two."""
+class RecipeQuestionLimit:
+    """Largest number of questions that a recipe makes, by split; a pair is two."""
 
     pairs: str
     """Name of the pair set."""
@@ -20,9 +20,11 @@ class PairCount:
     """By split; "" = of all splits together."""
 
 
-def pair_counts(resolved: Resolved) -> Iterator[PairCount]:
+def pair_counts(resolved: Resolved) -> Iterator[RecipeQuestionLimit]:
     """Yield the counts of every recipe with a limit."""
     for pairs in resolved.pairs:
         for recipe in pairs.recipes:
             if recipe.limit:
-                yield PairCount(pairs.label, recipe.ref.label, recipe.category, {split: 2 * n for split, n in recipe.limit.items()})
+                yield RecipeQuestionLimit(
+                    pairs.label, recipe.ref.label, recipe.category, {split: 2 * n for split, n in recipe.limit.items()}
+                )

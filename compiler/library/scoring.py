@@ -34,7 +34,7 @@ UNCERTAINTY = "uncertainty"
 
 
 class Resampling(BaseModel):
-    """Bounds of the arguments of `score` and `compare` that a spec has as `scoring.interval`, `seed` and `compare`."""
+    """Validate the interval, seed and comparison arguments of `score` and `compare`."""
 
     model_config = ConfigDict(strict=True)
     level: float = Field(gt=0, lt=1)

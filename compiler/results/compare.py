@@ -320,7 +320,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             lines.append(f"dim: not told apart at this number of questions ({dim} of {len(tested)}), which does not prove equality")
         for line in lines:
             console.print(Text(line, style="dim"))
-    for text in share_notes(comparison["differences"]):
+    for text in warn_unequal_scored_shares(comparison["differences"]):
         console.print(Text(text, style="yellow"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
@@ -362,8 +362,8 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     return grid
 
 
-def share_notes(differences: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each data set and model whose two sides were scored unequally often."""
+def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a warning for each dataset and model whose scored shares differ between a and b."""
     from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
 
     metrics_of: dict[tuple[str, str, str], list[str]] = {}

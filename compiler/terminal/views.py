@@ -10,7 +10,7 @@ from rich.text import Text
 from qualm.compiler.forecast.inference import Estimate
 from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.forecast.needs import Need, lines
-from qualm.compiler.forecast.pair_counts import PairCount
+from qualm.compiler.forecast.pair_counts import RecipeQuestionLimit
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.emit import FileChanges
@@ -131,7 +131,7 @@ def print_together(run: "Together", on: str | None) -> None:
         out.print(f"    {s.stage}: {some}")
 
 
-def print_pair_counts(counts: Sequence[PairCount]) -> None:
+def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
     """Print the questions that pair recipes make at most, by category and split."""
     if not counts:
         return

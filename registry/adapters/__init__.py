@@ -134,8 +134,8 @@ def cores(workers: int) -> int:
     return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
 
 
-class ShownImages:
-    """Counts of images that are not shown as their file has them, for a note to the reader."""
+class ImageConversionCounts:
+    """Count transparent and multi-frame images, which models do not see exactly as stored."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

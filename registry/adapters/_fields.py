@@ -17,8 +17,8 @@ def need_columns(where: str, there: Collection[str], columns: Collection[str]) -
         raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
 
 
-def top_columns(there: Collection[str], names: Collection[str]) -> list[str]:
-    """Return the columns of a table that hold what these names name, each once."""
+def columns_containing(there: Collection[str], names: Collection[str]) -> list[str]:
+    """Return the table columns that contain these fields (`answers` for `answers.text`), each once."""
     return list(dict.fromkeys(column for name in names if (column := _column_of(there, name)) is not None))
 
 
@@ -37,7 +37,7 @@ def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
 
 
 def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
-    """Yield the names by which `value_at` finds what is neither a record nor a list of records, in order."""
+    """Yield the dotted names of a row's leaf fields, as `value_at` takes them, in order."""
     for name, value in row.items():
         fields = _record_of(value)
         if fields is None or set(fields) <= {"bytes", "path"} or depth == 1 or not fields:

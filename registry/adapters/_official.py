@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._fields import top_columns
+from qualm.registry.adapters._fields import columns_containing
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats import pictures
 from qualm.registry.formats.json_stream import JsonStreamError, values
@@ -91,7 +91,7 @@ def _header(path: Path, what: str, head: list[str], columns: Collection[str]) ->
     if not head or twice:
         got = f"columns twice: {', '.join(twice)}" if twice else "an empty file"
         raise AdapterError(f"{path}: expected {what} with a header, got {got}")
-    if missing := [name for name in columns if not top_columns(head, [name])]:
+    if missing := [name for name in columns if not columns_containing(head, [name])]:
         raise AdapterError(f"{path}: expected the columns {', '.join(columns)}; missing {', '.join(missing)}; it has: {', '.join(head)}")
 
 

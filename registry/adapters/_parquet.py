@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._fields import need_columns, top_columns
+from qualm.registry.adapters._fields import columns_containing, need_columns
 from qualm.registry.adapters._official import read_image
 from qualm.registry.formats.columnar import ColumnarError, class_names, read_rows, read_schema
 
@@ -26,7 +26,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
         schema = read_schema(path)
         need_columns(str(path), schema.names, columns or ())
         names = class_names(schema)
-        for number, row in enumerate(read_rows(path, None if columns is None else top_columns(schema.names, columns))):
+        for number, row in enumerate(read_rows(path, None if columns is None else columns_containing(schema.names, columns))):
             where = f"{path}: row {number}"
             context.place[:] = [where]
             with context.record():

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import AdapterContext, AdapterError, ShownImages, cores, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, cores, problem_of
 from qualm.registry.dvc.files import Recorded, locked_outputs
 from qualm.registry.dvc.objects import damaged_objects, hash_path, set_aside
 from qualm.registry.entries.card import Card, CardError
@@ -55,7 +55,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
         what = "is a file; an archive has to be unpacked first" if source.exists() else "does not exist"
         raise CardError(f"{source}: {what}; expected the folder with the official files")
     report = Checked()
-    shown = ShownImages()
+    shown = ImageConversionCounts()
     unanswered: list[str] = []
     images: set[str | None] = set()
     samples: set[str] = set()

@@ -72,7 +72,7 @@ def by_argument(by_value: Mapping[str, Any], value: Any, absent: Any = None) -> 
 
 
 def for_arguments(plugin: Plugin, args: Mapping[str, Any]) -> Plugin:
-    """Return a plugin with the declarations that hold for these arguments."""
+    """Return the plugin with the declarations that depend on arguments resolved."""
     arguments = {p.name: p.default for p in plugin.parameters if p.default is not REQUIRED} | dict(args)
     declares = dict(plugin.declares)
     for name in BY_ARGUMENT:

@@ -15,7 +15,7 @@ FINISHES = ("length", "content_filter", "refusal")
 
 
 def endings(results: Results) -> Sheet | None:
-    """A row per model and data set of which some answer did not end by itself with a text; None without any."""
+    """Return the table of cut, filtered, refused and empty answers by model and dataset, or None."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():

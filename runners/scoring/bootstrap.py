@@ -231,8 +231,8 @@ class PartOf:
             yield Weights(block.counts, self.group)
 
 
-class OfGroups:
-    """Resamples of other rows, with the counts of the groups of some rows alone: what is summed over these has no use for the others."""
+class SubsetResamples:
+    """Resamples of the groups of some rows: counts of other groups are left out."""
 
     def __init__(self, of: Resamples, rows: NDArray[Any]) -> None:
         self._of = of

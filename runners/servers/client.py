@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
-from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, TooLarge, bounds, excerpt
+from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, ReplyTooLarge, bounds, excerpt
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from qualm.runners.servers.redact import redacted, reveals
 from qualm.runners.servers.replies import Completion, longest, read_completion
@@ -173,7 +173,7 @@ class Client:
                 cost = most if isinstance(error, Nonsense) or error.silent else cost
                 retries = self._retry_policy.retries
                 if isinstance(error, Impossible):
-                    retries = 0 if isinstance(error, TooLarge) else min(retries, IMPOSSIBLE)
+                    retries = 0 if isinstance(error, ReplyTooLarge) else min(retries, IMPOSSIBLE)
                 if attempt > retries:
                     raise self.last(error, attempt) from None
                 after = getattr(error, "after", None)

@@ -21,8 +21,8 @@ class Impossible(Nonsense):
     """A reply that says what cannot be, and most likely would again."""
 
 
-class TooLarge(Impossible):
-    """A reply of more bytes than the answer may have: the next one has as many, and costs as much."""
+class ReplyTooLarge(Impossible):
+    """A reply larger than the byte limit; the next one would be as large, and cost as much."""
 
 
 class NoReply(Nonsense):

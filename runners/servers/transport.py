@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from qualm.runners.servers.protocol import Impossible, TooLarge
+from qualm.runners.servers.protocol import Impossible, ReplyTooLarge
 
 HEADERS = ("host", "content-type", "content-length", "authorization")
 """What goes to any server. The client's own would say more: the machine's kind, and organisation and project from the environment."""
@@ -89,7 +89,7 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
     """A reply's bytes, decompressed.
 
     Raises:
-        TooLarge: there are more than `largest`.
+        ReplyTooLarge: there are more than `largest`.
         Impossible: they are compressed in a way that was not asked for, or badly.
     """
     if encoding not in ("", "identity", "gzip", "x-gzip"):
@@ -103,7 +103,7 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
         except zlib.error as error:
             raise Impossible(f"expected a reply compressed by gzip: {error}") from None
         if max(received, len(data)) > largest:
-            raise TooLarge(f"expected a reply of at most {largest:,} bytes, got more")
+            raise ReplyTooLarge(f"expected a reply of at most {largest:,} bytes, got more")
     if inflater and data and not inflater.eof:
         raise Impossible("expected a reply compressed by gzip, got one that is cut short")
     return bytes(data)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError, ShownImages, cores, problem_of
+from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError, ImageConversionCounts, cores, problem_of
 from qualm.registry.dvc.files import find_dvc_file
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
@@ -124,7 +124,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
     images: set[str] = set()
     needed: set[str] = set()
     samples: set[str] = set()
-    shown = ShownImages()
+    shown = ImageConversionCounts()
     name = stage.params["dataset"]
     stage.count(samples=0, images=0)
     with (

@@ -13,7 +13,7 @@ AMBER_COUNT = 0.001
 
 
 def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Floats]:
-    """Return two masks: 1 where the positive answer is given, and 1 where it is right."""
+    """Return two masks: where the positive answer was given, and where it is the reference."""
     of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
     return of_said, of_truth
 

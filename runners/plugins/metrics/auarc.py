@@ -44,7 +44,7 @@ def classes(uncertainty: Floats, correct: Floats, *, form: str = "trapezoid") ->
 
 
 def least_error(uncertainty: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
-    """Return that of independent answers, by the value."""
+    """Return the standard error of independent answers, below which it must not be reported."""
     return aurc_error(correct, 1 - value)
 
 

@@ -53,7 +53,7 @@ def interval(
     over: str = "answer",
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return that of losses between those of the best and of the worst outcome of each row."""
+    """Return the interval of losses between those of the best and of the worst outcome of each row."""
     chosen = chosen_rows(is_calibration, rows) > 0
     forecast, outcome = forecast[chosen], outcome[chosen]
     possible = np.stack([_losses(forecast, each, over) for each in each_outcome(forecast, over)])

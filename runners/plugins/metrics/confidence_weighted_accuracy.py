@@ -25,7 +25,7 @@ def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: W
 
 
 def interval(confidence: Floats, correct: Floats, group: NDArray[np.int64], level: float) -> tuple[float, float]:
-    """Return that of scores between minus and plus the confidence of each answer."""
+    """Return the interval of scores between minus and plus the confidence of each answer."""
     score = np.where(correct > 0, correct * confidence, -confidence)
     return mean_of_outcomes(score, -confidence, confidence, group, level)
 

@@ -39,5 +39,5 @@ def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Float
 
 
 def least_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
-    """Return that of independent answers, by the value."""
+    """Return the standard error of independent answers, below which it must not be reported."""
     return aurc_error(correct, value)

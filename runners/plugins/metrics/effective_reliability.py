@@ -60,7 +60,7 @@ def interval(
     cost: float = 1.0,
     threshold: str = "other_half",
 ) -> tuple[float, float]:
-    """Return that of gains at the thresholds as they are, each between minus the cost and 1 where an answer is given."""
+    """Return the interval of gains at the thresholds as they are, each between minus the cost and 1 where an answer is given."""
     answered = pred_is_idk == 0
     if threshold != "none":
         worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)

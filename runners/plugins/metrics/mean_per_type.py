@@ -37,14 +37,14 @@ def mean_per_type(
 
 
 def types(correct: Floats, kinds: Floats, *, mean: str = "arithmetic", by: str = "category") -> Floats:
-    """Return the types: each needs independent groups of its own."""
+    """Return the type of each row; an interval needs several groups of every type."""
     return kinds
 
 
 def interval(
     correct: Floats, kinds: Floats, group: NDArray[np.int64], level: float, *, mean: str = "arithmetic", by: str = "category"
 ) -> tuple[float, float]:
-    """Return that of a mean of types whose accuracies have Wilson's intervals."""
+    """Return the interval of a mean of types whose accuracies have Wilson's intervals."""
     return mean_of_types(correct, np.ones_like(correct), kinds, group, level, lambda accuracies: over_types(accuracies, mean))
 
 

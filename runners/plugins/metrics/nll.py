@@ -73,7 +73,7 @@ def interval(
     floor: float = 2.220446049250313e-16,
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return that of losses between those of the best and of the worst outcome of each row, infinite where `floor: 0` leaves no bound."""
+    """Return the interval of losses bounded by each row's best and worst outcome; infinite where `floor: 0` leaves no bound."""
     chosen = chosen_rows(is_calibration, rows) > 0
     forecast, outcome = forecast[chosen], outcome[chosen]
     possible = np.stack([_losses(forecast, each, over, floor) for each in each_outcome(forecast, over)])

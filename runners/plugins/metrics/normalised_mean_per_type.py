@@ -52,7 +52,7 @@ def normalised_mean_per_type(
 
 
 def types(correct: Floats, kinds: Floats, answers: Floats, *, mean: str = "arithmetic", by: str = "category") -> Floats:
-    """Return the types: each needs independent groups of its own."""
+    """Return the type of each row; an interval needs several groups of every type."""
     return kinds
 
 
@@ -66,7 +66,7 @@ def interval(
     mean: str = "arithmetic",
     by: str = "category",
 ) -> tuple[float, float]:
-    """Return that of a mean of types, every reference answer of a type weighing alike, with Wilson's intervals."""
+    """Return the interval of a mean of types, every reference answer of a type weighing alike, with Wilson's intervals."""
     _, place, count = np.unique(np.stack([kinds, answers]), axis=1, return_inverse=True, return_counts=True)
     return mean_of_types(correct, 1 / count[place.ravel()], kinds, group, level, lambda accuracies: over_types(accuracies, mean))
 

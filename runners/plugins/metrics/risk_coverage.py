@@ -40,5 +40,5 @@ def classes(confidence: Floats, correct: Floats, *, form: str = "trapezoid") -> 
 
 
 def least_error(confidence: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
-    """Return that of independent answers, by the value."""
+    """Return the standard error of independent answers, below which it must not be reported."""
     return aurc_error(correct, value)

@@ -40,7 +40,7 @@ def unit(samples: Samples, setting: Mapping[str, Any]) -> Unit:
 
 @dataclass(frozen=True)
 class Band:
-    """Where coverage is to be expected, were the promise kept to the letter."""
+    """95% range of the test coverage if the conformal guarantee holds exactly."""
 
     target: float
     low: float
@@ -81,7 +81,7 @@ def promise(of: Unit, found: Band, clean: bool = True, within: str = "", mean: f
 
 
 def design_effect(covered: Floats, group: Ints) -> float:
-    """How many rows of these groups say as much as one independent row, at least 1. Where all agree, those of a whole group."""
+    """Return the design effect of the groups, at least 1; the mean group size if all rows agree."""
     sizes = np.bincount(group)
     groups, n, share = int((sizes > 0).sum()), len(covered), float(covered.mean())
     if not 0 < share < 1 or groups < 2:

@@ -67,7 +67,7 @@ def units_of(groups: Ints, setting: Mapping[str, Any]) -> Ints:
 
 
 def shares(units: Ints) -> Floats:
-    """(n,): 1 / (rows of the same unit)."""
+    """Return the weight of each row, (n,): 1 / (rows of the same unit)."""
     _, place, size = np.unique(units, return_inverse=True, return_counts=True)
     return np.asarray(1 / size[place], dtype=np.float64)
 

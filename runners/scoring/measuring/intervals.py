@@ -68,7 +68,7 @@ def _of_macro_average(one: Measured, level: float) -> Limits:
 
 
 def freedom_of(one: Measured, groups: int) -> float:
-    """Return the degrees of freedom of a standard error over groups; those that calibrate add theirs."""
+    """Return the degrees of freedom of a standard error, with those of calibration groups added."""
     freedom = degrees_of_freedom(one.value, one.deleted, groups if one.units is None else one.units, False)
     return max(1.0, freedom if one.calibrating is None else freedom + one.calibrating - 1)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import OfGroups, Replay, Resamples, SideBySide, beside_weights
+from qualm.runners.scoring.bootstrap import Replay, Resamples, SideBySide, SubsetResamples, beside_weights
 from qualm.runners.scoring.conformal.draws import Redraw, nodes
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
@@ -130,7 +130,7 @@ def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tup
     for task in tasks:
         slices.setdefault(task.measured.slice_of_macro, []).append(task)
     for of in slices.values():
-        yield of, OfGroups(bootstrap, np.unique(np.concatenate([task.rows for task in of]))) if len(slices) > 1 else bootstrap
+        yield of, SubsetResamples(bootstrap, np.unique(np.concatenate([task.rows for task in of]))) if len(slices) > 1 else bootstrap
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:

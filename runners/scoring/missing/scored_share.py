@@ -13,7 +13,7 @@ MAX_DIFFERENCE = 0.02
 
 
 def shares_differ(shares: Iterable[float | None]) -> bool:
-    """Return whether values with these scored shares must not be compared without a word; unknown shares say nothing.
+    """Return whether known scored shares differ by so much that a comparison needs a warning.
 
     >>> shares_differ([0.98, 1.0, None]), shares_differ([0.97, 1.0])
     (False, True)

@@ -15,7 +15,7 @@ from qualm.runners.scoring.apply_judge import Answered, judge
 
 @dataclass(frozen=True)
 class Decided:
-    """Samples as the judge read their references."""
+    """Samples whose `answerable` a judge has set, and the references that it could not read."""
 
     samples: list[Sample]
     unread: dict[str, str]
