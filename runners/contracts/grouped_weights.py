@@ -61,7 +61,7 @@ def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
     real: Floats = left.real[:, :, None] * right.real[:, None, :]
     if np.iscomplexobj(left) and np.iscomplexobj(right):
         real -= left.imag[:, :, None] * right.imag[:, None, :]
-    return real.reshape(len(left), -1)
+    return real.reshape(len(left), left.shape[1] * right.shape[1])
 
 
 def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[Any]) -> Floats:

@@ -137,7 +137,7 @@ def validated(design: ProbeDesign, target: Floats, groups: NDArray[Any], seed: i
     loader = torch.utils.data.DataLoader(rows, batch_size=len(rows))
     module = ProbeTrainer(probe.network, design)
     with _quiet(), one_thread():
-        (logged,) = _trainer().validate(module, loader, verbose=False)
+        (logged,) = _cpu_trainer().validate(module, loader, verbose=False)
     return {name: float(logged[name]) for name in module.measures}
 
 
@@ -158,12 +158,12 @@ def _fit(module: ProbeTrainer, loader: Any, epochs: int) -> None:
     torch.set_num_threads(1)
     try:
         with _quiet():
-            _trainer(epochs).fit(module, loader)
+            _cpu_trainer(epochs).fit(module, loader)
     finally:
         torch.set_num_threads(threads)
 
 
-def _trainer(epochs: int = 1) -> L.Trainer:
+def _cpu_trainer(epochs: int = 1) -> L.Trainer:
     return L.Trainer(
         accelerator="cpu",
         devices=1,
@@ -180,5 +180,5 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The '(train|val)_dataloader' does not have many workers")
-        warnings.filterwarnings("ignore", ".*fit_loop.*|.*log_every_n_steps.*|.*isinstance.treespec.*|.*without a `validation_step`.*")
+        warnings.filterwarnings("ignore", ".*fit_loop.*|.*log_every_n_steps.*|.*isinstance.treespec.*|.*no `val_dataloader`.*")
         yield

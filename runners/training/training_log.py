@@ -43,8 +43,10 @@ def log_callback() -> Any:
             row: dict[str, float] = {"step": trainer.global_step, **{k: v / self.n_batches for k, v in self.sums.items()}}
             if len(self.rows) % 5 == 4 or trainer.global_step >= self.recipe.steps:
                 pl_module.eval()
-                row.update(self.recipe.evaluate())
+                measured = self.recipe.evaluate()
                 pl_module.train()
+                pl_module.log_dict({name: value for name, value in measured.items() if name.startswith(VALIDATED)})
+                row.update(measured)
             self.rows.append(row)
             if trainer.is_global_zero:
                 _write(self.file, self.rows)

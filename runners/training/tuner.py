@@ -62,6 +62,7 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         self.measures: Any = torch.nn.ModuleDict(
             {"accuracy": MeanMetric(), "calibration_error": BinaryCalibrationError(n_bins=15), "auroc": BinaryAUROC()}
         )
+        self.is_sharded = False
         self.strict_loading = False  # checkpoints hold only trained weights
         if checkpointing:
             with warnings.catch_warnings():
@@ -69,6 +70,10 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
                     "ignore", "`gradient_checkpointing_enable` is deprecated"
                 )  # its successor is newer than what we ask for
                 self.network.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+    def setup(self, stage: str) -> None:
+        """See whether the strategy shards the weights."""
+        self.is_sharded = not isinstance(self.trainer.strategy, SingleDeviceStrategy | DDPStrategy)
 
     def on_train_start(self) -> None:
         """Compare packing with padding; FinetuneError if packed examples see each other."""
@@ -97,15 +102,14 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         return float(-to_double(logprobs).mean())
 
     def validate(self) -> dict[str, float]:
-        """Log and return accuracy, calibration error and AUROC over the answer tokens of the validation rows.
+        """Return accuracy, calibration error and AUROC over the answer tokens of the validation rows.
 
         Each token is predicted from the reference answer before it: accuracy is the share whose likeliest token is the reference's, the
         confidence is that token's probability, and AUROC tells how well it ranks right tokens above wrong ones, NaN without both. Nothing
         is measured without validation rows, or where a strategy shards the weights.
         """
-        sharded = self._trainer is not None and not isinstance(self.trainer.strategy, SingleDeviceStrategy | DDPStrategy)
         rights = []
-        for batch in () if sharded else self.validation():
+        for batch in () if self.is_sharded else self.validation():
             with torch.no_grad():
                 logits, tokens = answer_logits(self.network, self.transfer_batch_to_device(batch, self.device, 0))
             confidence, likeliest = torch.softmax(logits, dim=-1).max(dim=-1)
@@ -122,7 +126,6 @@ class Tuner(L.LightningModule):  # type: ignore[misc]
         }
         for measure in self.measures.values():
             measure.reset()
-        self.log_dict(values)
         return values
 
     def training_step(self, batch: dict[str, Any], index: int) -> Any:

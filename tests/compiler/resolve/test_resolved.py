@@ -36,7 +36,8 @@ def resolved(tmp_path_factory: pytest.TempPathFactory) -> Resolved:
 def test_data_that_models_answer(resolved: Resolved) -> None:
     assert [d.label for d in resolved.data] == ["a", "left", "z"]
     assert [d.label for d in resolved.evaluated] == ["a", "z"]
-    pairs = replace(resolved, pairs=(PairSetUse("m", (), None, "drop", {}, True, None), PairSetUse("n", (), None, "drop", {}, False, None)))
+    asked, left_out = (PairSetUse(label, (), None, "drop", "drop", {}, evaluate, None) for label, evaluate in (("m", True), ("n", False)))
+    pairs = replace(resolved, pairs=(asked, left_out))
     assert [d.label for d in pairs.data] == ["a", "left", "z", "m", "n"] and [d.label for d in pairs.evaluated] == ["a", "m", "z"]
 
 
@@ -75,7 +76,7 @@ def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
     ref = _ref(rule.get("pairs", "from_caption"))
     others = [
         RecipeUse(ref, (), "c", {}),
-        PairSetUse("p", (), None, "drop", {}, True, None),
+        PairSetUse("p", (), None, "drop", "drop", {}, True, None),
         FinetuneUse(ref, (), ()),
         ConformalUse("c", (), {}),
     ]
@@ -87,7 +88,7 @@ def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
 def test_what_pairs_are_made_of_has_each_name_once() -> None:
     recipe = rule.get("pairs", "from_caption")
     uses = [RecipeUse(ref, datasets, "c", {}) for ref, datasets in ((_ref(recipe), ("z", "a")), (_ref(recipe), ("a", "b")))]
-    pairs = PairSetUse("p", tuple(uses), None, "drop", {}, True, None)
+    pairs = PairSetUse("p", tuple(uses), None, "drop", "drop", {}, True, None)
     assert pairs.sources == ("z", "a", "b")
 
 

@@ -219,7 +219,7 @@ def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
 
     def made_of(label, *names):
         recipe = RecipeUse(Ref("r", rule.get("pairs", "from_caption"), {}), names, "c", {})
-        return PairSetUse(label, (recipe,), None, "drop", {}, True, None)
+        return PairSetUse(label, (recipe,), None, "drop", "drop", {}, True, None)
 
     about = _about(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))
     scenes, pope = (load_card(name) for name in ("synthetic_scenes", "pope"))

@@ -217,7 +217,7 @@ def test_a_probe_that_compares_is_handed_the_same_answers_under_its_variant(worl
     handed = []
     monkeypatch.setattr("qualm.runners.training.probe.trained", lambda *of: handed.append(of) or trained(*of))
     values, _ = world.run(asked("bicr", BICR, transfer=False))
-    ((design, wrong, _, beside),) = handed
+    design, wrong, _, beside = handed[0]
     learnt = [key for key in world.states if key[1] == "clean" and ("bicr", *key) not in values]
     assert np.array_equal(design.features, np.array([world.states[key] for key in learnt], dtype=float))
     assert np.array_equal(beside, np.array([world.states[name, VARIANTS[1], sample] for name, _, sample in learnt], dtype=float))

@@ -9,7 +9,10 @@ from qualm.runners.training.training_log import log_callback
 
 class Module:
     def __init__(self):
-        self.modes = []
+        self.modes, self.logged = [], {}
+
+    def log_dict(self, values):
+        self.logged.update(values)
 
     def eval(self):
         self.modes.append("eval")
