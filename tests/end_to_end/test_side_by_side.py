@@ -36,7 +36,7 @@ compare: {{interval: {{bootstrap: 20}}}}
 
 def answer(body: dict, nth: int) -> tuple[int, str, dict]:  # type: ignore[type-arg]
     """The same for the same question, after a while."""
-    time.sleep(0.2)
+    time.sleep(0.6)
     digest = hashlib.sha256(json.dumps([body["model"], body["messages"]]).encode()).hexdigest()
     return 200, completion(("yes", "no", "red")[int(digest, 16) % 3]), {}
 
