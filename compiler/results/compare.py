@@ -101,7 +101,7 @@ def compare_scores(
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """What one of the two names stands for."""
+    """One side of a comparison: a score stage and the models of its spec, or one of them."""
 
     name: str
     stage: PlannedStage
@@ -244,7 +244,7 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
 
 
 def _test_of(stage: PlannedStage) -> dict[str, Any]:
-    """How differences are tested: as the spec's `compare:` says, where it compares, else as specs do by default."""
+    """Return the settings of the tests: those of the spec's `compare:`, or the defaults without one."""
     from qualm.runners.scoring.families import PAIRED_TEST
 
     settings = stage.params.get("compare") or Compare().model_dump()

@@ -59,7 +59,7 @@ class PairedDifference:
 
     @property
     def told_apart(self) -> bool | None:
-        """Whether the corrected test finds a difference; None without a test. Finding none is no evidence of equality."""
+        """Return whether the corrected test finds a difference; None without a test. Finding none is no evidence of equality."""
         return None if self.p_adjusted is None else bool(self._verdict)
 
     @property

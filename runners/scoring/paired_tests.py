@@ -256,11 +256,16 @@ class Difference:
         error = max(of_bootstrap, of_jackknife)
         return error if error > FLAT else 0.0
 
+    @property
+    def effective_groups(self) -> float:
+        """Effective number of groups, no more than there are."""
+        return min(self.groups, self.units)
+
     @cached_property
     def agreement(self) -> float:
         """Standard error of the sign of groups that all differ by the value: |value| / sqrt(effective groups)."""
         size = abs(self.value)
-        return size / math.sqrt(min(self.groups, self.units)) if size > FLAT else 0.0
+        return size / math.sqrt(self.effective_groups) if size > FLAT else 0.0
 
     @cached_property
     def freedom(self) -> float:
@@ -282,7 +287,7 @@ class Difference:
         """Return the interval that the test inverts, at least as wide as if the sign of each group were its value."""
         if not self.error and not self.agreement:
             return Limits(why_none="every resample gives the same value")
-        q, groups = critical(level, math.inf), min(self.groups, self.units)
+        q, groups = critical(level, math.inf), self.effective_groups
         if q**2 >= groups:
             return Limits(why_none=f"{groups:.1f} effective groups: an interval at this level needs more than {q**2:.1f}")
         reach = max(critical(level, self.freedom) * self.error, q * self.error / math.sqrt(1 - q**2 / groups), q * self.agreement)
