@@ -27,7 +27,7 @@ from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
-from qualm.runners.scoring.limits import UNBOUNDED, Bounds, apart, critical, degrees_of_freedom, standard_error
+from qualm.runners.scoring.limits import UNBOUNDED, Bounds, apart, critical, degrees_of_freedom, jackknife_error, standard_error
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.missing.scored_share import shares_differ
@@ -65,6 +65,10 @@ class Candidate:
     scored_share: float = math.nan
     freedom: float = math.inf
     """Degrees of freedom of its standard error: those of the rarer class, where its metric contrasts two."""
+    deleted: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
+    """Values of the jackknife; empty without one."""
+    units: float = math.inf
+    """Effective number of groups by their sizes; of a metric that contrasts two classes, the number of groups."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,10 @@ class Rankings:
                 continue
             freedom = degrees_of_freedom(measured.value, measured.deleted, measured.units or groups, measured.method == "proportion")
             shares = measured.chance, measured.scored_share
-            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, *shares, freedom)
+            # Of values at drawn thresholds the jackknife sees the test rows alone.
+            deleted = (measured.deleted if measured.calibrating is None else measured.deleted[:0]).astype(np.float32)
+            units = measured.units if measured.units and metric.classes is None else groups
+            one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, *shares, freedom, deleted, units)
             better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
             where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
             if among_models:
@@ -178,7 +185,8 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
         return None
     if "COMPARED_BY" in metric.plugin.declares:  # its bias depends on the model
         return None
-    if measured.why_no_interval:  # resamples that no interval can be made of say nothing of a difference's spread either
+    # Neither do resamples that no interval can be made of say anything of a difference's spread.
+    if measured.why_no_interval or np.isnan(measured.deleted).any():
         return None
     # The few undefined resamples are put at the value itself, where they widen no spread.
     return np.where(defined, drawn, measured.value).astype(np.float32)
@@ -215,20 +223,26 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     small = np.sqrt(groups / (groups - 1))  # resamples of g groups vary too little by this
     freedom = np.array([max(1.0, min(groups - 1.0, c.freedom)) for c in candidates])
     of_pair = np.minimum.outer(freedom, freedom)
+    units = np.array([min(float(groups), c.units) for c in candidates])
+    units_of_pair = np.minimum.outer(units, units)
+    variances = jackknife_variances([c.deleted for c in candidates], stretch)
     z, highest = np.zeros((len(values), len(values))), np.zeros(drawn.shape[1])
     for i in range(len(values) - 1):
         sizes = centred[i] - centred[i + 1 :]
         spread = spread_of_sizes(np.abs(sizes, out=sizes))
         # Single precision leaves differences of this size between candidates that are the same.
         live = spread > 1e-7
-        t = np.divide(np.abs(values[i] - values[i + 1 :]), spread * small, out=np.zeros(len(spread)), where=live)
-        z[i, i + 1 :] = t
+        size, error = np.abs(values[i] - values[i + 1 :]), np.maximum(spread * small, np.sqrt(variances[i, i + 1 :]))
+        t = np.divide(size, error, out=np.zeros(len(spread)), where=live)
+        # No further from 0 than exchanges of the two in each group allow: see `paired_tests`.
+        exchanges = np.divide(size, np.sqrt(error**2 + size**2 / units_of_pair[i, i + 1 :]), out=np.zeros(len(spread)), where=live)
+        z[i, i + 1 :] = np.minimum(deviate(t, of_pair[i, i + 1 :]), exchanges)
         if live.any():
             # Row by row, since all pairs at once would be (k^2, resamples) numbers.
             sizes, spread = (sizes, spread) if live.all() else (sizes[live], spread[live])
             highest = np.fmax(highest, np.divide(sizes, spread[:, None], out=sizes).max(axis=0))
     upper = np.triu_indices(len(values), 1)
-    z[upper] = z.T[upper] = deviate(z[upper], of_pair[upper])
+    z.T[upper] = z[upper]
     spread = balanced_spread(centred)
     live = spread > 1e-7
     widest = (np.abs(centred[live]) / spread[live, None]).max(axis=0) if live.any() else np.zeros(1)
@@ -248,10 +262,31 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
 
+def jackknife_variances(deleted: Sequence[NDArray[np.float32]], stretch: Floats) -> Floats:
+    """Return the jackknife's variance of each difference of two candidates, (k, k); 0 without a jackknife.
+
+    Args:
+        deleted: Values of each candidate with each part of the groups deleted.
+        stretch: (k,) Factor of each candidate's deviations.
+    """
+    parts = {len(of) for of in deleted}
+    if len(parts) != 1 or parts == {0}:
+        return np.zeros((len(deleted), len(deleted)))
+    off = np.stack(deleted).astype(np.float64)
+    off = (off - off.mean(axis=1, keepdims=True)) * stretch[:, None]
+    n = off.shape[1]
+    products = (n - 1) / n * off @ off.T
+    own = np.diag(products)
+    return np.asarray(np.maximum(0.0, own[:, None] + own - 2 * products), dtype=np.float64)
+
+
 def _pair_ends(a: Candidate, b: Candidate, groups: int, level: float) -> tuple[float, float]:
     """Student's t interval of the difference of b and a."""
     value, freedom = b.value - a.value, max(1.0, min(groups - 1.0, a.freedom, b.freedom))
-    reach = critical(level, freedom) * standard_error((b.drawn - a.drawn).astype(np.float64), groups)
+    error = standard_error((b.drawn - a.drawn).astype(np.float64), groups)
+    if len(a.deleted) and len(a.deleted) == len(b.deleted):
+        error = max(error, jackknife_error((b.deleted - a.deleted).astype(np.float64)))
+    reach = critical(level, freedom) * error
     floor, ceiling = apart(a.bounds)
     return max(floor, value - reach), min(ceiling, value + reach)
 

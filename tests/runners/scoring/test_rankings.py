@@ -89,8 +89,10 @@ def test_shares_are_compared_as_log_odds_half_a_question_away_from_all():
 
     small = np.sqrt(groups / (groups - 1))
     pairs = [(0, 1), (0, 2), (1, 2)]
-    t = [abs(np.log(p[i] / (1 - p[i])) - np.log(p[j] / (1 - p[j]))) / spread(centred[i] - centred[j]) / small for i, j in pairs]
-    assert [column.z[pair] for pair in pairs] == pytest.approx(stats.norm.isf(stats.t.sf(t, groups - 1)), rel=1e-4)
+    size = np.array([abs(np.log(p[i] / (1 - p[i])) - np.log(p[j] / (1 - p[j]))) for i, j in pairs])
+    error = np.array([spread(centred[i] - centred[j]) * small for i, j in pairs])
+    z = np.minimum(stats.norm.isf(stats.t.sf(size / error, groups - 1)), size / np.sqrt(error**2 + size**2 / groups))
+    assert [column.z[pair] for pair in pairs] == pytest.approx(z, rel=1e-4)
     highest = np.max([np.abs(centred[i] - centred[j]) / spread(centred[i] - centred[j]) for i, j in pairs], axis=0)
     assert column.highest == pytest.approx(highest, rel=1e-4)
     widest = np.quantile(np.max([np.abs(of) / spread(of) for of in centred], axis=0), 0.9)
