@@ -58,8 +58,10 @@ def _angles(confidence: Floats, waves: int = WAVES) -> tuple[Complexes, Complexe
     turn = np.exp(1j * np.pi * confidence)
 
     def powers(turn: Complexes, count: int) -> Complexes:
-        columns = np.column_stack([np.ones(len(turn)), *[turn] * (count - 1)])
-        return np.asarray(np.cumprod(columns, axis=1), dtype=np.complex128)
+        rows = np.ones((count, len(turn)), dtype=np.complex128)
+        for k in range(1, count):
+            np.multiply(rows[k - 1], turn, out=rows[k])
+        return rows.T
 
     far, near = powers(turn**NEAR, waves // NEAR), powers(turn, NEAR)
     return far, near

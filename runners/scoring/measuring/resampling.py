@@ -55,13 +55,17 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in every task's values where sets stay as they are and test rows alone are drawn."""
-    # Copies, since `_resample` writes into `measured`, which holds the values at redrawn thresholds already.
-    fixed = [replace(task, measured=replace(task.measured)) for task in tasks]
-    _resample(fixed, bootstrap)
-    for task, other in zip(tasks, fixed, strict=True):
-        task.measured.given = other.measured.resampled[: len(task.measured.resampled)]
-        task.measured.deleted = other.measured.deleted
+    """Fill in every task's values where sets and fits stay as they are and test rows alone are drawn."""
+    by_times: dict[int, tuple[Resamples, list[MetricTask]]] = {}
+    for task in tasks:
+        resamples = bootstrap if task.refit is None else task.refit.redrawn_in(bootstrap)
+        by_times.setdefault(resamples.times, (resamples, []))[1].append(task)
+    for resamples, of in by_times.values():
+        # Copies, since `_resample` writes into `measured`, which holds the values at redrawn thresholds already.
+        fixed = [replace(task, measured=replace(task.measured)) for task in of]
+        _resample(fixed, resamples)
+        for task, other in zip(of, fixed, strict=True):
+            task.measured.given, task.measured.deleted = other.measured.resampled, other.measured.deleted
 
 
 def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
