@@ -23,7 +23,7 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
     about = load_card(d.card)
     params["about"] = {"title": about.title, "licence": about.licence, "citation": about.citation, "source": about.source}
     inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
-    inputs |= {"ask": d.select["ask"]} if "ask" in d.select else {}
+    inputs |= {"ask_answerable": d.select["ask_answerable"]} if "ask_answerable" in d.select else {}
     outputs = with_card(layout.whole.get(d.label, layout.data[d.label]))
     used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *(ref for ref in (d.prepare, d.answerable_by) if ref)]
     return layout.stage("data", params, inputs, outputs, used, dataset=d.label)

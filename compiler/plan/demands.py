@@ -2,7 +2,7 @@
 
 Only what is read is asked for. Estimators are read on a dataset if one of its metrics reads uncertainties there: metrics of perturbed
 versus clean inputs read nothing of an unperturbed dataset, and metrics of uncertain versus clear questions nothing of a dataset with
-`ask:`. If no metric of the spec reads uncertainties, their table is its purpose.
+`ask_answerable:`. If no metric of the spec reads uncertainties, their table is its purpose.
 """
 
 from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
@@ -24,7 +24,8 @@ def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
     if not readers:
         return True
-    is_clean, is_asked_about = not resolved.perturbations_of(dataset), isinstance(dataset, DatasetUse) and "ask" in dataset.select
+    is_clean = not resolved.perturbations_of(dataset)
+    is_asked_about = isinstance(dataset, DatasetUse) and "ask_answerable" in dataset.select
     return any(not (is_clean and PAIRED_COLUMNS & reads) and not (is_asked_about and UNCERTAIN in reads) for reads in readers)
 
 

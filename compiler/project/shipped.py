@@ -42,7 +42,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
     for other in dict.fromkeys(parents + makers):
         if other in names and not (root / "specs" / f"{other}.yaml").exists():
             written += copy_shipped(root, other, other)
-    for prompt in dict.fromkeys(value for key, value in values if key in ("ask", "prompt")):
+    for prompt in dict.fromkeys(value for key, value in values if key in ("ask_answerable", "prompt")):
         path = Path(PROMPTS) / f"{prompt}.md"
         if (PACKAGE / path).is_file() and not (root / path).exists():
             atomic.write_text(root / path, textfiles.read_text(PACKAGE / path))

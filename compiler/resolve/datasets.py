@@ -27,7 +27,7 @@ def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse
     selected = {name: subsets.expressions(reader, name, card, adapter) for name, (card, adapter) in read.items()}
     uses: list[DatasetUse] = []
     for name, entry in spec.datasets.items():
-        apart, ask = subsets.disjoint(reader, name, selected), subsets.ask_prompt(reader, name)
+        apart, ask = subsets.disjoint(reader, name, selected), subsets.ask_answerable_prompt(reader, name)
         if name not in read:
             continue
         card, adapter = read[name]

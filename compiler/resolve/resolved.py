@@ -182,7 +182,7 @@ class DatasetUse:
     missing: str = ""
     """Reader that has yet to be written, if `adapter` is None."""
     select: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the data stage: `where`, `uncertain`, `disjoint`, `ask` and `skip_bad`."""
+    """Parameters of the data stage: `where`, `uncertain`, `disjoint`, `ask_answerable` and `skip_bad`."""
     reviews: str | None = None
     unreviewed: str = "drop"
     lone: str = "drop"

@@ -1,4 +1,4 @@
-"""Resolve the expressions of a dataset: `where:`, `uncertain:`, `disjoint:`, `balance:` and `ask:`."""
+"""Resolve the expressions of a dataset: `where:`, `uncertain:`, `disjoint:`, `balance:` and `ask_answerable:`."""
 
 import re
 from collections.abc import Mapping
@@ -60,8 +60,9 @@ def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]
     for key in ("where", UNCERTAIN):
         if re.search(r"\banswerable\b", select.get(key, "")):
             reader.problem(("datasets", name, key), "reads `answerable`, which `answerable_by` decides afterwards", "leave one of them out")
-    if reader.spec.datasets[name].ask is not None:
-        reader.problem(("datasets", name, "ask"), "expected `ask` or `answerable_by`, got both", "leave one of them out", key=True)
+    if reader.spec.datasets[name].ask_answerable is not None:
+        message = "expected `ask_answerable` or `answerable_by`, got both"
+        reader.problem(("datasets", name, "ask_answerable"), message, "leave one of them out", key=True)
 
 
 def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
@@ -76,9 +77,9 @@ def named(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -
     return spelled
 
 
-def ask_prompt(reader: SpecReader, name: str) -> dict[str, str]:
-    """Return the path of the prompt that asks about questions; empty without `ask:`."""
-    ask, path = reader.spec.datasets[name].ask, ("datasets", name, "ask")
+def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
+    """Return the path of the prompt that asks about questions; empty without `ask_answerable:`."""
+    ask, path = reader.spec.datasets[name].ask_answerable, ("datasets", name, "ask_answerable")
     if ask is None:
         return {}
     place = prompt_path(ask)
@@ -92,7 +93,7 @@ def ask_prompt(reader: SpecReader, name: str) -> dict[str, str]:
     except PromptError as error:
         reader.problem(path, str(error))
         return {}
-    return {"ask": place}
+    return {"ask_answerable": place}
 
 
 def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -162,7 +162,7 @@ class Dataset(BaseModel):
         None,
         description="Which samples are meant to be uncertain: an expression like that of `where`; by default the unanswerable samples.",
     )
-    ask: Name | None = Field(
+    ask_answerable: Name | None = Field(
         None,
         description="Name of a prompt in specs/prompts/ that contains {question}; with it, models are asked whether the question is "
         "uncertain.",

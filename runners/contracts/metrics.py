@@ -66,7 +66,7 @@ A plugin `NAME.py` has these constants and functions:
   | right_option | index of the right option (multiple choice only) |
   | is_calibration | 1 if a conformal setting calibrates on the row, else 0; all 0 without a setting |
   | covered, set_size | of a row's prediction set, for one conformal setting and score |
-  | says_uncertain | 1 if the model says that the question is uncertain, for a dataset with `ask:` |
+  | says_uncertain | 1 if the model says that the question is uncertain, for a dataset with `ask_answerable:` |
   | uncertainty | of one estimator, HIGHER = MORE UNCERTAIN, may be infinite |
   | clean_correct, clean_uncertainty | of the same sample, model and estimator on the clean input |
   | uncertainty_change | uncertainty - clean_uncertainty; missing if that is not finite |

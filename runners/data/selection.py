@@ -22,8 +22,8 @@ class Selection:
         """Compile the expressions of a stage.
 
         Args:
-            params: of the stage: `where`, `uncertain` (expressions), `disjoint` (expressions by dataset) and `ask` (a prompt's path),
-                each optional.
+            params: of the stage: `where`, `uncertain` (expressions), `disjoint` (expressions by dataset) and `ask_answerable` (a prompt's
+                path), each optional.
         """
         self.dataset, self.where = dataset, params.get("where")
         others: dict[str, str] = params.get("disjoint", {})
@@ -31,8 +31,8 @@ class Selection:
         nodes = {name: parse(text) for name, text in texts.items() if text is not None}
         self._named = {name: meta_keys(node) for name, node in nodes.items()}
         self._verdicts: dict[str, Verdict] = {name: verdict(node) for name, node in nodes.items()}
-        self._prompt = read_prompt("", params["ask"]) if params.get("ask") else None
-        self._asked_by = params.get("ask", "")
+        self._prompt = read_prompt("", params["ask_answerable"]) if params.get("ask_answerable") else None
+        self._asked_by = params.get("ask_answerable", "")
         self._overlaps: dict[str, list[str]] = {name: [] for name in others}
         self._keys: set[str] = set()
         self.seen = self.left_out = self.undefined = 0
@@ -55,7 +55,7 @@ class Selection:
         return answer is True
 
     def marked(self, sample: Sample) -> Sample:
-        """Record `uncertain` of a selected sample in its meta; with `ask`, ask about it."""
+        """Record `uncertain` of a selected sample in its meta; with `ask_answerable`, ask about it."""
         for name, ids in self._overlaps.items():
             if self._ask(f"where of {name}", sample):
                 ids.append(sample.sample_id)
@@ -70,8 +70,8 @@ class Selection:
         """Replace a question by the question whether it is uncertain."""
         if sample.choices:
             raise StageError(
-                f"dataset {self.dataset}: ask: sample '{sample.sample_id}' has options; `ask` takes open questions only, select them by "
-                "`where:`"
+                f"dataset {self.dataset}: ask_answerable: sample '{sample.sample_id}' has options, expected open questions only; "
+                "select them by `where:`"
             )
         return replace(
             sample,
@@ -93,7 +93,8 @@ class Selection:
                 raise StageError(f"dataset {self.dataset}: {name}: no sample has the field '{unknown[0]}'; there are: {there}")
         if self.leaves_out and not selected:
             undefined = f", undefined for {self.undefined:,} of them" if self.undefined else ""
-            raise StageError(f"dataset {self.dataset}: where: selects none of {self.left_out:,} samples{undefined}: {self.where or 'ask'}")
+            cause = self.where or "ask_answerable"
+            raise StageError(f"dataset {self.dataset}: where: selects none of {self.left_out:,} samples{undefined}: {cause}")
         shared = {name: ids for name, ids in self._overlaps.items() if ids}
         if shared:
             lines = [

@@ -35,7 +35,7 @@ from qualm.runners.scoring.reading.reference_abstentions import decide_answerabl
 
 KIND = StageKind(
     title="Samples of {dataset}",
-    reads=("source", "ask"),
+    reads=("source", "ask_answerable"),
     writes={"dataset": "data/{dataset}", "card": "data/{dataset}.md"},
     colour="#4c78a8",
     seeded=True,

@@ -12,7 +12,7 @@ seed: 3
 datasets:
   scenes: {card: synthetic_scenes, test: 20, where: not answerable or category == 'x', uncertain: not answerable, limit: 10}
   easy: {card: synthetic_scenes, level: [easy, hard], format: [open, multiple_choice], test: 9, splits: [test]}
-  image: {card: vizwiz_ans_difference, where: clean or image, uncertain: image, ask: ambiguity_zero_shot, disjoint: [text]}
+  image: {card: vizwiz_ans_difference, where: clean or image, uncertain: image, ask_answerable: ambiguity_zero_shot, disjoint: [text]}
   text: {card: vizwiz_ans_difference, where: LQI >= 4 and INV <= 2}
 taxonomy:
   epistemic: {knowledge: {definition: Not to be seen., answer: Say so., examples: [Who is it?]}}

@@ -90,7 +90,7 @@ MISTAKES: dict[str, Mistake] = {
     "unknown card": named("datasets", lambda word: {"card": word}),
     "no card": named("datasets", lambda word: {"limit": 3}),
     "unknown field": named("datasets", lambda word: {"card": "synthetic_scenes", "where": f"{word} == 'x'"}),
-    "unknown prompt": named("datasets", lambda word: {"card": "synthetic_scenes", "ask": word}),
+    "unknown prompt": named("datasets", lambda word: {"card": "synthetic_scenes", "ask_answerable": word}),
     "unknown judge of a data set": named("datasets", lambda word: {"card": "synthetic_scenes", "judges": [word]}),
     "unknown data set apart": named("datasets", lambda word: {"card": "synthetic_scenes", "where": "answerable", "disjoint": [word]}),
     "unknown model plugin": named("models", lambda word: {word: {}}),

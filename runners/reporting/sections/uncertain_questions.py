@@ -1,7 +1,7 @@
 """Telling questions that are meant to be uncertain from clear ones: VLM-UQBench's Tables 2 and 3, and its Table 4.
 
 Wang, Chen, Ahmad, Batmanghelich, Li. A data set says which of its questions are uncertain (`uncertain:`), and may be asked a second time
-whether they are (`ask:`); estimators then stand beside what models say when they are asked outright.
+whether they are (`ask_answerable:`); estimators then stand beside what models say when they are asked outright.
 """
 
 from __future__ import annotations

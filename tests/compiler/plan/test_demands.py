@@ -33,7 +33,7 @@ qualm: 1
 name: t
 datasets:
   focus: {card: vq_focusambiguity, splits: [train, val]}
-  outright: {card: vq_focusambiguity, splits: [train, val], ask: ambiguity_zero_shot, judges: [final_answer]}
+  outright: {card: vq_focusambiguity, splits: [train, val], ask_answerable: ambiguity_zero_shot, judges: [final_answer]}
 models: {base: {hf_vlm: {artifact: scene-vlm-base}}}
 judges: [rules, final_answer]
 estimators: [perplexity, lexical_similarity]

@@ -36,7 +36,7 @@ def test_the_judge_and_its_model_reach_the_stage(tmp_path: Path) -> None:
     [
         ("where: not answerable", "datasets.a.where: reads `answerable`, which `answerable_by` decides afterwards"),
         ("uncertain: not answerable", "datasets.a.uncertain: reads `answerable`, which `answerable_by` decides afterwards"),
-        ("ask: ambiguity_zero_shot", "datasets.a.ask: expected `ask` or `answerable_by`, got both"),
+        ("ask_answerable: ambiguity_zero_shot", "datasets.a.ask_answerable: expected `ask_answerable` or `answerable_by`, got both"),
     ],
 )
 def test_nothing_reads_what_is_not_decided_yet(tmp_path: Path, more: str, says: str) -> None:

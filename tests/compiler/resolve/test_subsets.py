@@ -156,14 +156,14 @@ def test_a_card_whose_subset_reads_what_its_adapter_does_not_give(tmp_path, monk
 
 
 def test_asking_whether_questions_are_uncertain(tmp_path):
-    resolved = resolve(tmp_path, "  a: {card: vq_focusambiguity, ask: ambiguity_cot}\n")
+    resolved = resolve(tmp_path, "  a: {card: vq_focusambiguity, ask_answerable: ambiguity_cot}\n")
     stage = make_plan(resolved).stage("data-a")
-    assert stage.params["ask"] == stage.inputs["ask"] == "specs/prompts/ambiguity_cot.md"
+    assert stage.params["ask_answerable"] == stage.inputs["ask_answerable"] == "specs/prompts/ambiguity_cot.md"
     assert "specs/prompts/ambiguity_cot.md" in stage.deps
-    (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask: ambiguity_cat}\n")
+    (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask_answerable: ambiguity_cat}\n")
     wanted = "expected the name of a file specs/prompts/NAME.md, got 'ambiguity_cat' (did you mean 'ambiguity_cot'?)"
-    assert found == f"t.yaml:4:37: datasets.a.ask: {wanted}"
-    (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask: knowledge}\n")
+    assert found == f"t.yaml:4:48: datasets.a.ask_answerable: {wanted}"
+    (found,) = problems(tmp_path, "  a: {card: vq_focusambiguity, ask_answerable: knowledge}\n")
     assert "knowledge.md: " in found and "no such placeholder; there are: question" in found
 
 
@@ -177,7 +177,8 @@ def test_the_paper_s_140_questions_are_in_two_splits_and_both_are_scored(name):
 
 @pytest.mark.parametrize("name", ["ambiguity_zero_shot", "ambiguity_cot", "ambiguity_enumerate"])
 def test_our_prompts_have_their_place(tmp_path, name):
-    assert resolve(tmp_path, f"  a: {{card: vq_focusambiguity, ask: {name}}}\n").datasets[0].select["ask"].endswith(f"{name}.md")
+    (use,) = resolve(tmp_path, f"  a: {{card: vq_focusambiguity, ask_answerable: {name}}}\n").datasets
+    assert use.select["ask_answerable"].endswith(f"{name}.md")
 
 
 def test_what_people_kept_is_a_stage_between_a_data_set_and_its_readers(tmp_path):

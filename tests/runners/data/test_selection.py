@@ -34,19 +34,19 @@ def test_uncertain_is_marked_where_it_is_defined():
 def test_asking_whether_a_question_is_uncertain_puts_another_in_its_stead(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("Is this unclear: {question}\n")
-    selection = Selection("d", {"ask": "ask.md"})
+    selection = Selection("d", {"ask_answerable": "ask.md"})
     marked = selection.marked(sample(answerable=False))
     assert "Is this unclear: Q?" in marked.question and marked.references == ("yes",) and marked.answerable
     assert marked.meta[ASKED] == "Q?" and marked.meta[UNCERTAIN] == "1"
     assert selection.marked(sample()).references == ("no",)
-    with pytest.raises(StageError, match="sample 's1' has options; `ask` takes open questions only, select them by `where:`"):
+    with pytest.raises(StageError, match="sample 's1' has options, expected open questions only; select them by `where:`"):
         selection.marked(sample(choices=("a", "b"), answer_index=0))
 
 
 def test_a_question_whose_uncertainty_is_undefined_cannot_be_asked_about(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("{question}")
-    selection = Selection("d", {"ask": "ask.md", "uncertain": "level >= 2"})
+    selection = Selection("d", {"ask_answerable": "ask.md", "uncertain": "level >= 2"})
     assert [selection.selects(s) for s in (sample(1), sample(2), sample(0, meta={}))] == [True, True, False]
     assert selection.finish(2) == {"left_out_by_where": 1, "where_undefined": 1}
 
@@ -91,7 +91,7 @@ def test_ten_shared_samples_are_named(shared, end):
 def test_none_that_may_be_asked_about_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("{question}")
-    selection = Selection("d", {"ask": "ask.md", "uncertain": "level >= 2"})
+    selection = Selection("d", {"ask_answerable": "ask.md", "uncertain": "level >= 2"})
     assert not selection.selects(sample(1, meta={})) and selection.selects(sample(1))
-    with pytest.raises(StageError, match=r"where: selects none of 1 samples, undefined for 1 of them: ask$"):
+    with pytest.raises(StageError, match=r"where: selects none of 1 samples, undefined for 1 of them: ask_answerable$"):
         selection.finish(0)

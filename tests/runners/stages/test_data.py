@@ -238,7 +238,7 @@ def test_text_where_a_count_was_expected(monkeypatch):
 def test_asking_whether_a_question_is_uncertain(monkeypatch, tmp_path):
     give(monkeypatch, counted())
     (tmp_path / "p.md").write_text("<!-- a comment -->\nIs this unclear: {question}\n")
-    counters, rows, images = selected(tmp_path, {"uncertain": "LQI >= 4", "ask": "p.md"})
+    counters, rows, images = selected(tmp_path, {"uncertain": "LQI >= 4", "ask_answerable": "p.md"})
     assert len(rows) == len(images) == 32 and counters["where_undefined"] == counters["left_out_by_where"] == 8
     for row in rows:
         meta = dict(row["meta"])
@@ -249,7 +249,7 @@ def test_asking_whether_a_question_is_uncertain(monkeypatch, tmp_path):
 def test_what_cannot_be_answered_is_uncertain_unless_said_otherwise(monkeypatch, tmp_path):
     give(monkeypatch, [Sample("a", "q?", answerable=False), Sample("b", "r {question}?", references=("x",))])
     (tmp_path / "p.md").write_text("{question}")
-    counters, rows, _ = selected(tmp_path, {"ask": "p.md"})
+    counters, rows, _ = selected(tmp_path, {"ask_answerable": "p.md"})
     assert [(r["question"], r["references"], dict(r["meta"])["uncertain"]) for r in rows] == [
         ("q?", ["yes"], "1"),
         ("r {question}?", ["no"], "0"),
@@ -260,8 +260,8 @@ def test_what_cannot_be_answered_is_uncertain_unless_said_otherwise(monkeypatch,
 def test_only_open_questions_are_asked_about(monkeypatch, tmp_path):
     give(monkeypatch, [Sample("a", "q?", choices=("x", "y"), answer_index=0)])
     (tmp_path / "p.md").write_text("{question}")
-    with pytest.raises(StageError, match="ask: sample 'a' has options"):
-        data.run(stage(select={"ask": "p.md"}))
+    with pytest.raises(StageError, match="ask_answerable: sample 'a' has options"):
+        data.run(stage(select={"ask_answerable": "p.md"}))
 
 
 def bad_source(folder):
