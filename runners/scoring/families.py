@@ -123,14 +123,16 @@ def in_words(test: Mapping[str, Any]) -> str:
     """Return what a comparison finds of b against a: its verdict, or why there is none, and what it finds about a margin.
 
     >>> in_words({"p_adjusted": 0.01, "difference": -0.2, "higher_is_better": True, "margin": None})
-    'worse'
+    'significantly worse'
+    >>> in_words({"p_adjusted": 0.2, "difference": -0.2, "higher_is_better": True, "margin": None})
+    'statistically tied'
     >>> in_words({"p_adjusted": None, "difference": 0.2, "higher_is_better": True, "why": "3 scored groups: a test needs 5"})
     'not tested: 3 scored groups: a test needs 5'
     """
     if test["p_adjusted"] is None:
         return ": ".join(filter(None, ("not tested", test.get("why"))))
     word = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
-    return "; ".join(filter(None, (word, within_margin(test)))) or "no significant difference"
+    return "; ".join(filter(None, (word and f"significantly {word}", within_margin(test)))) or "statistically tied"
 
 
 def measured_by(compared_by: str | None) -> str:
