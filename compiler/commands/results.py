@@ -79,13 +79,31 @@ def show(
     how: Annotated[
         bool, typer.Option("--how", help="Show how the results were made instead: judges, data, models, commit, time, cost.")
     ] = False,
+    failures: Annotated[
+        int | None,
+        typer.Option("--failures", min=1, max=MAX_NUMBER, help="Show so many wrong answers instead, the most confident first."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a benchmark's results in the terminal, with intervals."""
+    """Show a benchmark's results in the terminal, with intervals.
+
+    [bold]Examples[/]
+
+      qualm show mine                              scores of clean inputs
+      qualm show mine --variant blur@radius=2      under one perturbation
+      qualm show mine --failures 20 --model base   question, expected answer, answer and confidence of errors
+    """
     if how:
         from qualm.compiler.provenance.how import show_how
 
         show_how(Project(), spec, as_json)
+        return
+    if failures is not None:
+        from qualm.compiler.viewing.failures import show_failures
+
+        if metrics or slices:
+            raise ProjectError("--failures shows answers, which --metric and --slice do not select; use --model, --dataset or --variant")
+        show_failures(Project(), spec, failures, models, datasets, variants, as_json)
         return
     from qualm.compiler.results.show import show_results
 

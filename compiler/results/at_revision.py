@@ -85,6 +85,23 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
     Raises:
         ProjectError: there is no such spec, it was not scored there, or the cache lacks what it read.
     """
+    commit, stages, scored, hashes = _scored(project, revision, spec)
+    paths = [*leaves(scored.inputs), *(path for path in leaves(scored.outputs) if tables and path.endswith(".parquet"))]
+    objects = {path: _hash(path, hashes, revision) for path in paths}
+    place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
+    root = _folder(project, f"{revision}:{spec}", place, objects, pull)
+    return Benchmark(scored, (*scored.inputs["generations"], *derived_models(stages.values())), root, tuple(stages.values()))
+
+
+def scores_at(project: Project, revision: str, spec: str, pull: bool = False) -> Path:
+    """Return scores.parquet of a spec at a revision; arguments and errors are those of `benchmark_at`."""
+    commit, _, scored, hashes = _scored(project, revision, spec)
+    path = str(scored.outputs["scores"])
+    return _folder(project, f"{revision}:{spec}", f"{spec}-{commit[:16]}-scores", {path: _hash(path, hashes, revision)}, pull) / path
+
+
+def _scored(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
+    """Return the commit, the spec's stages there, the score stage, and the locked hash of each of its files."""
     commit = commit_of(project, revision)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")
@@ -98,12 +115,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
             f"{revision}: '{spec}' was compiled but not run there: its lock has no stage '{scored.name}'; name a revision with results"
         )
     entries = [entry for kind in ("deps", "outs") for entry in locked[scored.name].get(kind) or []]
-    hashes = {entry["path"]: str(entry.get("md5")) for entry in entries}
-    paths = [*leaves(scored.inputs), *(path for path in leaves(scored.outputs) if tables and path.endswith(".parquet"))]
-    objects = {path: _hash(path, hashes, revision) for path in paths}
-    place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
-    root = _folder(project, f"{revision}:{spec}", place, objects, pull)
-    return Benchmark(scored, (*scored.inputs["generations"], *derived_models(stages.values())), root, tuple(stages.values()))
+    return commit, stages, scored, {entry["path"]: str(entry.get("md5")) for entry in entries}
 
 
 def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]:

@@ -67,9 +67,9 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
     if not rows:
         return []
     interval = f" ({level:.0%} interval)" if level else ""
-    lines = [f"| model | data set | metric | old | new | change{interval} | p | |", "|---|---|---|---:|---:|---:|---:|---|"]
+    lines = [f"| model | dataset | variant | metric | old | new | change{interval} | p | |", "|---|---|---|---|---:|---:|---:|---:|---|"]
     for row in rows[:ROWS]:
-        names = " | ".join(_cell(row[name]) for name in ("model", "dataset", "metric"))
+        names = " | ".join(_cell(row[name]) for name in ("model", "dataset", "variant", "metric"))
         between = "" if row["low"] is None else f" ({_signed(row['low'])} to {_signed(row['high'])})"
         p = "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}"
         change = "" if row["change"] is None else _signed(row["change"]) + between

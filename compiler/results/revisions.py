@@ -11,15 +11,17 @@ from typing import Any
 from qualm.compiler.forecast.rebuilds import differences
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.at_revision import commit_of
+from qualm.compiler.results.at_revision import commit_of, scores_at
 from qualm.compiler.results.compare import against_revision
 from qualm.compiler.results.integrity import report_changed
+from qualm.compiler.results.scores import read_scores
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry import ALL, CLEAN, MACRO
 from qualm.registry.dvc.git import output
 from qualm.registry.formats import textfiles
 
-Key = tuple[str, str, str]
-"""Model, data set, metric."""
+Key = tuple[str, str, str, str]
+"""Model, dataset, variant, metric."""
 
 
 TESTED = (
@@ -44,9 +46,9 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
         pull: fetch the revision's answers from the default remote where the cache lacks them.
 
     Returns:
-        `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, metric, old, new, change, and of
-        the paired test the fields in `TESTED`}), `changed_results`, `level`, `test` (None without), `notes`. Of a metric that is
-        compared by another one the interval is None.
+        `spec_diff` (unified diff lines), `parameters` ({stage, change}), `results` ({model, dataset, variant, metric, old, new, change,
+        and of the paired test the fields in `TESTED`}), `changed_results`, `level`, `test` (None without), `notes`. Of a metric that
+        is compared by another one the interval is None. Results under variants other than `clean` are not tested.
     """
     plan = project.plan(spec)
     commit = commit_of(project, revision)
@@ -54,9 +56,14 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
     old_text, new_text = _at(project, commit, file) or "", textfiles.read_text(project.root / file)
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), f"{file} at {revision}", file, lineterm="", n=1)
     parameters, results = compared(_files_at(project, plan.spec, commit), _files_here(project, plan))
-    changed = report_changed(project.root, [f"results/{plan.spec}/metrics.json"])
+    scores = [stage.outputs["scores"] for stage in plan.writers("scores")]
+    changed = report_changed(project.root, [f"results/{plan.spec}/metrics.json", *scores])
     tests = evidence(project, plan.spec, revision, results, pull)
     changed += tests.pop("changed_results", [])
+    if scores and any(variant["variant"] != CLEAN for stage in plan.writers("generations") for variant in stage.params["variants"]):
+        perturbed, notes = _perturbed(project, plan.spec, scores[0], revision, pull)
+        results = sorted([*results, *(row | dict.fromkeys(TESTED) for row in perturbed)], key=lambda row: (row["model"], row["dataset"]))
+        tests["notes"] += notes
     shown = {"spec": plan.spec, "revision": revision, "spec_diff": list(lines), "parameters": parameters, "results": results}
     return shown | {"changed_results": changed} | tests
 
@@ -97,13 +104,32 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
     return {name: comparison[name] for name in ("level", "test", "changed_results")} | {"notes": notes}
 
 
+def _perturbed(project: Project, spec: str, scores: str, revision: str, pull: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the results under perturbed variants that differ, and a note that they are not tested, or why they cannot be read."""
+    try:
+        rows = _results(_under_variants(scores_at(project, revision, spec, pull)), _under_variants(project.root / scores))
+    except ProjectError as error:
+        return [], [f"no results under variants: {error}"]
+    return rows, ["changes under variants are not tested"] if rows else []
+
+
+def _under_variants(scores: Path) -> dict[Key, float]:
+    rows = read_scores(scores)
+    places = {ALL: ""} | {row["slice"]: f" {row['slice']}" for row in rows if row["slice"].startswith(MACRO)}
+    return {
+        (row["model"], f"{row['dataset']}{places[row['slice']]}", row["variant"], row["metric"]): row["value"]
+        for row in rows
+        if row["variant"] != CLEAN and row["slice"] in places and row["value"] is not None
+    }
+
+
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     """Parameters and results that differ between two commits."""
     return compared(_files_at(project, spec, old), _files_at(project, spec, new))
 
 
 def compared(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """`parameters` ({stage, change}) and `results` ({model, dataset, metric, old, new, change}) that differ."""
+    """`parameters` ({stage, change}) and `results` ({model, dataset, variant, metric, old, new, change}) that differ."""
     parameters: list[dict[str, str]] = []
     for name in sorted((old.keys() | new.keys()) - {RESULTS}):
         if name not in new:
@@ -139,13 +165,12 @@ def _results(old: Mapping[Key, float], new: Mapping[Key, float]) -> list[dict[st
         a, b = old.get(key), new.get(key)
         if a != b:
             change = b - a if a is not None and b is not None else None
-            model, dataset, metric = key
-            changes.append({"model": model, "dataset": dataset, "metric": metric, "old": a, "new": b, "change": change})
+            changes.append({**dict(zip(("model", "dataset", "variant", "metric"), key, strict=True)), "old": a, "new": b, "change": change})
     return changes
 
 
 def _flat(metrics: Mapping[str, Any]) -> dict[Key, float]:
-    return {(m, d, k): v for m, sets in metrics.items() for d, values in sets.items() for k, v in values.items()}
+    return {(m, d, CLEAN, k): v for m, sets in metrics.items() for d, values in sets.items() for k, v in values.items()}
 
 
 def _at(project: Project, revision: str, path: str) -> str | None:

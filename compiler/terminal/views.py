@@ -14,6 +14,7 @@ from qualm.compiler.forecast.pair_counts import RecipeQuestionLimit
 from qualm.compiler.forecast.prices import Cost
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.emit import FileChanges
+from qualm.registry import CLEAN
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
 from qualm.runners.runtime.run_times import dollars, duration
@@ -240,9 +241,12 @@ def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = N
     from qualm.runners.scoring.families import within_margin
 
     columns = ["old", "new", "change"] + ([f"{level:.0%} interval", "p"] if level else [])
-    for group in dict.fromkeys((row["model"], row["dataset"]) for row in results):
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for row in results:
+        groups.setdefault(tuple(row[name] for name in ("model", "dataset", "variant") if row[name] != CLEAN), []).append(row)
+    for group, rows in groups.items():
         grid = Grid([("metric", "left"), *((name, "right") for name in columns)], Text(" · ".join(group), style="bold"))
-        for row in (r for r in results if (r["model"], r["dataset"]) == group):
+        for row in rows:
             numbers = ["-" if row[k] is None else f"{row[k]:+.4f}" if k == "change" else f"{row[k]:.4f}" for k in ("old", "new", "change")]
             if level:
                 numbers.append("-" if row["low"] is None else f"{row['low']:+.4f} to {row['high']:+.4f}")

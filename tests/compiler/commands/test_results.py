@@ -17,7 +17,7 @@ BEHIND = {
     "results.revisions.diff_revision": {"spec": "s"}, "terminal.views.print_diff": None, "results.diff_page.markdown": "# page",
     "results.experiments.experiments": [{"name": "x"}], "terminal.views.print_experiments": None, "provenance.how.show_how": None,
     "results.show.show_results": None, "results.stats.show_statistics": None, "results.show.compare_results": None,
-    "results.power.show_power": None,
+    "results.power.show_power": None, "viewing.failures.show_failures": None,
 }  # fmt: skip
 
 
@@ -76,6 +76,14 @@ def test_what_is_shown_of_results(calls: list[tuple[Any, ...]]) -> None:
         ("show_how", "s", False), ("show_statistics", "s", True), ("experiments", "s", ["ece"]),
         ("experiments", None, None), ("print_experiments", [{"name": "x"}]),
     ]  # fmt: skip
+
+
+def test_failures_are_chosen_by_model_dataset_and_variant(calls: list[tuple[Any, ...]]) -> None:
+    typed("show", "s", "--failures", "20", "-m", "a", "-d", "d", "--variant", "blur")
+    assert calls == [("show_failures", "s", 20, ["a"], ["d"], ["blur"], False)]
+    refused = run.invoke(app, ["show", "s", "--failures", "20", "--metric", "ece"])
+    assert str(refused.exception).startswith("--failures shows answers, which --metric and --slice do not select")
+    typed("show", "--failures", "0", code=2)
 
 
 def test_two_sides_are_compared(calls: list[tuple[Any, ...]]) -> None:

@@ -10,7 +10,17 @@ TESTED = {"low": -0.3, "high": -0.2, "p_adjusted": 0.0014, "told_apart": True, "
 
 def row(metric: str, old: float | None, new: float | None, **more: object) -> dict:
     change = None if old is None or new is None else new - old
-    return {"model": "m", "dataset": "d", "metric": metric, "old": old, "new": new, "change": change, **UNTESTED, **more}
+    return {
+        "model": "m",
+        "dataset": "d",
+        "variant": "clean",
+        "metric": metric,
+        "old": old,
+        "new": new,
+        "change": change,
+        **UNTESTED,
+        **more,
+    }
 
 
 def page(results=(), **more) -> str:
@@ -37,13 +47,16 @@ def test_what_is_told_apart_stands_above_what_is_folded() -> None:
         "7 results changed: 1 better, 1 worse, 1 different, with no direction that is better, "
         "1 not told apart, 1 without a test, 1 new, 1 gone."
     )
-    assert lines[5] == "| model | data set | metric | old | new | change (95% interval) | p | |"
-    assert lines[7] == "| `m` | `d` | `ece` | 0.5000 | 0.2500 | −0.2500 (−0.3000 to −0.2000) | 0.001 | **better** |"
-    assert [re.findall("`(.*?)`", line)[2] for line in lines if line.startswith("| `m`")] == [
+    assert lines[5] == "| model | dataset | variant | metric | old | new | change (95% interval) | p | |"
+    assert lines[7] == "| `m` | `d` | `clean` | `ece` | 0.5000 | 0.2500 | −0.2500 (−0.3000 to −0.2000) | 0.001 | **better** |"
+    assert [re.findall("`(.*?)`", line)[3] for line in lines if line.startswith("| `m`")] == [
         "ece", "brier", "set_size", "accuracy", "gone", "fresh", "mce",
     ]  # fmt: skip
     assert lines[8].endswith("**worse** |") and lines[9].endswith("|  |")
-    assert "<details><summary>4 other results that changed</summary>" in lines and "| `m` | `d` | `fresh` | – | 1.0000 |  |  |  |" in lines
+    assert (
+        "<details><summary>4 other results that changed</summary>" in lines
+        and "| `m` | `d` | `clean` | `fresh` | – | 1.0000 |  |  |  |" in lines
+    )
     meaning = "“Better” and “worse” stand where that test tells the two apart."
     assert shown.endswith(f"corrected over these changes. {meaning}\n\n- d: 3 questions were left out")
 
@@ -67,7 +80,7 @@ def test_names_stay_text_and_call_nobody() -> None:
         [row("@lab/a|b`c", 0.5, 0.25, **TESTED)], spec_diff=["+```", "+<b>"], parameters=[{"stage": "x", "change": "<script> -> |"}]
     )
     (line,) = [line for line in shown.splitlines() if "@lab" in line]
-    assert line.startswith("| `m` | `d` | ``@lab/a\\|b`c`` | 0.5000")
+    assert line.startswith("| `m` | `d` | `clean` | ``@lab/a\\|b`c`` | 0.5000")
     assert "<script>" not in shown and "````diff\n+```\n+<b>\n````" in shown
 
 

@@ -1,10 +1,15 @@
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.results.compare import compare_scores
-from qualm.compiler.results.revisions import RESULTS, TESTED, compared, evidence
+from qualm.compiler.results.revisions import RESULTS, TESTED, compared, diff_revision, evidence
 from tests.compiler.results.test_at_revision import AFTER, BEFORE, History, history
 from tests.compiler.results.test_compare import of
+from tests.support.data.score_files import write_scores
 
 __all__ = ["history"]
 STAGE = {
@@ -36,15 +41,15 @@ def test_results_that_differ_with_their_change():
     new = {"m": {"d": {"ece": 0.5, "acc": 0.5}}, "n": {"d": {"acc": 0.75}}}
     _, results = compared(files(old), files(new))
     assert results == [
-        {"model": "m", "dataset": "d", "metric": "ece", "old": 0.25, "new": 0.5, "change": 0.25},
-        {"model": "m", "dataset": "d", "metric": "gone", "old": 1.0, "new": None, "change": None},
-        {"model": "n", "dataset": "d", "metric": "acc", "old": None, "new": 0.75, "change": None},
+        {"model": "m", "dataset": "d", "variant": "clean", "metric": "ece", "old": 0.25, "new": 0.5, "change": 0.25},
+        {"model": "m", "dataset": "d", "variant": "clean", "metric": "gone", "old": 1.0, "new": None, "change": None},
+        {"model": "n", "dataset": "d", "variant": "clean", "metric": "acc", "old": None, "new": 0.75, "change": None},
     ]
     assert compared(files(old, s=STAGE), files(old, s=STAGE)) == ([], [])
 
 
 def change(metric: str, old: float, new: float) -> dict:
-    return {"model": "m", "dataset": "d", "metric": metric, "old": old, "new": new, "change": new - old}
+    return {"model": "m", "dataset": "d", "variant": "clean", "metric": metric, "old": old, "new": new, "change": new - old}
 
 
 def test_changes_are_tested_on_the_answers_that_both_revisions_have(history: History) -> None:
@@ -83,3 +88,26 @@ def test_without_the_revisions_answers_a_note_says_why(history: History) -> None
     assert row["p"] is None and facts["test"] is None
     assert facts["notes"][0].startswith("no test of these changes: HEAD~1:s: not in DVC's cache here")
     assert evidence(history, "s", "HEAD~1", []) == {"level": None, "test": None, "notes": []}  # type: ignore[arg-type]
+
+
+def test_results_under_every_variant_are_compared(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a sweep lie in scores.parquet alone; where the revision's table is missing, a note says so."""
+    monkeypatch.setattr("qualm.compiler.results.revisions.report_changed", lambda root, files: [])
+    scores = history.root / "results/s/scores.parquet"
+    asked = PlannedStage(
+        "infer", "infer", "", {"variants": [{"variant": "clean"}, {"variant": "blur@radius=2"}]}, {}, {"generations": "g"}, 7, ()
+    )
+    place = {"model": "m", "dataset": "d", "metric": "accuracy"}
+    blurred = [place | {"variant": f"blur@radius={radius}", "slice": "all"} for radius in (2, 4)]
+    write_scores(scores, [row | {"value": 0.5} for row in blurred] + [blurred[0] | {"slice": "category=x", "value": 0.1}])
+    history.keep("s", {"m": AFTER})
+    write_scores(scores, [blurred[0] | {"value": 0.25}, blurred[1] | {"value": 0.5}, blurred[0] | {"slice": "category=x", "value": 0.9}])
+    plan = history.plan("s")
+    history.plans["s"] = replace(plan, stages=(asked, *plan.stages))
+    found = diff_revision(history, "s", "HEAD")  # type: ignore[arg-type]
+    (row,) = found["results"]
+    assert row == place | {"variant": "blur@radius=2", "old": 0.5, "new": 0.25, "change": -0.25} | dict.fromkeys(TESTED)
+    assert found["notes"] == ["changes under variants are not tested"]
+    shutil.rmtree(history.root / ".dvc/cache")
+    found = diff_revision(history, "s", "HEAD")  # type: ignore[arg-type]
+    assert found["results"] == [] and found["notes"][0].startswith("no results under variants: HEAD:s: not in DVC's cache here")

@@ -180,9 +180,10 @@ def test_what_was_compiled(lines) -> None:  # type: ignore[no-untyped-def]
 
 
 ROWS = [
-    {"model": "m", "dataset": "d", "metric": "accuracy", "old": 0.5, "new": 0.25, "change": -0.25},
-    {"model": "n", "dataset": "d", "metric": "accuracy", "old": 0.0, "new": None, "change": None},
-    {"model": "m", "dataset": "d", "metric": "ece", "old": None, "new": 0.00004, "change": 0.1},
+    {"model": "m", "dataset": "d", "variant": "clean", "metric": "accuracy", "old": 0.5, "new": 0.25, "change": -0.25},
+    {"model": "n", "dataset": "d", "variant": "clean", "metric": "accuracy", "old": 0.0, "new": None, "change": None},
+    {"model": "m", "dataset": "d", "variant": "clean", "metric": "ece", "old": None, "new": 0.00004, "change": 0.1},
+    {"model": "n", "dataset": "d", "variant": "blur@radius=2", "metric": "ece", "old": 0.5, "new": 0.25, "change": -0.25},
 ]
 
 
@@ -199,11 +200,12 @@ def test_a_difference(lines) -> None:  # type: ignore[no-untyped-def]
     assert [line.split() for line in shown[6:] if line] == [
         ["m", "·", "d"], ["metric", "old", "new", "change"], ["accuracy", "0.5000", "0.2500", "-0.2500"], ["ece", "-", "0.0000", "+0.1000"],
         ["n", "·", "d"], ["metric", "old", "new", "change"], ["accuracy", "0.0000", "-", "-"],
+        ["n", "·", "d", "·", "blur@radius=2"], ["metric", "old", "new", "change"], ["ece", "0.5000", "0.2500", "-0.2500"],
     ]  # fmt: skip
 
 
 def test_a_difference_that_was_tested(lines) -> None:  # type: ignore[no-untyped-def]
-    row = {"model": "m", "dataset": "d", "metric": "ece", "old": 0.5, "new": 0.25, "change": -0.25}
+    row = {"model": "m", "dataset": "d", "variant": "clean", "metric": "ece", "old": 0.5, "new": 0.25, "change": -0.25}
     found = [row | {"low": -0.3, "high": -0.2, "p_adjusted": 0.001, "told_apart": True, "better": "b"}]
     found.append(row | {"metric": "set_size", "low": None, "high": None, "p_adjusted": None, "told_apart": None, "better": None})
     tests = {"level": 0.95, "test": {"name": "paired t"}, "notes": ["d: 3 questions were left out"]}
@@ -232,7 +234,17 @@ def in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_colour")
 def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys) -> None:  # type: ignore[no-untyped-def]
-    row = {"model": "m", "dataset": "d", "old": 0.5, "new": 0.25, "change": -0.25, "low": -0.3, "high": -0.2, "p_adjusted": 0.001}
+    row = {
+        "model": "m",
+        "dataset": "d",
+        "variant": "clean",
+        "old": 0.5,
+        "new": 0.25,
+        "change": -0.25,
+        "low": -0.3,
+        "high": -0.2,
+        "p_adjusted": 0.001,
+    }
     ways = {"x1": (True, "b"), "x2": (True, "a"), "x3": (False, None), "x4": (True, None), "x5": (None, None)}
     rows = [row | {"metric": name, "told_apart": apart, "better": better} for name, (apart, better) in ways.items()]
     for level, codes in ((0.95, [{"32"}, {"31"}, {"2"}, set(), {"2"}]), (None, [set()] * 5)):
