@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -24,11 +25,8 @@ MODELS, ESTIMATORS = "models", "estimators"
 def board(results: SpecResults) -> dict[str, Any]:
     """Return all scores by column, and titles and directions of metrics."""
     scores = ranked(results)
-    columns = {name: finite(scores[name].to_list()) for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns}
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
-    return {
-        "n": scores.height,
-        "columns": {name: _coded(values) if scores.schema[name] == pl.String else values for name, values in columns.items()},
+    return packed(scores.to_dicts(), [name for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns]) | {
         "metrics": {name: {"title": titled(name), "higher_is_better": better} for name, better in metrics},
         "estimators": {name: words(name) for name in scores["estimator"].drop_nulls().unique(maintain_order=True)},
     }
@@ -60,7 +58,15 @@ def ranked(results: SpecResults) -> pl.DataFrame:
     return scores.join(places.unique(list(KEY), keep="first"), on=list(KEY), how="left", maintain_order="left")
 
 
-def _coded(values: list[Any]) -> dict[str, Any]:
-    texts = list(dict.fromkeys(v for v in values if v is not None))
-    places = {text: i for i, text in enumerate(texts)}
-    return {"texts": texts, "codes": [places.get(v, -1) for v in values]}
+def packed(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
+    """Return rows by column: `n` and `columns`, in which repeated texts are codes of a list; absent values are None.
+
+    >>> packed([{"a": "x", "b": 1}, {"a": None, "b": 2}], ("a", "b"))
+    {'n': 2, 'columns': {'a': {'texts': ['x'], 'codes': [0, -1]}, 'b': [1, 2]}}
+    """
+    return {"n": len(rows), "columns": {name: _coded([finite(row.get(name)) for row in rows]) for name in names}}
+
+
+def _coded(values: list[Any]) -> Any:
+    places = {text: i for i, text in enumerate(dict.fromkeys(v for v in values if isinstance(v, str)))}
+    return {"texts": list(places), "codes": [places.get(v, -1) for v in values]} if places else values

@@ -11,7 +11,7 @@ import polars as pl
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details
-from qualm.compiler.viewing.site import SCRIPTS, Site, SitePart, data_file
+from qualm.compiler.viewing.site import SCRIPTS, SINGLE, Site, SitePart, data_file
 from qualm.registry.formats import atomic
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
@@ -76,7 +76,7 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
         for kind, number in part.chunks():
             content = data_file(part, kind, number, site.pictures)
             assert content is not None, (kind, number)
-            yield f"data/{part.key}/{kind}.js" if kind in ("board", "index", "ids") else f"data/{part.key}/{kind}/{number}.js", content
+            yield f"data/{part.key}/{kind}.js" if kind in SINGLE else f"data/{part.key}/{kind}/{number}.js", content
         yield from _details(part)
         if site.pictures != "none":
             tell(f"{part.key}: pictures")

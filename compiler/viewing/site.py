@@ -16,6 +16,7 @@ from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
+from qualm.compiler.viewing.comparisons import comparisons
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
@@ -26,7 +27,7 @@ from qualm.runners import reporting
 
 PAGE = Path(__file__).parent / "page"
 REPORT_STYLE = Path(reporting.__file__).parent / "templates" / "style.css"
-SCRIPTS = ("page.js", "data.js", "boards.js", "table.js", "sample.js", "run.js", "main.js")
+SCRIPTS = ("page.js", "data.js", "boards.js", "compare.js", "table.js", "sample.js", "run.js", "main.js")
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -47,6 +48,8 @@ KINDS = {
     ".webp": "image/webp",
     ".svg": "image/svg+xml",
 }
+SINGLE = ("board", "tests", "index", "ids")
+"""Chunks of which a spec has one."""
 Pictures = Literal["all", "clean", "none"]
 """Images on the page: of every variant, of clean questions, or none."""
 
@@ -113,6 +116,8 @@ class SitePart:
         with self._lock:
             if kind == "board":
                 return board(self.results)
+            if kind == "tests":
+                return comparisons(self.results, next(stage.params for stage in self._stages if "scores" in stage.outputs))
             if kind == "index":
                 return self.index(pictures)
             if kind == "ids":
@@ -129,7 +134,7 @@ class SitePart:
 
     def chunks(self) -> Iterator[tuple[str, int]]:
         """Yield kinds and numbers of all chunks except details."""
-        yield from (("board", 0), ("index", 0), ("ids", 0))
+        yield from ((name, 0) for name in SINGLE)
         yield from (("c", i) for i in range(len(self.answers.columns)))
         yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
         yield from (("t", i) for i in range(-(-self.answers.rows.height // TEXT_ROWS)))
@@ -162,7 +167,7 @@ class Site:
             return self.index()
         if path == "live.json" and self.live is not None:
             return json.dumps(self.live.state()).encode()
-        if match := re.fullmatch(r"data/([^/]+)/(board|index|ids|[cstd])(?:/(\d{1,7}))?\.js", path):
+        if match := re.fullmatch(r"data/([^/]+)/(board|tests|index|ids|[cstd])(?:/(\d{1,7}))?\.js", path):
             part = self.parts.get(match[1])
             return None if part is None else data_file(part, match[2], int(match[3] or 0), self.pictures)
         if match := re.fullmatch(r"pictures/([^/]+)/(\d{1,7})/(\d{1,9})(?:-(\d{1,7})-(\d{1,3}))?\.webp", path):
@@ -194,7 +199,7 @@ def palette() -> bytes:
 def data_file(part: SitePart, kind: str, number: int, pictures: Pictures) -> bytes | None:
     """Return the file of a chunk of one spec; None if its number is too large."""
     content = part.content(kind, number, pictures)
-    name = f"{part.key}/{kind}" if kind in ("board", "index", "ids") else f"{part.key}/{kind}/{number}"
+    name = f"{part.key}/{kind}" if kind in SINGLE else f"{part.key}/{kind}/{number}"
     return None if content is None else chunk(name, content) if isinstance(content, bytes) else json_chunk(name, content)
 
 

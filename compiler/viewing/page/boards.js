@@ -4,15 +4,18 @@
 /** The scores of a spec as rows. */
 async function scoresOf(result) {
   const board = await chunk(`${result.key}/board`).ready;
-  if (!board.rows) {
-    const names = Object.entries(board.columns);
-    board.rows = Array.from({ length: board.n }, (_, i) => {
-      const row = { result };
-      for (const [name, values] of names) row[name] = values.codes ? values.texts[values.codes[i]] ?? null : values[i];
-      return row;
-    });
-  }
+  board.rows ??= unpackedRows(board).map((row) => Object.assign(row, { result }));
   return board;
+}
+
+/** Rows that were packed by column. */
+function unpackedRows(table) {
+  const names = Object.entries(table.columns);
+  return Array.from({ length: table.n }, (_, i) => {
+    const row = {};
+    for (const [name, values] of names) row[name] = values.codes ? values.texts[values.codes[i]] ?? null : values[i];
+    return row;
+  });
 }
 
 const ARROWS = { true: "↑", false: "↓" };
@@ -159,7 +162,7 @@ function matrix(rows, families, title, arrow, to, family) {
   if (!models.length || families.length < 2) return null;
   const cells = new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}\n${row.label}`, row]));
   return el("section", { class: "numbers" }, el("h2", null, "All metrics"),
-    el("div", { class: "scroll" }, el("table", { class: "board" },
+    scrollable("All metrics", el("table", { class: "board" },
       el("thead", null, el("tr", null, el("th", { scope: "col" }, "Model"), families.map((one) => el("th", { scope: "col", class: one === family ? "here" : null }, el("a", { href: to({ metric: one }) }, title(one), " ", el("span", { class: "arrow" }, arrow(one))))))),
       el("tbody", null, models.map((model) => el("tr", null,
         el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.models, model.model) } }), said(model.model, 60), site.results.length > 1 ? el("small", null, said(model.result.key, 60)) : null),

@@ -1,7 +1,7 @@
 "use strict";
 /* Addresses to views, and what keys do. */
 
-const VIEWS = { "": showBoards, answers: showTable, q: showSample, run: showRun };
+const VIEWS = { "": showBoards, compare: showCompare, answers: showTable, q: showSample, run: showRun };
 let site = null;
 let shown = null;
 
@@ -54,7 +54,7 @@ function navigation(parts) {
   const link = (name, to, view) => el("a", { href: to, "aria-current": here === view ? "page" : null }, name);
   put(document.getElementById("nav"), 
     link("Leaderboard", "#/", ""),
-    ...(key ? [link("Answers", address(["answers", key], { variant: "clean" }), "answers")] : []),
+    ...(key ? [link("Compare", address(["compare", key]), "compare"), link("Answers", address(["answers", key], { variant: "clean" }), "answers")] : []),
     ...(site.live ? [link("Run", "#/run", "run")] : []),
   );
 }

@@ -64,6 +64,21 @@ function select(label, options, value, onchange, titles = {}) {
     el("select", { onchange: (event) => onchange(event.target.value) }, options.map((one) => el("option", { value: one, selected: one === value }, visible(titles[one] ?? one, 60)))));
 }
 
+/** A table that may be wider than its place: reached by Tab, and a sentence names the columns out of view. */
+function scrollable(label, table) {
+  const note = el("p", { class: "beyond quiet", role: "status" });
+  const box = el("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" }, table);
+  const tell = () => {
+    const edge = box.getBoundingClientRect().right + 1;
+    const beyond = box.scrollWidth <= box.clientWidth ? [] : [...table.querySelectorAll("thead th")].filter((one) => one.offsetWidth && one.getBoundingClientRect().right > edge).map((one) => one.textContent.trim());
+    const words = beyond.length ? `Scroll sideways for ${counted(beyond.length, "more column")}: ${beyond.join(", ")}` : "";
+    if (note.textContent !== words) note.textContent = words;
+  };
+  box.addEventListener("scroll", tell);
+  new ResizeObserver(tell).observe(box);
+  return el("div", null, note, box);
+}
+
 const VERDICTS = ["right", "partly", "wrong", "unscored"];
 const MARKS = { right: "✓", partly: "~", wrong: "✗", unscored: "?" };
 const verdictOf = (correct) => (correct === null || correct === undefined || Number.isNaN(correct) ? 3 : correct >= 1 ? 0 : correct <= 0 ? 2 : 1);

@@ -147,7 +147,7 @@ class SamplePage {
     const odds = answer.options ?? [];
     const picked = odds.length ? odds.indexOf(Math.max(...odds.map((x) => x ?? -1))) : answer.predicted;
     const short = (set) => (sets.some((one) => one.setting !== sets[0].setting) ? `${set.setting} ${set.score}` : set.score);
-    return el("div", { class: "scroll" }, el("table", { class: "options" },
+    return scrollable("Options", el("table", { class: "options" },
       sets.length ? el("thead", null, el("tr", null, el("th"), el("th", null, el("small", null, "probability")), sets.map((set) => el("th", { title: `conformal set of ${visible(set.setting, 60)}${set.is_calibration ? "; this question was used to calibrate it" : ""}` }, el("small", null, said(short(set), 30)))))) : null,
       el("tbody", null, choices.map((one, i) => el("tr", { class: i === right ? "truth" : null },
         el("th", null, el("b", null, String.fromCharCode(65 + i)), " ", said(one, 300), i === right ? el("i", { class: "mark right", title: "the right option" }, "✓") : null, i === picked ? el("small", { class: "picked" }, "chosen") : null),
@@ -187,7 +187,7 @@ class SamplePage {
   /** Every model under every variant. */
   overview() {
     if (this.asked.length < 2 && this.models.length < 2) return null;
-    return el("section", { class: "overview" }, el("h2", null, "All answers to this question"), el("div", { class: "scroll" }, el("table", { class: "board all" },
+    return el("section", { class: "overview" }, el("h2", null, "All answers to this question"), scrollable("All answers to this question", el("table", { class: "board all" },
       el("thead", null, el("tr", null, el("th", null, "Variant"), this.models.map((model) => el("th", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60))))),
       el("tbody", null, this.asked.map((variant) => el("tr", { class: variant === this.variant ? "here" : null }, el("th", null, el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }) }, said(variant, 80))), this.models.map((model) => {
         const answer = this.answer(model, variant);

@@ -1,7 +1,8 @@
-"""One comparison of two models is the same wherever it is shown: in tables, the terminal, the report, exports and the library."""
+"""One comparison of two models is the same wherever it is shown: in tables, terminal, report, viewer, exports and library."""
 
 from __future__ import annotations
 
+import json
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_scores
 from qualm.compiler.results.show import show_results
 from qualm.compiler.sharing.export import ExportRequest, export_results
+from qualm.compiler.viewing.chunks import content_of
+from qualm.compiler.viewing.show import site_of
 from qualm.runners.reporting.appendix import facts_of
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.load import Results, read_results
@@ -107,6 +110,33 @@ def test_the_report(scored: Project, results: Results, tests: list[dict[str, Any
     page = report.render(results).decode()
     assert all(cell in page for row in sheet.rows for cell in row)
     assert dict(facts_of(results.stage.params["made"]))["Tests"].endswith("margin of equality: 0.4")
+
+
+def test_the_viewer(scored: Project, tests: list[dict[str, Any]]) -> None:
+    site = site_of(scored, ["small"])
+    of_models = json.loads(content_of(site.file("data/small/tests.js") or b""))["models"]
+    columns = {
+        name: [None if code < 0 else values["texts"][code] for code in values["codes"]] if isinstance(values, dict) else values
+        for name, values in of_models["tests"]["columns"].items()
+    }
+    shown = [row for row in pl.DataFrame(columns, infer_schema_length=None).to_dicts() if row["slice"] == "all"]
+    assert len(shown) == len(tests) and "Paired t tests over whole groups" in of_models["note"]
+    for row, test in zip(shown, tests, strict=True):
+        for name in (
+            "a",
+            "b",
+            "dataset",
+            "metric",
+            "value_a",
+            "value_b",
+            "difference",
+            "n",
+            "compared_by",
+            "higher_is_better",
+            *NUMBERS[:-1],
+        ):
+            assert row[name] == (pytest.approx(test[name], rel=1e-6) if isinstance(test[name], float) else test[name]), name
+        assert row["finding"] == in_words(test)
 
 
 def test_the_export(scored: Project, tests: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -122,6 +122,53 @@ def test_two_models_side_by_side(browser: Chromium, disk: str, results: SpecResu
     }
 
 
+def test_two_estimators_are_compared_by_the_tests_of_the_run(browser: Chromium, disk: str) -> None:
+    """24 questions on few scenes allow no test of the run's own; rows of the table stand in."""
+    went(browser, f"{disk}#/compare/small?kind=models", "document.querySelector('.untested')")
+    (words,) = text(browser, ".untested")
+    assert words.startswith("This run has no test of base and other here. The spec compares no models; `compare: {baseline: MODEL}`")
+    assert words.endswith("qualm compare small base other tests this pair.")
+    shown = {"a": "base", "b": "other", "dataset": "scenes", "variant": "clean", "slice": "all", "n": 1234, "higher_is_better": True}
+    rows = [
+        shown | {"title": "accuracy", "value_a": 0.5, "value_b": 0.75, "difference": 0.25, "low": 0.1, "high": 0.4, "p_adjusted": 0.0123,
+                 "margin": None, "finding": "significantly better"},
+        shown | {"title": "AUROC", "value_a": 0.5, "value_b": 0.4, "difference": -0.1, "low": None, "high": None, "p_adjusted": None,
+                 "margin": None, "finding": "not tested: <b>few</b> groups"},
+    ]  # fmt: skip
+    about = "{level: 0.95, models: {note: ''}}"
+    browser.run(f"void put(document.querySelector('.tested'), comparisonTable({json.dumps(rows)}, {about}, 'models', {{}}))")
+    cells = [
+        ["Accuracy ↑", "0.500", "0.750", "+0.250", "+0.100 to +0.400", "0.0123", "1,234", "significantly better"],
+        ["AUROC ↑", "0.500", "0.400", "−0.100", "none", "–", "1,234", "not tested: <b>few</b> groups"],
+    ]
+    heads = ["metric", "base", "other", "difference, other − base", "95% interval", "corrected p", "n", "verdict on other"]
+    for width in (1280, 400):
+        browser.size(width)
+        read = "[...document.querySelectorAll('.tested tr')].map((row) => [...row.cells].map((one) => one.textContent))"
+        assert browser.run(read) == [heads, *cells]
+        labels = browser.run("[...document.querySelectorAll('.tested td')].map((one) => getComputedStyle(one, '::before').content)")
+        assert (labels[:3] == ['"base"', '"other"', '"difference, other − base"']) == (width == 400), "labels stay beside their values"
+        assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.size(1280)
+
+
+def test_columns_out_of_view_are_named(browser: Chromium, disk: str) -> None:
+    went(browser, f"{disk}#/?dataset=options", "document.querySelector('.interval')")
+    make = (
+        "put(document.querySelector('main'), scrollable('Wide', el('table', null, el('thead', null, el('tr', null, "
+        "%s.map((name) => el('th', {style: {'min-width': '300px'}}, name)))))))"
+    )
+    browser.size(700)
+    browser.run(f"void {make % json.dumps(['first', 'second', 'third'])}")
+    browser.until("document.querySelector('.beyond').textContent === 'Scroll sideways for 1 more column: third'")
+    assert (
+        browser.run("document.querySelector('.scroll').tabIndex") == 0 and browser.run("document.querySelector('.beyond').role") == "status"
+    )
+    browser.run("document.querySelector('.scroll').scrollLeft = 999")
+    browser.until("document.querySelector('.beyond').textContent === ''")
+    browser.size(1280)
+
+
 def test_keys_lead_to_a_question_and_back(browser: Chromium, disk: str) -> None:
     went(browser, f"{disk}{TABLE}&dataset=options", FIRST_ROW)
     for key in ("j", "j", "k"):

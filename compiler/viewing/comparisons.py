@@ -1,0 +1,59 @@
+"""Make the comparisons of a spec: every paired test of two models or two estimators that its run made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qualm.compiler.library.results import SpecResults
+from qualm.compiler.viewing.board import packed
+from qualm.registry import CLEAN
+from qualm.runners.reporting.text import titled
+from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by
+from qualm.runners.scoring.measuring.labels import plugin_of
+from qualm.runners.scoring.missing.scored_share import unequal_shares
+from qualm.runners.scoring.rankings import FEWEST_GROUPS
+
+COLUMNS = (
+    *("model", "dataset", "variant", "slice", "a", "b", "metric", "value_a", "value_b", "difference", "low", "high", "p", "p_adjusted"),
+    *("n", "higher_is_better", "compared_by", "margin", "p_equivalent", "p_not_worse", "title", "finding", "shares"),
+)
+
+
+def comparisons(results: SpecResults, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tested pairs of models and of estimators, by column, as the score stage wrote them.
+
+    Args:
+        params: parameters of the score stage.
+    """
+    settings = params.get("compare") or {}
+    by_family = {"correction": "max_t", "family": params.get("family") or settings.get("family") or "study"}
+    return {
+        "level": params["interval"]["level"],
+        "models": {
+            "tests": _tests(results, "comparisons"),
+            "note": f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings)}." if settings else "",
+            "none": "" if settings else "The spec compares no models; `compare: {baseline: MODEL}` in the spec tests each against MODEL.",
+        },
+        "estimators": {
+            "tests": _tests(results, "estimator_comparisons"),
+            "note": f"Tests of the paired difference over resamples of whole groups, {how_corrected(by_family)}.",
+            "none": f"A test needs two estimators with values of one model, and {FEWEST_GROUPS} groups of questions.",
+        },
+    }
+
+
+def _tests(results: SpecResults, table: str) -> dict[str, Any]:
+    rows = results.table(table).to_dicts() if table in results.tables else []
+    return packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS)
+
+
+def _words(test: Mapping[str, Any]) -> dict[str, str]:
+    shares = {test[side]: test.get(f"scored_share_{side}") for side in "ab"}
+    return {"title": _title(test), "finding": in_words(test), "shares": unequal_shares(shares)}
+
+
+def _title(test: Mapping[str, Any]) -> str:
+    plugin = plugin_of(test["metric"])
+    by = measured_by(test.get("compared_by"))
+    return f"{titled(plugin)}{test['metric'].removeprefix(plugin).replace('[', ' [')}" + (f" ({by})" if by else "")
