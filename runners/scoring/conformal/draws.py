@@ -28,6 +28,8 @@ from qualm.runners.store.newest import Newest
 
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
+NODES_OF_PART = 128
+"""The same within a part of the questions, which has few thresholds and few groups."""
 WINDOW = 96
 AT_ONCE, CHUNK = 64_000_000, 64
 """Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""
@@ -35,8 +37,10 @@ AT_ONCE, CHUNK = 64_000_000, 64
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Prediction sets at ascending thresholds: all rows' at the lowest, and each change of a row's set."""
+    """Prediction sets at ascending thresholds: those of some rows at the lowest, and each change of a row's set."""
 
+    members: Ints
+    """(n,): the rows, all that share these thresholds."""
     limits: Floats
     which: Ints
     """(B,): which of them is each resample's."""
@@ -76,7 +80,7 @@ class Redraw:
     """What is exchangeable; `units` has its codes."""
     _last: Newest[Floats] = field(default_factory=Newest, init=False, repr=False)
     _each: Newest[list[dict[str, NDArray[np.int8]]]] = field(default_factory=Newest, init=False, repr=False)
-    _steps: Newest[Steps] = field(default_factory=Newest, init=False, repr=False)
+    _steps: Newest[list[Steps]] = field(default_factory=Newest, init=False, repr=False)
     _calibrating: Newest[int] = field(default_factory=Newest, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
@@ -124,14 +128,22 @@ class Redraw:
         covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
         return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
 
-    def steps(self, resamples: Resamples) -> Steps:
-        """The sets of all rows at the thresholds that the resamples have, from the lowest up."""
-        return self._steps.of(resamples, lambda: self._steps_at(*nodes(self.thresholds(resamples), self.kept)))
+    def steps(self, resamples: Resamples) -> list[Steps]:
+        """Return the sets at the thresholds that resamples have, from the lowest up; with parts of questions, those of each part."""
+        return self._steps.of(resamples, lambda: list(self._make_steps(self.thresholds(resamples))))
 
-    def _steps_at(self, limits: Floats, which: Ints) -> Steps:
+    def _make_steps(self, limits: Floats) -> Iterator[Steps]:
+        if self.parts is None:
+            yield self._steps_at(np.arange(len(self.enters)), *nodes(limits, self.kept))
+            return
+        for part, of_part in enumerate(limits.T):
+            if len(members := np.flatnonzero(self.parts.of_row == part)):
+                yield self._steps_at(members, *nodes(of_part, (), NODES_OF_PART))
+
+    def _steps_at(self, members: Ints, limits: Floats, which: Ints) -> Steps:
         bounds = np.minimum(limits + self.slack, np.finfo(np.float64).max)  # +inf is no option
-        enters = np.searchsorted(bounds, self.enters)  # at which threshold an option enters
-        of_truth = enters[np.arange(len(enters)), np.maximum(self.truth, 0)]
+        enters = np.searchsorted(bounds, self.enters[members])  # at which threshold an option enters
+        of_truth = enters[np.arange(len(enters)), np.maximum(self.truth[members], 0)]
         later = (enters > 0) & (enters < len(bounds))
         # Threshold first, row second: sorted, the changes stand in the order of thresholds, each pair once.
         places = np.unique(enters[later] * len(enters) + np.nonzero(later)[0])
@@ -144,7 +156,7 @@ class Redraw:
                 (enters[rows], of_truth[rows], at, at[:, None]),
             )
         )
-        return Steps(limits, which, lowest, rows, at, before, after)
+        return Steps(members, limits, which, lowest, members[rows], at, before, after)
 
     def calibrating(self, resamples: Resamples) -> int:
         """How many groups of all rows calibrate."""
@@ -293,14 +305,14 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
     return limits
 
 
-def nodes(limits: Floats, kept: tuple[float, ...]) -> tuple[Floats, Ints]:
+def nodes(limits: Floats, kept: tuple[float, ...], most: int = NODES) -> tuple[Floats, Ints]:
     """The thresholds to compute sets at, and which of them stands for each resample's: itself, where there are few."""
     distinct, which = np.unique(limits, return_inverse=True)
-    if len(distinct) <= NODES:
+    if len(distinct) <= most:
         return distinct, which
     order = np.argsort(limits, kind="stable")
-    # The middle of each of NODES equally large parts of the sorted thresholds.
-    middles = limits[order[(np.arange(NODES) * len(order) + len(order) // 2) // NODES]]
+    # The middle of each of `most` equally large parts of the sorted thresholds.
+    middles = limits[order[(np.arange(most) * len(order) + len(order) // 2) // most]]
     chosen = np.unique(np.concatenate([middles, kept]))
     place = np.clip(np.searchsorted(chosen, limits), 1, len(chosen) - 1) if len(chosen) > 1 else np.zeros(len(limits), dtype=np.int64)
     with np.errstate(invalid="ignore"):

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.column_names import SET_COLUMNS
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
@@ -27,22 +28,28 @@ Ints = NDArray[np.int64]
 
 def at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in the values of tasks, each resample's by the sets of its own threshold."""
-    whole, by_metric = _Sums(bootstrap), dict[str, _Sums]()
+    # Whole numbers of all metrics stand together, fractions of each metric apart; both by the groups whose rows they are of.
+    sums: dict[tuple[str, bytes], _Sums] = {}
     plans = []
     for task in tasks:
-        others = by_metric.setdefault(task.metric.label, _Sums(bootstrap))
-        plans.append([(whole if column.is_whole else others).place(column) for column in _columns(task, bootstrap)])
+        plan = []
+        for columns in _columns(task, bootstrap):
+            places = []
+            for column in columns:
+                key = "" if column.is_whole else task.metric.label, column.groups.tobytes()
+                places.append(sums.setdefault(key, _Sums(column.groups, column.is_whole)).place(column))
+            plan.append(places)
+        plans.append(plan)
     values = np.full((len(tasks), bootstrap.times), np.nan)
     start = 0
     for block in bootstrap.blocks():
         end = start + len(block.counts)
-        whole.fill(block, start, True)
-        for others in by_metric.values():
-            others.fill(block, start, False)
-        for k, (task, sums_of) in enumerate(zip(tasks, plans, strict=True)):
+        for of_groups in sums.values():
+            of_groups.fill(block, start)
+        for k, (task, plan) in enumerate(zip(tasks, plans, strict=True)):
             widths = np.cumsum([0, *(column.shape[1] for column in task.weights.columns)])
-            sums = np.stack([of() for of in sums_of], axis=1)
-            parts = [sums[:, a:b] for a, b in pairwise(widths)]
+            of_columns = np.stack([sum((of() for of in places[1:]), places[0]()) for places in plan], axis=1)
+            parts = [of_columns[:, a:b] for a, b in pairwise(widths)]
             values[k, start:end] = task.metric.function(*task.arrays, Replay(block.rows(task.rows), parts), **task.metric.args)
         start = end
     for task, of_task in zip(tasks, values, strict=True):
@@ -51,7 +58,7 @@ def at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column that a metric sums, at every threshold."""
+    """One column that a metric sums, at every threshold that its rows share."""
 
     lowest: Floats
     """(n,) at the lowest threshold."""
@@ -61,7 +68,10 @@ class _Column:
     rows: Ints
     at: Ints
     """(m,): whose, and at which threshold."""
+    groups: Ints
+    """(g,): the groups of its rows."""
     group: Ints
+    """(n,): which of them each row is of."""
     steps: Steps
     is_whole: bool
     """Whether all of these are whole numbers."""
@@ -70,13 +80,14 @@ class _Column:
     def is_constant(self) -> bool:
         return bool((self.before == self.after).all())
 
-    def group_sums(self, groups: int, whole: bool) -> Floats:
-        """(thresholds, groups), or (1, groups) of what is the same at all thresholds."""
+    def group_sums(self) -> Floats:
+        """(thresholds, g), or (1, g) of what is the same at all thresholds."""
+        groups = len(self.groups)
         lowest: Floats = np.bincount(self.group, self.lowest, groups).astype(np.float64)
         if self.is_constant:
             return lowest[None]
         count = len(self.steps.limits)
-        if whole:
+        if self.is_whole:
             # Exact only for whole numbers: a running sum of fractions would drift with the order of thresholds.
             changes = np.bincount(self.at * groups + self.group[self.rows], self.after - self.before, count * groups)
             changes[:groups] = lowest
@@ -90,30 +101,39 @@ class _Column:
         return sums
 
 
-def _columns(task: MetricTask, bootstrap: Resamples) -> Iterator[_Column]:
-    """What a metric sums, column by column."""
+def _columns(task: MetricTask, bootstrap: Resamples) -> Iterator[list[_Column]]:
+    """Yield what a metric sums, column by column; of each the rows that share thresholds, apart from others."""
     assert task.redraw is not None
-    steps = task.redraw.steps(bootstrap.whole)
-    n = len(task.rows)
-    place = np.full(len(steps.lowest["covered"]), -1, dtype=np.int64)
-    place[task.of_cell] = np.arange(n)
-    of_change = place[steps.rows]
-    here = of_change >= 0
-    rows = of_change[here]
+    of_task = np.full(len(task.redraw.truth), -1, dtype=np.int64)
+    of_task[task.of_cell] = np.arange(len(task.rows))
+    group, shared = bootstrap.seen_on(task.rows).group, []
+    for steps in task.redraw.steps(bootstrap.whole):
+        members, changing = of_task[steps.members], of_task[steps.rows]
+        if (there := members >= 0).any():
+            shared.append((steps, members[there], there, changing[changing >= 0], changing >= 0))
+    states = np.concatenate([rows for _, members, _, changing, _ in shared for rows in (members, changing, changing)])
     arrays = []
     for name, of in zip(task.metric.reads, task.arrays, strict=True):
-        if name in steps.lowest:
-            arrays.append(np.concatenate([steps.lowest[name][task.of_cell], steps.before[name][here], steps.after[name][here]]))
+        if name in SET_COLUMNS:
+            by_steps = [(s.lowest[name][there], s.before[name][here], s.after[name][here]) for s, _, there, _, here in shared]
+            arrays.append(np.concatenate([values for of_steps in by_steps for values in of_steps]))
         else:
-            arrays.append(np.concatenate([of, of[rows], of[rows]]))
+            arrays.append(of[states])
     # The metric is asked once for all states that any row is ever in; ROW_BY_ROW promises that rows do not see each other.
-    recorder = Recorder(n + 2 * len(rows))
+    recorder = Recorder(len(states))
     task.metric.function(*arrays, recorder, **task.metric.args)
-    group, at = bootstrap.seen_on(task.rows).group, steps.at[here]
+    ends = np.cumsum([size for _, members, _, changing, _ in shared for size in (len(members), len(changing), len(changing))])
+    place, groups_of = np.empty(len(task.rows), dtype=np.int64), []
+    for _, members, *_ in shared:
+        place[members] = np.arange(len(members))
+        groups_of.append(np.unique(group[members], return_inverse=True))
     for columns in recorder.columns:
         for column in columns.T:
-            lowest, before, after = column[:n], column[n : n + len(rows)], column[n + len(rows) :]
-            yield _Column(lowest, before, after, rows, at, group, steps, bool((column == np.rint(column)).all()))
+            pieces, is_whole = np.split(column, ends[:-1]), bool((column == np.rint(column)).all())
+            yield [
+                _Column(*pieces[3 * k : 3 * k + 3], place[changing], steps.at[here], *groups_of[k], steps, is_whole)
+                for k, (steps, _, _, changing, here) in enumerate(shared)
+            ]
 
 
 @dataclass
@@ -137,36 +157,36 @@ class _Place:
 
 @dataclass
 class _Sums:
-    """Sums over each group that are multiplied together; equal ones stand there once."""
+    """Sums over some groups that are multiplied together; equal ones stand there once."""
 
-    bootstrap: Resamples
+    groups: Ints
+    is_whole: bool
     first: int = 0
     of_block: NDArray[np.floating] = field(default_factory=lambda: np.empty((0, 0)))
     """(k, b)."""
     _tables: list[Floats] = field(default_factory=list)
     _height: int = 0
     _places: dict[tuple[object, ...], _Place] = field(default_factory=dict)
-    _together: Floats | None = None
 
     def place(self, column: _Column) -> _Place:
         """Of a column, which is added where it is new."""
         changes = () if column.is_constant else (id(column.steps), column.rows.tobytes(), column.after.tobytes())
         key = (column.group.tobytes(), column.lowest.tobytes(), *changes)
         if key not in self._places:
-            table = column.group_sums(self.bootstrap.groups, column.is_whole)
+            table = column.group_sums()
             self._places[key] = _Place(self, self._height, column.steps.which if changes else None)
             self._tables.append(table)
             self._height += len(table)
         return self._places[key]
 
-    def fill(self, block: Weights, first: int, whole: bool) -> None:
+    def fill(self, block: Weights, first: int) -> None:
         """The sums in the resamples of a block, the first of which has this number."""
         self.first = first
-        if self._together is None:
-            self._together = np.concatenate([*self._tables, np.empty((0, self.bootstrap.groups))])
-            self._tables = []
-        counts, table = block.counts, self._together
-        if whole and table.size and counts.size and float(counts.max()) * float(np.abs(table).sum(axis=1).max()) < EXACT:
+        if len(self._tables) > 1:
+            self._tables = [np.concatenate(self._tables)]
+        (table,), counts = self._tables, block.counts
+        counts = counts if len(self.groups) == counts.shape[1] else counts[:, self.groups]
+        if self.is_whole and counts.size and float(counts.max()) * float(np.abs(table).sum(axis=1).max()) < EXACT:
             # No partial sum can exceed EXACT, so single precision gives the same numbers in half the time.
             self.of_block = table.astype(np.float32) @ counts.astype(np.float32).T
         else:

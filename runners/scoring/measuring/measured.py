@@ -119,6 +119,11 @@ class MetricTask:
     refit: Recalibration | None = None
     """How to recalibrate its confidence anew."""
 
+    @property
+    def sums_row_by_row(self) -> bool:
+        """Whether the metric sums columns of which each row is made of that row alone."""
+        return self.weights.only_sums and bool(self.metric.plugin.declares.get("ROW_BY_ROW", False))
+
 
 def mean_of(parts: list[Measured]) -> Measured:
     """Average over scores, resample by resample, and then over the slices of a macro average."""

@@ -44,10 +44,11 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     by_sums = []
     for task in tasks:
         assert task.redraw is not None
-        if task.redraw.parts is not None:
-            _each_anew([task], task.redraw.each(bootstrap.whole), bootstrap)
-        elif task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False):
+        parts = task.redraw.parts
+        if task.sums_row_by_row and (parts is None or not parts.of_labels):
             by_sums.append(task)
+        elif parts is not None:
+            _each_anew([task], task.redraw.each(bootstrap.whole), bootstrap)
         else:
             _recalibrate(task, task.redraw, bootstrap)
     for of, resamples in _by_slice(by_sums, bootstrap):
@@ -95,7 +96,7 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
     values = np.full(len(weights.counts), np.nan)
     # A resample without a threshold or a fit has no value at all, rather than one over the rows that happen to have one.
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
-    apart = not (task.weights.only_sums and task.metric.plugin.declares.get("ROW_BY_ROW", False))
+    apart = not task.sums_row_by_row
     # One by one where rows depend on each other (ranks): laid side by side, those of different resamples would mix.
     step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * task.weights.width))
     for start in range(0, len(whole), step):

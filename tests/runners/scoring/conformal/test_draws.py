@@ -291,7 +291,7 @@ def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
 def test_sets_step_by_step_are_those_at_each_threshold(empty):
     probs, truth, calibrates = probabilities()
     one = redraw(setting(empty_set=empty), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples())
-    steps, rows = one.steps(Bootstrap(np.arange(N) // 2, 80, 1)), np.arange(N)
+    (steps,), rows = one.steps(Bootstrap(np.arange(N) // 2, 80, 1)), np.arange(N)
     columns = {name: of.copy() for name, of in steps.lowest.items()}
     for k, limit in enumerate(steps.limits):
         here = steps.at == k

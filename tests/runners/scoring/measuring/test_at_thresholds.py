@@ -56,7 +56,7 @@ def test_each_resample_has_the_sets_of_its_own_threshold(cell):
     for part in slices(cell):
         found = tasks(cell, part)
         at_thresholds(found, part.bootstrap)
-        steps = redraw.steps(part.bootstrap.whole)
+        (steps,) = redraw.steps(part.bootstrap.whole)
         assert 5 < len(steps.limits) <= NODES
         counts = np.concatenate([block.counts for block in part.bootstrap.blocks()]).astype(int)
         test = cell.settings["half"].is_calibration == 0
