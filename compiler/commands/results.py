@@ -91,7 +91,7 @@ def show(
 
       qualm show mine                              scores of clean inputs
       qualm show mine --variant blur@radius=2      under one perturbation
-      qualm show mine --failures 20 --model base   question, expected answer, answer and confidence of errors
+      qualm show mine --failures 20 --model base   errors, confident ones first
     """
     if how:
         from qualm.compiler.provenance.how import show_how

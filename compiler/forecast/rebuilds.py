@@ -7,7 +7,7 @@ stage is `perhaps` executed: DVC skips it if those come out the same. A stage to
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +31,12 @@ class Reason:
     old: Any = None
     new: Any = None
 
+    follows: bool = field(default=False, compare=False)
+    """It follows from the action of an earlier stage."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "what": self.what, "old": self.old, "new": self.new}
+
     def __str__(self) -> str:
         if self.kind == "parameter" and self.what.startswith("engine."):
             return f"our {self.what.removeprefix('engine.')}: version {self.old or 1} -> {self.new or 1}"
@@ -47,7 +53,7 @@ class Forecast:
     reasons: tuple[Reason, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "reasons": [asdict(reason) for reason in self.reasons]}
+        return {"stage": self.stage, "kind": self.kind, "action": self.action, "reasons": [reason.as_json() for reason in self.reasons]}
 
 
 @dataclass
@@ -113,7 +119,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
     reasons = never if entry is None else list(_against_lock(stage, compiled["cmd"], params_file, entry, deps))
     if unknown:
         world.hashes.update(dict.fromkeys(stage.outs))
-        perhaps = tuple(Reason("input", f"{path} may change") for path in unknown)
+        perhaps = tuple(Reason("input", f"{path} may change", follows=True) for path in unknown)
         return Forecast(stage.name, stage.kind, "run" if reasons else "perhaps", (*reasons, *perhaps))
     if entry is not None and not reasons:
         lost = [] if world.pulled else _outputs(entry, world)
@@ -131,7 +137,7 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
     unknown, missing = [], []
     for path in paths:
         if path in world.blocked:
-            missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something"))
+            missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something", follows=True))
             continue
         if path in world.hashes:
             md5 = world.hashes[path]

@@ -12,7 +12,7 @@ from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.forecast.needs import Need, lines
 from qualm.compiler.forecast.pair_counts import RecipeQuestionLimit
 from qualm.compiler.forecast.prices import Cost
-from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.forecast.rebuilds import Action, Forecast
 from qualm.compiler.plan.emit import FileChanges
 from qualm.registry import CLEAN
 from qualm.registry.terminal.console import Console
@@ -24,12 +24,15 @@ if TYPE_CHECKING:  # importing it takes libraries that `plan` does without
     from qualm.compiler.forecast.together import Together
 
 _SIGNS = {
-    "run": ("[bold yellow]+[/]", "will run"),
-    "restore": ("[cyan]<[/]", "will be restored from the cache"),
-    "perhaps": ("[yellow]?[/]", "runs if its inputs come out different"),
-    "blocked": ("[bold red]![/]", "lacks something"),
-    "unchanged": ("[dim]=[/]", "is up to date"),
+    "run": ("[bold yellow]+[/]", "will run", "will run"),
+    "restore": ("[cyan]<[/]", "will be restored from the cache", "will be restored from the cache"),
+    "perhaps": ("[yellow]?[/]", "runs if its inputs change", "run if their inputs change"),
+    "blocked": ("[bold red]![/]", "lacks something", "lack something"),
+    "unchanged": ("[dim]=[/]", "is up to date", "are up to date"),
 }
+"""Sign of an action, and its words for one stage and for several."""
+MAX_REASONS = 5
+"""Reasons that are shown of each stage without `--verbose`."""
 
 
 NOTHING_SPENT = Spent()
@@ -40,22 +43,35 @@ def console() -> Console:
 
 
 def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
-    """Print a line per stage that does something, with its reasons."""
+    """Print what stages do and why: those with equal reasons in one line, or with `verbose` a line per stage with every reason."""
     out = console()
-    for forecast in forecasts:
-        if forecast.action == "unchanged" and not verbose:
-            continue
-        sign, meaning = _SIGNS[forecast.action]
-        out.print(f"{sign} [bold]{forecast.stage}[/] {meaning}")
-        reasons = forecast.reasons if verbose else forecast.reasons[:5]
-        for reason in reasons:
-            out.print(f"    {escape(str(reason))}")
-        if len(forecast.reasons) > len(reasons):
-            out.print(f"    and {len(forecast.reasons) - len(reasons)} more (-v)")
+    if verbose:
+        for forecast in forecasts:
+            _print_forecast(forecast.action, [forecast.stage], [str(reason) for reason in forecast.reasons])
+    else:
+        alike: dict[tuple[Action, tuple[str, ...]], list[str]] = {}
+        for forecast in forecasts:
+            # What follows from an earlier stage need not be said again.
+            own = [str(reason) for reason in forecast.reasons if not reason.follows]
+            alike.setdefault((forecast.action, tuple(own)), []).append(forecast.stage)
+        for (action, reasons), stages in alike.items():
+            if action != "unchanged":
+                hidden = len(reasons) - MAX_REASONS
+                _print_forecast(action, stages, [*reasons[:MAX_REASONS], *([f"and {hidden} more (-v)"] if hidden > 0 else [])])
     counts: Counter[str] = Counter(f.action for f in forecasts)
     words = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
     summary = ", ".join(f"{counts[a]} {words[a]}" for a in words if counts[a])
     out.print(f"[bold]{spec}[/]: {summary or 'no stages'}")
+
+
+def _print_forecast(action: Action, stages: Sequence[str], reasons: Sequence[str]) -> None:
+    sign, meaning, of_several = _SIGNS[action]
+    if action == "blocked" and not reasons:
+        meaning, of_several = "waits for what is missing", "wait for what is missing"
+    names = ", ".join(f"[bold]{stage}[/]" for stage in stages)
+    console().print(f"{sign} {names} {meaning}" if len(stages) == 1 else f"{sign} {len(stages)} stages {of_several}: {names}")
+    for reason in reasons:
+        console().print(f"    {escape(reason)}")
 
 
 def print_kept(stages: Sequence[KeptAnswers]) -> None:

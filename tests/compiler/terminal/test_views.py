@@ -51,7 +51,7 @@ def test_a_line_for_each_stage_that_is_not_left_alone(lines) -> None:  # type: i
         "    and 1 more (-v)",
         "< b will be restored from the cache",
         *(f"    input [{n}]" for n in range(5)),
-        "? c runs if its inputs come out different",
+        "? c runs if its inputs change",
         "! d lacks something",
         "    missing x",
         "+ f will run",
@@ -63,6 +63,26 @@ def test_a_line_for_each_stage_that_is_not_left_alone(lines) -> None:  # type: i
         "    code y",
     ]
     assert lines(views.print_forecasts, "s", []) == ["s: no stages"]
+
+
+def test_stages_with_equal_reasons_are_one_line(lines) -> None:  # type: ignore[no-untyped-def]
+    """A plan of a new benchmark is a few lines, whatever the number of its stages."""
+    new, follows = Reason("new", "never run here"), Reason("input", "x may change", follows=True)
+    forecasts = [
+        Forecast("a", "data", "run", (new,)),
+        Forecast("b", "infer", "run", (new, follows)),
+        Forecast("c", "data", "blocked", (Reason("missing", "y"),)),
+        Forecast("d", "infer", "blocked", (Reason("waiting", "for c", follows=True),)),
+        Forecast("e", "judge", "blocked", (Reason("waiting", "for d", follows=True),)),
+    ]
+    assert lines(views.print_forecasts, "s", forecasts) == [
+        "+ 2 stages will run: a, b",
+        "    new never run here",
+        "! c lacks something",
+        "    missing y",
+        "! 2 stages wait for what is missing: d, e",
+        "s: 2 to run, 3 blocked",
+    ]
 
 
 def test_needs(lines) -> None:  # type: ignore[no-untyped-def]
