@@ -91,9 +91,10 @@ def intervals_in_words(rows: Sequence[Row]) -> str:
     having = [r for r in rows if r.get("low") is not None and r.get("level")]
     if not having:
         return ""
-    levels, resamples = (sorted({r[name] for r in having}) for name in ("level", "n_resamples"))
+    levels, resamples = (sorted({r[name] for r in having if r[name]}) for name in ("level", "n_resamples"))
     names = " and ".join(f"{100 * level:g}%" for level in levels)
-    return f"{names} intervals, each by itself, from {' or '.join(f'{n:,}' for n in resamples)} resamples of whole groups"
+    of = f", from {' or '.join(f'{n:,}' for n in resamples)} resamples of whole groups" if resamples else ""
+    return f"{names} intervals, each by itself{of}"
 
 
 def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
+from qualm.runners.scoring.binning import numbered
 
 METHODS = ("t", "proportion", "optimistic", "skewed", "correlation", "own", "none")
 FEWEST_GROUPS = 5
@@ -118,7 +119,7 @@ def effective_units(group: NDArray[np.int64]) -> float:
     >>> effective_units(np.array([0, 0, 1, 1])), effective_units(np.array([0, 0, 0, 1]))
     (2.0, 1.6)
     """
-    sizes = np.bincount(np.unique(group, return_inverse=True)[1]).astype(np.float64)
+    sizes = numbered(group)[1].astype(np.float64)
     return float(sizes.sum() ** 2 / max(1.0, (sizes**2).sum()))
 
 

@@ -98,7 +98,7 @@ def _result(context: ExportContext, part: ExportPart, row: Row) -> Row:
     if row["low"] is not None and row["high"] is not None:
         interval = {"lower": row["low"], "upper": row["high"], "method": f"{row['interval'] or 'bootstrap'}, over groups of questions"}
         uncertainty["confidence_interval"] = interval | ({} if row["level"] is None else {"confidence_level": row["level"]})
-        uncertainty |= {} if row["n_resamples"] is None else {"num_bootstrap_samples": row["n_resamples"]}
+        uncertainty |= {} if not row["n_resamples"] else {"num_bootstrap_samples": row["n_resamples"]}
     beside = ("n_unscored", "n_groups", "n_undefined_resamples", "why_no_interval", "promise", "collapsed", "null", "p_null")
     result: Row = {
         "evaluation_result_id": f"{part.task}/{label}",

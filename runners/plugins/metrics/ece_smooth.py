@@ -1,6 +1,7 @@
 """Smooth calibration error, smECE. Blasiok, Nakkiran, 2024 (ICLR; preprint 2023)."""
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -124,9 +125,16 @@ def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows
     """Which rows count, and the kernel of the sample's own bandwidth, not below twice the distance of places."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
+    return chosen, _kernel(f, max(2 / OF_INTERVAL, _bandwidth_of(f.tobytes(), (y - f).tobytes())))
+
+
+@lru_cache(maxsize=1024)
+def _bandwidth_of(confidence: bytes, gaps: bytes) -> float:
+    """Return the bandwidth of the sample, which its interval and its test share."""
+    f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
     far, near = _angles(f)
-    spectrum = ((far * (y - f)[:, None]).T @ near).real.reshape(1, WAVES) / len(f)
-    return chosen, _kernel(f, max(2 / OF_INTERVAL, float(_at_own_bandwidth(spectrum)[1][0])))
+    spectrum = ((far * gap[:, None]).T @ near).real.reshape(1, WAVES) / len(f)
+    return float(_at_own_bandwidth(spectrum)[1][0])
 
 
 def interval(

@@ -130,10 +130,12 @@ def _columns(task: MetricTask, bootstrap: Resamples) -> Iterator[list[_Column]]:
     for columns in recorder.columns:
         for column in columns.T:
             pieces, is_whole = np.split(column, ends[:-1]), bool((column == np.rint(column)).all())
-            yield [
-                _Column(*pieces[3 * k : 3 * k + 3], place[changing], steps.at[here], *groups_of[k], steps, is_whole)
-                for k, (steps, _, _, changing, here) in enumerate(shared)
-            ]
+            of_steps = []
+            for k, (steps, _, _, changing, here) in enumerate(shared):
+                lowest, before, after = pieces[3 * k : 3 * k + 3]
+                groups, of_row = groups_of[k]
+                of_steps.append(_Column(lowest, before, after, place[changing], steps.at[here], groups, of_row, steps, is_whole))
+            yield of_steps
 
 
 @dataclass

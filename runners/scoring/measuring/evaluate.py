@@ -63,12 +63,21 @@ def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[t
     each = [tasks_of([metric], cell, part) for metric in metrics]
     live = [[task for task in tasks if task.measured.n] for tasks, _ in each]
     for of_metric in live:
-        resample([task for task in of_metric if task.redraw is None], part.bootstrap)
+        plain = [task for task in of_metric if task.redraw is None]
+        for task in plain:
+            task.measured.unread = bool(part.bootstrap.times) and _is_unread(task, part)
+        resample([task for task in plain if not task.measured.unread], part.bootstrap)
     # All at once, since sums of whole numbers are exact; above, a product of fractions may differ in its last bit by what stands beside it.
     recalibrate([task for of_metric in live for task in of_metric if task.redraw is not None], part.bootstrap)
     for of_metric in live:
         resample_at_own_threshold([task for task in of_metric if task.redraw is not None or task.refit is not None], part.bootstrap)
     return [(label, mean_of([task.measured for task in of])) for _, labels in each for label, of in labels]
+
+
+def _is_unread(task: MetricTask, part: Slice) -> bool:
+    """Return whether nobody reads the resamples of a task: neither its interval nor a ranking, nor an average over slices or datasets."""
+    has_own_ways = task.metric.own_interval is not None and "COMPARED_BY" in task.metric.plugin.declares
+    return has_own_ways and task.measured.recalibrated is None and part.label != ALL and not part.macro
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
@@ -210,7 +219,7 @@ def _task(
         columns_read = {name: of[counted[scored]] for name, of in zip(metric.reads, arrays, strict=True)}
         why = (metric.why(*arrays, **metric.args) if metric.why else "") or why_no_value(metric.function, columns_read)
     measured = Measured(value, np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
-    missing = left & ~_cannot_be_scored(cell, taken, universe)
+    missing = left & ~_cannot_be_scored(cell, taken, universe) if unscored else left
     if n or missing.any():
         measured.scored_share = n / (n + int(missing.sum()))
     if metric.rating and missing.any() and cell.unread == BOUNDS_OF_UNREAD:
@@ -270,7 +279,7 @@ def _count_groups(
     measured: Measured, metric: Metric, arrays: list[Floats], weights: Recorder, group: NDArray[np.int64], counted: NDArray[np.bool_]
 ) -> None:
     """Count the independent groups behind a value, and behind each class that it compares."""
-    measured.group_codes = np.unique(group[counted])
+    measured.group_codes = np.flatnonzero(np.bincount(group[counted]))
     measured.groups = len(measured.group_codes)
     if metric.own_interval is not None:
         measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))

@@ -130,7 +130,7 @@ def _why_none(one: Measured, groups: int) -> str:
         return f"{groups} scored group{'s' * (groups != 1)}: an interval needs {FEWEST_GROUPS}"
     if one.calibrating is not None and one.calibrating < FEWEST_GROUPS:
         return f"{one.calibrating} groups that calibrate: an interval needs {FEWEST_GROUPS}"
-    if not len(one.resampled):
+    if not len(one.resampled) and not one.unread:
         return "no resamples"
     undefined = int(np.isnan(one.resampled).sum())
     if 2 * undefined > len(one.resampled):

@@ -85,6 +85,8 @@ class Measured:
     """Of a value that a macro average is over: its slice."""
     group_codes: NDArray[np.int64] | None = None
     """The groups with a scored row."""
+    unread: bool = False
+    """Whether nobody reads its resamples, so that there are none."""
     averaged: Sequence[Measured] = ()
     """Of a macro average: the values that it is over."""
 

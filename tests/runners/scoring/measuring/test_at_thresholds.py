@@ -13,9 +13,11 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Recorder
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.conformal.draws import NODES, Redraw
+from qualm.runners.scoring.conformal.parts import QuestionParts
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.resampling import recalibrate
 from qualm.runners.stages.score import make_slices
 
 N, TIMES = 90, 60
@@ -94,3 +96,27 @@ def test_sums_of_other_numbers_than_whole_ones(cell):
     tenth = replace(tenth, metric=replace(tenth.metric, function=of_tenths), weights=weights)
     at_thresholds([whole, tenth], part.bootstrap)
     assert tenth.measured.resampled == pytest.approx(whole.measured.resampled / 10, rel=1e-12)
+
+
+def test_each_part_of_the_questions_has_a_threshold_of_its_own(cell):
+    """Within categories, whose thresholds differ, against every resample's rows and sets written out."""
+    setting = cell.settings["half"]
+    of_row = np.arange(N) % 2
+    parts = QuestionParts("category", ("c0", "c1"), of_row, np.where(np.isinf(setting.redraws["lac"].enters), -1, of_row[:, None]))
+    redraw = replace(setting.redraws["lac"], kept=(), parts=parts)
+    setting.redraws["lac"] = redraw
+    for part in slices(cell):
+        found = tasks(cell, part)
+        recalibrate(found, part.bootstrap)
+        limits = redraw.thresholds(part.bootstrap.whole)
+        assert len(np.unique(limits[:, 0])) > 3 and (limits[:, 0] != limits[:, 1]).any()
+        counts = np.concatenate([block.counts for block in part.bootstrap.blocks()]).astype(int)
+        test = setting.is_calibration == 0
+        for b, of_parts in enumerate(limits):
+            drawn = np.repeat(part.rows, counts[b][part.bootstrap.group])
+            rows = drawn[test[drawn]]
+            inside = redraw.enters[rows] <= np.minimum(of_parts, 1e300)[of_row[rows]][:, None]
+            size = inside.sum(axis=1).mean()
+            right, root = cell.columns["correct"][rows].mean(), np.sqrt(cell.columns["n_options"][rows]).mean()
+            expected = [inside[np.arange(len(rows)), cell.samples.truth[rows]].mean(), size, right * root / size]
+            assert [task.measured.resampled[b] for task in found] == pytest.approx(expected, rel=1e-12)

@@ -94,6 +94,17 @@ def test_no_value_depends_on_the_other_metrics():
         assert one.resampled.tobytes() == together[label].resampled.tobytes()
 
 
+def test_resamples_that_nobody_reads_are_not_made():
+    """Of a calibration error, whose interval is its own and whose differences are another metric's, within slices."""
+    cell = with_confidence(cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1))
+    whole = make_slices(cell.samples, [], 20, 3)[0]
+    for label, metric, expected in (("all", "ece", 20), ("part", "ece", 0), ("part", "accuracy", 20)):
+        values = evaluate_apart(read_metrics([{"label": metric, "plugin": metric, "args": {}}]), cell, replace(whole, label=label))
+        assert values and {len(one.resampled) for _, one in values} == {expected}
+        ends = intervals([one for _, one in values], 0.95, whole.bootstrap.groups)
+        assert not any(of.why_none for of in ends)
+
+
 def test_settings_that_differ_in_what_calibrates_alone_share_values_over_all_rows():
     cell = with_confidence(cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1))
     (half,) = cell.settings.values()
