@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.chunks import PackedColumn, column, finite
+from qualm.compiler.viewing.failures import expected_answer
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting.text import words
@@ -125,6 +126,7 @@ class AnswerTable:
             "choices": row["choices"] or None,
             "answer": row["answer_index"],
             "references": row["references"] or None,
+            "expected": expected_answer(row)[:LONGEST_TEXT] or None,
             "pictures": [self._numbers[row["dataset"]][name] for name in picture_ids(row["image_id"])] or None,
         }
         return {name: finite(value) for name, value in fields.items() if value is not None}

@@ -34,7 +34,8 @@ async function showBoards(main, parts, chosen, wanted) {
   const pick = (name, there, first) => { const value = chosen.get(name); return there.includes(value) ? value : there.includes(first) ? first : there[0]; };
 
   const datasets = distinct(all, (row) => row.dataset);
-  const dataset = pick("dataset", datasets);
+  const plain = all.find((row) => row.label === "accuracy" && row.variant === "clean" && row.value !== null && !row.dataset.startsWith("macro:"));
+  const dataset = pick("dataset", datasets, plain?.dataset);
   let rows = all.filter((row) => row.dataset === dataset);
   const variants = distinct(rows, (row) => row.variant);
   const variant = pick("variant", variants, "clean");
@@ -59,7 +60,7 @@ async function showBoards(main, parts, chosen, wanted) {
         el("h1", null, said(site.title, 120)),
         site.results.length === 1 && site.results[0].description ? el("p", { class: "about" }, said(site.results[0].description, 600)) : null),
       el("div", { class: "controls" },
-        el("div", { class: "tabs", role: "group", "aria-label": "Data set" }, datasets.map((one) => el("a", { href: to({ dataset: one, variant: "", slice: "" }), "aria-current": one === dataset ? "true" : null }, said(one, 60)))),
+        el("div", { class: "tabs", role: "group", "aria-label": "Dataset" }, datasets.map((one) => el("a", { href: to({ dataset: one, variant: "", slice: "" }), "aria-current": one === dataset ? "true" : null }, said(one, 60)))),
         el("div", { class: "picks" },
           variants.length > 1 ? select("Variant", variants, variant, (value) => go({ variant: value })) : null,
           slices.length > 1 ? select("Slice", slices, slice, (value) => go({ slice: value })) : null)),
@@ -80,7 +81,7 @@ const sweepOf = (family) => { const at = family.replace(/\[\]$/, "").split("@").
 /** Rows of one metric, each a point with its interval, grouped by what was ranked together, best first. */
 function intervals(rows, estimators, variant, arrow) {
   const ends = rows.flatMap((row) => [row.low ?? row.value, row.high ?? row.value, row.target]).filter((x) => x !== null && x !== undefined);
-  if (!ends.length) return el("p", { class: "quiet" }, "No value of this metric is defined here. ", said(rows.find((row) => row.why)?.why ?? "", 300));
+  if (!ends.length) return el("p", { class: "quiet" }, "This metric has no value here. ", said(rows.find((row) => row.why)?.why ?? "", 300));
   const axis = scale(Math.min(...ends), Math.max(...ends));
   const nameOf = rankingsOf(rows);
   const groups = Map.groupBy ? Map.groupBy(rows, nameOf) : rows.reduce((map, row) => map.set(nameOf(row), [...(map.get(nameOf(row)) ?? []), row]), new Map());
@@ -122,7 +123,7 @@ function interval(row, axis, estimators, variant) {
   const tone = colour(row.result.models, row.model);
   const whole = row.value !== null;
   const blind = !way && row.result.blind.includes(row.model);
-  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "told apart from all others" : row.may_be_best ? "not told apart from the best" : "worse than the best"} (${row.candidates} candidates)` : ""}` : visible(row.why ?? "undefined", 300);
+  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "significantly better than all others" : row.may_be_best ? "statistically tied with the best" : "significantly worse than the best"} (${row.candidates} candidates)` : ""}${row.low === null && row.why_no_interval ? `; no interval: ${visible(row.why_no_interval, 200)}` : ""}` : visible(row.why ?? "undefined", 300);
   return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset.startsWith("macro:") ? "" : row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
     el("b", null, said(name, 80)),
     el("span", { class: "track", style: { color: tone } },
@@ -130,8 +131,9 @@ function interval(row, axis, estimators, variant) {
       row.target !== null && row.target !== undefined ? el("em", { style: { left: `${axis.at(row.target)}%` }, title: `target ${number(row.target)}` }) : null,
       row.low !== null && row.high !== null && whole ? el("s", { style: { left: `${axis.at(row.low)}%`, width: `${axis.at(row.high) - axis.at(row.low)}%` } }) : null,
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
-    el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}${unread(row)}`)),
-    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "a blind baseline: it does not see the picture, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "may be best" : ""));
+    el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
+    el("span", { class: "n" }, `n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}`, unread(row) ? el("small", null, unread(row).replace(/^, /, "")) : null),
+    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : ""));
 }
 
 /** A linear axis with round ticks. */
@@ -152,7 +154,7 @@ function legend(rows) {
   const level = rows.find((row) => row.level)?.level;
   return el("p", { class: "note" },
     level ? `Bars are ${Math.round(100 * level)}% intervals. ` : null,
-    ranked ? ["“best”: told apart from every other candidate; “may be best”: no better candidate is told apart from it, by paired differences over resamples of whole groups. "] : "No ranking was tested here; overlapping or separate intervals do not decide one. ",
+    ranked ? "“best”: significantly better than every other candidate. “tied for best”: no candidate is significantly better (paired differences over resamples of whole groups, corrected). " : rows.length > 1 ? "No ranking was tested here: overlapping or separate intervals do not decide one. " : null,
     site.results.length > 1 ? "Rows of different specs are not tested against each other; qualm compare does that." : null);
 }
 
@@ -176,6 +178,6 @@ function matrix(rows, families, title, arrow, to, family) {
 function lines() {
   return el("section", { class: "specs" }, el("h2", null, "What was measured"), el("dl", null, site.results.map((one) => [
     el("dt", null, el("a", { href: address(["answers", one.key], { variant: "clean" }) }, said(one.title, 120))),
-    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, said(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; data sets: `, said(one.datasets.join(", "), 300))),
+    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, said(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; datasets: `, said(one.datasets.join(", "), 300))),
   ])));
 }

@@ -82,7 +82,7 @@ function scrollable(label, table) {
 const VERDICTS = ["right", "partly", "wrong", "unscored"];
 const MARKS = { right: "✓", partly: "~", wrong: "✗", unscored: "?" };
 const verdictOf = (correct) => (correct === null || correct === undefined || Number.isNaN(correct) ? 3 : correct >= 1 ? 0 : correct <= 0 ? 2 : 1);
-const mark = (correct) => { const name = VERDICTS[verdictOf(correct)]; return el("i", { class: `mark ${name}`, title: name === "partly" ? `partly right: ${number(correct, 2)}` : name }, MARKS[name]); };
+const mark = (correct) => { const name = VERDICTS[verdictOf(correct)]; return el("i", { class: `mark ${name}`, role: "img", "aria-label": name, title: name === "partly" ? `partly right: ${number(correct, 2)}` : name }, MARKS[name]); };
 /** Colours are fixed by place: the same model has the same one everywhere, and so has what is made of it (`base+thresholded`). */
 const colour = (models, model) => `var(--c${Math.max(0, models.indexOf(model.split("+")[0])) % 8})`;
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -2,7 +2,7 @@
 /* One question: its picture under every variant, the prompt, and what each model made of it. */
 
 async function showSample(main, [key, dataset, id], chosen, wanted) {
-  if (!id) throw new Error("the address names no question; expected #/q/RESULTS/DATA SET/ID");
+  if (!id) throw new Error("the address names no question; expected #/q/RESULTS/DATASET/ID");
   const answers = await Answers.open(key);
   const sample = await answers.find(dataset, id);
   if (!wanted()) return null;
@@ -199,13 +199,13 @@ class SamplePage {
     const { of, answers } = this;
     const files = answers.index.files;
     const digests = [...new Set(this.shown.map((model) => this.answer(model, this.variant)?.input_digest).filter(Boolean))];
-    const entries = [["Made by", of.source], ["Group", of.group], ["Pair", of.pair], ["Picture", of.image], ...Object.entries(of.meta ?? {}), ["Input digest", digests.join(" ")], ["Data set", files.datasets[of.dataset]],
+    const entries = [["Made by", of.source], ["Group", of.group], ["Pair", of.pair], ["Picture", of.image], ...Object.entries(of.meta ?? {}), ["Input digest", digests.join(" ")], ["Dataset", files.datasets[of.dataset]],
       ...this.shown.map((model) => [`Answers of ${model}`, files.generations[model.split("+")[0]]?.[of.dataset]])].filter(([, value]) => value);
     return el("section", { class: "lineage" }, el("h2", null, "Where it comes from"), el("dl", null, entries.map(([name, value]) => [el("dt", null, said(name, 80)), el("dd", null, said(value, 600))])),
       files.generations[this.shown[0].split("+")[0]]?.[of.dataset] ? el("p", { class: "quiet" }, el("code", null, `qualm lineage ${visible(files.generations[this.shown[0].split("+")[0]][of.dataset], 200)}`), " says which stage made that file, and from what.") : null);
   }
 
-  /** The next question of the table, or of the data set. */
+  /** The next question of the table, or of the dataset. */
   async step(by) {
     const { answers } = this;
     const samples = answers.data("sample");

@@ -4,10 +4,10 @@
 const BINS = 40;
 /** Filters that are lists of values: name in the address, column, title. */
 const FACETS = [
-  ["verdict", "correct", "Verdict"], ["model", "model", "Model"], ["dataset", "dataset", "Data set"], ["variant", "variant", "Variant"],
+  ["verdict", "correct", "Verdict"], ["model", "model", "Model"], ["dataset", "dataset", "Dataset"], ["variant", "variant", "Variant"],
   ["category", "category", "Category"], ["answerable", "answerable", "Answerable"], ["declined", "pred_is_idk", "Declined to answer"], ["no_answer", "no_answer", "No answer, because"],
 ];
-const ORDERS = { "": "as in the data set", "confidence-": "most confident first", "confidence": "least confident first", "u-": "most uncertain first", "u": "least uncertain first" };
+const ORDERS = { "": "as in the dataset", "confidence-": "most confident first", "confidence": "least confident first", "u-": "most uncertain first", "u": "least uncertain first" };
 const OUTCOMES = ["both", "first", "second", "neither", "unscored"];
 const DISAGREE = { models: "models disagree", judges: "judges disagree", clean: "verdict differs from clean" };
 /** What a question's page goes through with j and k: the rows that the table last showed. */
@@ -92,9 +92,15 @@ class Table {
       Object.keys(answers.index.estimators).length ? select("Estimator", ["", ...Object.keys(answers.index.estimators)], state.est, (est) => this.go({ est, u: "", sort: state.sort.startsWith("u") ? "" : state.sort }), { "": "none", ...answers.index.estimators }) : null,
       state.beside ? null : select("Order", orders, state.sort, (sort) => this.go({ sort }), ORDERS),
       models.length > 1 ? select(state.beside ? `${visible(state.first, 30)} beside` : "Beside", ["", ...models.filter((one) => one !== state.first)], state.beside, (beside) => this.go({ beside, outcome: "", ...(beside ? { model: state.first } : {}) }), { "": "no other model" }) : null,
-      el("button", { type: "button", class: "filter-button", onclick: () => document.body.classList.toggle("filtering") }, "Filters"));
-    put(main, el("section", { class: `answers${state.beside ? " two" : ""}${state.est ? " with-est" : ""}` }, this.facets, el("div", { class: "results" }, bar, this.total, this.list)));
+      el("button", { type: "button", class: "filter-button", "aria-expanded": "false", onclick: (event) => event.currentTarget.setAttribute("aria-expanded", document.body.classList.toggle("filtering")) }, this.nFilters ? `Filters (${this.nFilters})` : "Filters"));
+    put(main, el("section", { class: `answers${state.beside ? " two" : ""}${state.est ? " with-est" : ""}` }, this.facets, el("div", { class: "results" }, bar, this.total, this.heads(), this.list)));
     document.body.classList.remove("filtering");
+  }
+
+  /** How many filters are set, which a narrow screen shows on the button alone. */
+  get nFilters() {
+    const { state } = this;
+    return [...state.lists.values()].filter((one) => one.size).length + Object.values(state.ranges).filter(Boolean).length + (state.disagree ? 1 : 0) + (state.sets ? 1 : 0);
   }
 
   /** One verdict code per row. */
@@ -342,7 +348,7 @@ class Table {
       this.searching ? el("span", { class: "quiet" }, this.searching) : null);
   }
 
-  get height() { return innerWidth < 760 ? (this.state.beside ? 128 : 92) : 62; }
+  get height() { return innerWidth < 760 ? (this.state.beside ? 150 : 116) + (this.state.est ? 20 : 0) : 62; }
 
   /** Only rows in view exist; texts of those are fetched. */
   draw(anew = false) {
@@ -368,15 +374,27 @@ class Table {
     const row = this.order[i], sample = answers.data("sample")[row], question = answers.question(sample);
     const picture = question ? answers.picture(sample) : null;
     const variant = answers.value("variant", row), category = answers.value("category", row);
-    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models, of) } }) : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "empty answer") : said(answerText(text, question), 300), sure(answers.value("confidence", r))); };
+    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models, of) } }) : null, of ? el("span", { class: "label" }, visible(of, 40), " ") : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "empty answer") : said(answerText(text, question), 300), of ? sure(answers.value("confidence", r)) : null); };
+    const fact = (name, label, value) => el("span", { class: name }, el("span", { class: "label" }, label, " "), value);
     return el("a", { class: `row${i === this.cursor ? " here" : ""}`, href: question ? this.link(sample, row, question) : "#", style: { top: `${i * height}px`, height: `${height}px` }, onclick: () => { this.cursor = i; this.keep(); } },
       picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async", width: 46, height: 46 }) : el("span", { class: "blank" }),
       el("span", { class: "words" },
         el("span", { class: "asked" }, question ? said(question.question, 300) : "…"),
         state.beside ? null : cell(row)),
       state.beside ? el("span", { class: "pair" }, cell(row, state.first), cell(this.others[i], state.beside)) : null,
-      state.est ? el("span", { class: "est" }, number(answers.value(`uncertainty[${state.est}]`, row), 3)) : null,
+      el("span", { class: "facts" },
+        fact("wanted", "expected", question?.expected ? said(question.expected, 200) : el("em", { class: "quiet" }, question ? "no reference" : "…")),
+        state.beside ? null : fact("confidence", "confidence", sure(answers.value("confidence", row)) ?? "–"),
+        state.est ? fact("est", visible(answers.index.estimators[state.est], 60), number(answers.value(`uncertainty[${state.est}]`, row), 3)) : null),
       el("span", { class: "where" }, state.beside ? null : el("b", null, el("i", { class: "dot", style: { background: colour(answers.index.models, answers.value("model", row)) } }), said(answers.value("model", row), 40)), el("span", null, said([variant === "clean" ? "" : variant, category].filter(Boolean).join(" · "), 80))));
+  }
+
+  /** Headings of the rows; each row says them again to screen readers, and in words where there is no room for columns. */
+  heads() {
+    const { answers, state } = this;
+    const names = state.beside ? ["question", [el("span", null, visible(state.first, 40)), el("span", null, visible(state.beside, 40))], "expected", state.est ? answers.index.estimators[state.est] : null, "category"]
+      : ["question and answer", "expected", "confidence", state.est ? answers.index.estimators[state.est] : null, "model, category"];
+    return el("div", { class: "row heads", "aria-hidden": "true" }, el("span"), names.filter((one) => one !== null).map((one) => el("span", Array.isArray(one) ? { class: "pair" } : null, Array.isArray(one) ? one : visible(one, 60))));
   }
 
   link(sample, row, question) {
@@ -439,6 +457,7 @@ function answerText(text, question) {
   return option ? `${letter[1]}. ${option}` : text;
 }
 
+/** A confidence as a number beside its bar. */
 function sure(confidence) {
-  return confidence === null ? null : el("span", { class: "sure", title: `confidence ${number(confidence)}` }, el("i", { style: { width: `${100 * confidence}%` } }));
+  return confidence === null ? null : el("span", { class: "sure-value" }, el("span", { class: "sure" }, el("i", { style: { width: `${100 * confidence}%` } })), number(confidence, 2));
 }

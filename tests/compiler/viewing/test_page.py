@@ -15,6 +15,7 @@ from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.site import Site, SitePart
+from qualm.runners.scoring.missing.scored_share import share_in_words
 from tests.compiler.viewing.test_server import free_port
 from tests.support.processes.chromium import Chromium
 
@@ -41,8 +42,21 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: S
     went(browser, f"{disk}#/?dataset=scenes&metric=accuracy", "document.querySelectorAll('.interval').length")
     assert text(browser, "h1") == ["Small results"] and not browser.run("document.querySelector('h1 i')")
     shown = dict(zip(text(browser, ".drawing:first-child .interval b"), text(browser, ".drawing:first-child .value"), strict=True))
-    for row in results.scores.filter(label="accuracy", dataset="scenes", variant="clean", slice="all").to_dicts():
+    counts = dict(zip(text(browser, ".drawing:first-child .interval b"), text(browser, ".drawing:first-child .n"), strict=True))
+    rows = results.scores.filter(label="accuracy", dataset="scenes", variant="clean", slice="all").to_dicts()
+    assert {row["n_unscored"] for row in rows} != {0}
+    for row in rows:
         assert shown[row["model"]].startswith(f"{row['value']:.3f}")
+        unscored = f", {row['n_unscored']} unscored\nscored {share_in_words(row['scored_share'])}" if row["n_unscored"] else ""
+        assert counts[row["model"]].startswith(f"n = {row['n']}{unscored}")
+
+
+def test_it_opens_on_plain_accuracy_the_best_first(browser: Chromium, disk: str, results: SpecResults) -> None:
+    went(browser, disk, "document.querySelectorAll('.interval').length")
+    assert text(browser, ".drawing:first-child h2")[0].startswith("Accuracy") and text(browser, ".metrics [aria-current]") == ["Accuracy ↑"]
+    (dataset,) = text(browser, ".controls .tabs [aria-current]")
+    rows = results.scores.filter(label="accuracy", dataset=dataset, variant="clean", slice="all").sort("value", descending=True)
+    assert text(browser, ".drawing:first-child .interval b") == rows["model"].to_list()
 
 
 def test_a_banner_says_which_results_changed(
@@ -98,6 +112,31 @@ def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: Spe
     verdicts = read.group_by("dataset", "sample_id").agg(pl.col("correct").n_unique() > 1).filter(pl.col("correct"))
     went(browser, f"{disk}{TABLE}&disagree=models", FIRST_ROW)
     assert text(browser, ".total b") == [str(2 * verdicts.height)]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_rows_have_the_expected_answer_and_the_confidence_as_a_number(
+    browser: Chromium, disk: str, results: SpecResults, width: int
+) -> None:
+    browser.size(width)
+    for dataset in results.datasets:
+        answers = results.answers("other", dataset).to_dicts()
+        went(browser, f"{disk}{TABLE}&dataset={dataset}&model=other&est=mean_token_entropy", FIRST_ROW)
+        wanted = browser.run("[...document.querySelectorAll('.list .wanted')].map((one) => one.textContent)")
+        sure = browser.run("[...document.querySelectorAll('.list .confidence')].map((one) => one.textContent)")
+        assert len(wanted) == len(sure) > 4
+        for answer, shown, number in zip(answers, wanted, sure, strict=False):
+            right = (
+                f"{chr(65 + answer['answer_index'])}. {answer['choices'][answer['answer_index']]}"
+                if answer["choices"]
+                else answer["references"][0]
+            )
+            assert shown == f"expected {right}" and number == f"confidence {answer['confidence']:.2f}"
+        visible = "getComputedStyle(document.querySelector('.list .confidence .label')).position"
+        assert browser.run(visible) == ("absolute" if width == 1280 else "static"), "in words where there is no room for columns"
+        assert browser.run("getComputedStyle(document.querySelector('.heads')).display") == ("grid" if width == 1280 else "none")
+        assert browser.run("document.querySelector('.list .est').getBoundingClientRect().width") > 20, "no column is dropped"
+    browser.size(1280)
 
 
 def test_free_text_finds_answers_and_questions(browser: Chromium, disk: str, results: SpecResults) -> None:
