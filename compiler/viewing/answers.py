@@ -69,6 +69,16 @@ class AnswerTable:
         return [numbers, *(c for c in coded if c is not None)]
 
     @cached_property
+    def percentiles(self) -> pl.DataFrame:
+        """Return for each row and estimator the share of the model's answers, of all datasets and variants, that are less uncertain."""
+        return self.rows.select(
+            ((pl.col(f"uncertainty[{name}]").rank("min") - 1) / pl.col(f"uncertainty[{name}]").count())
+            .over("model")
+            .alias(f"percentile[{name}]")
+            for name in self.estimators
+        )
+
+    @cached_property
     def ids(self) -> NDArray[np.uint32]:
         """Return a number per question that its address contains."""
         return np.array([address(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from qualm.compiler.library.results import asked_as
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.chunks import finite
 from qualm.compiler.viewing.model_inputs import ModelInputs
+from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import GREEDY
 from qualm.runners.prompts.question import render_question
 
@@ -33,7 +36,7 @@ Key = tuple[str, str, str]
 
 def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFrame) -> list[dict[str, Any]]:
     """Return everything about questions and their answers."""
-    rows = answers.rows.filter(pl.col("sample").is_in(samples["sample"].implode()))
+    rows = answers.rows.hstack(answers.percentiles).filter(pl.col("sample").is_in(samples["sample"].implode()))
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for (dataset,), part in rows.partition_by("dataset", as_dict=True, maintain_order=True).items():
         ids = part["sample_id"].unique().to_list()
@@ -57,7 +60,12 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
         "dataset": row["dataset"],
         "question": _cut(question),
         "prompt": _cut(render_question(question, choices)),
-        "variants": {name: {"prompt": _cut(render_question(text, choices))} for name, text in texts.items() if text != question},
+        "variants": {
+            name: {"prompt": _cut(render_question(text, choices)), "changes": changed_words(question, text)}
+            for name, text in texts.items()
+            if text != question
+        },
+        "missing": model_inputs.missing(row["dataset"], picture_ids(row["image_id"])),
         "category": row["category"],
         "answerable": row["answerable"],
         "source": row["source"],
@@ -67,6 +75,18 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
         "meta": {key: _cut(value) for key, value in _pairs(row.get("meta"))},
         "answers": answer_rows,
     }
+
+
+def changed_words(old: str, new: str) -> list[tuple[str, str, str]]:
+    """Return runs of words of two texts in order: what both have, or a pair of what is replaced and what replaces it.
+
+    >>> changed_words("What is the size?", "Ahar is teh old size?")
+    [('', 'What', 'Ahar'), ('is', '', ''), ('', 'the', 'teh old'), ('size?', '', '')]
+    """
+    a, b = (re.findall(r"\S+|\n", _cut(text)) for text in (old, new))
+    runs = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    words = [(" ".join(a[i:j]), " ".join(b[k:m]), what == "equal") for what, i, j, k, m in runs]
+    return [(one, "", "") if is_same else ("", one, other) for one, other, is_same in words]
 
 
 def _answer(
@@ -84,7 +104,8 @@ def _answer(
         for g in generations
         if g["draw"] != GREEDY
     ]
-    answer["uncertainty"] = {k[12:-1]: v for k, v in row.items() if k.startswith("uncertainty[") and v is not None}
+    for name in ("uncertainty", "percentile"):
+        answer[name] = {k[len(name) + 1 : -1]: v for k, v in row.items() if k.startswith(f"{name}[") and v is not None}
     answer["judges"] = [
         {k: _cut(v) if isinstance(v, str) else v for k, v in j.items() if k in OF_JUDGES and v is not None}
         | {"marks": dict(_pairs(j["marks"]))}

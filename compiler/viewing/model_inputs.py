@@ -65,6 +65,11 @@ class ModelInputs:
         pair = self._input(dataset, sample_id, variant)
         return drawn(pair[0][place]) if pair is not None and place < len(pair[0]) else None
 
+    def missing(self, dataset: str, image_ids: Iterable[str]) -> list[str]:
+        """Return the images of a question that the dataset does not hold."""
+        folder = self._folder(dataset)
+        return [name for name in image_ids if not folder.has_image(name)]
+
     def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
         """Return an image of a dataset, as WebP; None if it cannot be shown."""
         pictures = self._folder(dataset)._pictures

@@ -101,6 +101,13 @@ class SitePart:
             "changed": changed_results(self.results.root, self.files),
         }
 
+    @property
+    def licences(self) -> dict[str, str]:
+        """Return the licence of each dataset by its card; of a dataset made from others, theirs."""
+        by_path = {str(s.outputs.get("dataset")): str(s.params["about"]["licence"]) for s in self._stages if s.kind == "data"}
+        all_licences = "; ".join(dict.fromkeys(by_path.values()))
+        return {name: by_path.get(str(path), all_licences) for name, path in self.results.inputs["datasets"].items()}
+
     def index(self, pictures: Pictures) -> dict[str, Any]:
         """Return what the page needs before it shows answers."""
         inputs = self.results.inputs
@@ -108,6 +115,7 @@ class SitePart:
         return self.answers.index() | {
             "changes": changes,
             "pictures": pictures,
+            "licences": self.licences,
             "files": {"datasets": dict(inputs["datasets"]), "generations": inputs["generations"]},
         }
 

@@ -352,6 +352,10 @@ class DatasetFolder:
             raise BrokenSample(f"{self.where(row)}:{which} is not in the dataset's images")
         return tuple(data for data in contents if data is not None)
 
+    def has_image(self, image_id: str) -> bool:
+        """Return whether the dataset's images hold this one."""
+        return self._pictures is not None and self._pictures.has(image_id)
+
     def where(self, row: int) -> str:
         """Name a sample and its images, for errors."""
         sample = self.samples[row]
@@ -392,6 +396,9 @@ class _Pictures:
             self._files.append(file)
             for group, names in enumerate(ids):
                 self._place.update({name: (number, group, row) for row, name in enumerate(names) if name in needed})
+
+    def has(self, image_id: str) -> bool:
+        return image_id in self._place
 
     def data(self, image_id: str) -> bytes | None:
         place = self._place.get(image_id)

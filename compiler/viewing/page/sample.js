@@ -40,7 +40,7 @@ class SamplePage {
       el("div", { class: "sides" },
         el("div", { class: "seen" }, this.pictures(), this.strip()),
         el("div", { class: "asked-and-said" },
-          el("h1", null, said(this.placed(this.variantOf().question ?? of.question), 4000)),
+          this.asked_(),
           el("p", { class: "chips" }, of.category ? el("span", { class: "chip" }, said(of.category, 120)) : null, of.answerable === false ? el("span", { class: "chip warn" }, "has no answer") : null, this.variant === "clean" ? null : el("span", { class: "chip" }, said(this.variant, 80)), of.pair ? this.partner() : null),
           this.expected(),
           el("details", null, el("summary", null, "The prompt"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, `This is the user's turn; ${this.whereShown()}the model's chat template is put around it.`)),
@@ -50,17 +50,36 @@ class SamplePage {
       this.overview(), this.lineage()));
   }
 
-  variantOf() { const changed = this.of.variants[this.variant]; return changed ? { prompt: changed.prompt, question: this.question.choices ? changed.prompt.split("\n")[0] : changed.prompt } : {}; }
+  variantOf() { return this.of.variants[this.variant] ?? {}; }
+
+  /** The question as it was asked; under a variant that changes words, these are marked, and so are those that they replace. */
+  asked_() {
+    const { changes } = this.variantOf();
+    if (!changes) return [el("h1", null, said(this.placed(this.of.question), 4000)), ["text", "cross"].includes(this.answers.index.changes[this.variant]) ? el("p", { class: "original quiet" }, "This variant left the words of the question as they are.") : null];
+    const run = (tag, does, words) => (words ? [el(tag, null, el("span", { class: "hidden-label" }, `${does}: `), said(words, 4000)), " "] : null);
+    const line = (place, tag, does) => changes.map((one) => (one[0] ? [said(one[0], 4000), " "] : run(tag, does, one[place])));
+    const removed = changes.reduce((n, one) => n + (one[1] ? one[1].split(" ").length : 0), 0), added = changes.reduce((n, one) => n + (one[2] ? one[2].split(" ").length : 0), 0);
+    return [el("h1", { class: "changed" }, line(2, "ins", "changed")),
+      el("p", { class: "original" }, el("span", { class: "quiet" }, "Original: "), line(1, "del", "replaced"), el("small", { class: "quiet" }, `(${counted(removed, "word")} replaced by ${count(added)})`))];
+  }
 
   pictures() {
     const names = this.question.pictures ?? [];
-    if (!names.length) return el("p", { class: "no-picture" }, "A question without a picture.");
+    if (!names.length) return el("p", { class: "no-picture" }, "This question has no image.");
     const made = names.map((_, i) => this.answers.pictureUnder(this.sample, this.variant, i));
-    if (!made[0]) return el("p", { class: "no-picture" }, this.answers.index.pictures === "none" ? "Pictures are not part of this page." : "The picture under this variant is not part of this page; qualm view shows it.");
-    const image = (src, i) => el("img", { src, alt: `picture ${i + 1} of the question`, decoding: "async", onerror: (event) => event.target.replaceWith(el("p", { class: "no-picture" }, "This picture cannot be shown.")) });
+    const absent = this.of.missing.length ? `The dataset has no file of ${this.of.missing.map((one) => `“${visible(one, 120)}”`).join(", ")}.` : "";
+    if (absent || !made[0]) return el("p", { class: "no-picture" }, absent || this.notPublished());
+    const image = (src, i) => el("img", { src, alt: `image ${i + 1} of the question`, decoding: "async", onerror: (event) => event.target.replaceWith(el("p", { class: "no-picture" }, "This image cannot be shown: its file is absent from this site, unreadable or too large.")) });
     if (made.length === 1) return el("div", { class: "pictures" }, image(made[0], 0));
     const ids = this.ids(), frame = (i) => / *#frame=(\d+)$/.exec(ids[i] ?? "")?.[1];
     return el("div", { class: "pictures several" }, made.map((src, i) => el("figure", null, image(src, i), el("figcaption", null, String(i + 1), frame(i) === undefined ? null : el("small", { class: "quiet" }, ` frame ${frame(i)}`)))));
+  }
+
+  /** Why a published page lacks an image that the dataset has. */
+  notPublished() {
+    const { index } = this.answers, licence = index.licences[this.of.dataset];
+    const what = index.pictures === "none" ? "Images are not published on this site (--pictures none)." : "Images under variants are not published on this site (--pictures clean).";
+    return `${what}${licence ? ` Licence of ${visible(this.of.dataset, 80)}: ${visible(licence, 300)}.` : ""} qualm view shows them where the results are.`;
   }
 
   /** Ids of the pictures: a list of them in the place of one. */
@@ -75,7 +94,7 @@ class SamplePage {
   whereShown() {
     const n = this.question.pictures?.length ?? 0;
     if (!n) return "";
-    return n > 1 && this.placed(this.of.question) !== this.of.question ? "the pictures stand where it has <image>, and " : `the ${n > 1 ? "pictures stand" : "picture stands"} before it, and `;
+    return n > 1 && this.placed(this.of.question) !== this.of.question ? "the images stand where it has <image>, and " : `the ${n > 1 ? "images stand" : "image stands"} before it, and `;
   }
 
   strip() {
@@ -94,8 +113,7 @@ class SamplePage {
   expected() {
     const { question } = this;
     const notScored = this.shown.every((model) => this.answer(model, this.variant)?.correct === undefined);
-    if (question.choices) return null;
-    return el("p", { class: "expected" }, el("span", null, "Expected "), (question.references ?? []).length ? question.references.slice(0, 12).map((one, i) => [i ? " / " : "", el("b", null, said(one, 300))]) : el("em", null, "no reference answer"), notScored ? el("span", { class: "quiet" }, " (not scored under this variant)") : null);
+    return el("p", { class: "expected" }, el("span", null, "Expected "), question.expected ? el("b", null, said(question.expected, 1000)) : el("em", null, "no reference answer"), notScored ? el("span", { class: "quiet" }, " (not scored under this variant)") : null);
   }
 
   partner() {
@@ -161,7 +179,7 @@ class SamplePage {
     const of = new Map();
     for (const draw of answer.draws) { const said = draw.text.trim() || `\u0000${draw.no_answer ? `no answer: ${draw.no_answer}` : "empty answer"}`; of.set(said, (of.get(said) ?? 0) + 1); }
     const n = answer.draws.length;
-    return el("section", null, el("h3", null, `${counted(n, "draw")}, ${of.size === 1 ? "all alike" : `${count(of.size)} different`}`), el("ul", { class: "draws" }, [...of].sort((a, b) => b[1] - a[1]).map(([text, times]) => el("li", null, el("span", { class: "sure" }, el("i", { style: { width: `${(100 * times) / n}%` } })), el("b", null, `${times}×`), text.startsWith("\u0000") ? el("em", { class: "quiet" }, said(text.slice(1), 200)) : said(text, 2000)))));
+    return el("section", null, el("h3", null, `${counted(n, "sampled answer")}, ${of.size === 1 ? "all alike" : `${count(of.size)} different`}`), el("ul", { class: "draws" }, [...of].sort((a, b) => b[1] - a[1]).map(([text, times]) => el("li", null, el("span", { class: "sure" }, el("i", { style: { width: `${(100 * times) / n}%` } })), el("b", null, `${times}×`), text.startsWith("\u0000") ? el("em", { class: "quiet" }, said(text.slice(1), 200)) : said(text, 2000)))));
   }
 
   estimators(answer) {
@@ -169,11 +187,13 @@ class SamplePage {
     const asked = [["P(True), asked whether its answer is true", answer.p_true], ["P(True), also shown its sampled answers", answer.p_true_sampling], ["P(yes), asked whether its answer is right", answer.p_yes]].filter(([, value]) => value !== undefined);
     if (!values.length && !asked.length) return null;
     const clean = this.variant === "clean" ? null : this.answer(answer.model, "clean")?.uncertainty;
-    return el("section", null, el("h3", null, "Uncertainty ", el("small", { class: "quiet" }, "higher is more uncertain")), el("table", { class: "values" },
-      clean ? el("thead", null, el("tr", null, el("th"), el("th"), el("th", null, el("small", null, "clean")))) : null,
+    const place = (share) => (share === undefined ? null : el("span", { class: "sure-value", title: `more uncertain than ${percent(share)} of this model's answers` }, el("span", { class: "sure" }, el("i", { style: { width: `${100 * share}%` } })), `${Math.floor(100 * share)}%`));
+    const small = (text) => el("small", null, text);
+    return el("section", null, el("h3", null, "Uncertainty ", el("small", { class: "quiet" }, "higher is more uncertain; percentile: share of this model's answers in these results that are less uncertain")), scrollable("Uncertainty", el("table", { class: "values" },
+      el("thead", null, el("tr", null, el("th", { scope: "col" }, small("estimator")), el("th", { scope: "col" }, small("value")), el("th", { scope: "col" }, small("percentile")), clean ? el("th", { scope: "col" }, small("clean value")) : null)),
       el("tbody", null,
-        values.map(([name, value]) => el("tr", null, el("th", null, el("a", { href: address(["answers", this.answers.key], { model: answer.model, variant: this.variant, dataset: this.of.dataset, est: name, sort: "u-" }), title: "all answers by this estimator" }, said(this.answers.index.estimators[name] ?? name, 80))), el("td", null, number(value, 4)), clean ? el("td", { class: "quiet" }, clean[name] === undefined ? "–" : number(clean[name], 4)) : null)),
-        asked.map(([name, value]) => el("tr", { class: "asked-outright" }, el("th", null, name), el("td", null, number(value, 4)), clean ? el("td") : null)))));
+        values.map(([name, value]) => el("tr", null, el("th", { scope: "row" }, el("a", { href: address(["answers", this.answers.key], { model: answer.model, variant: this.variant, dataset: this.of.dataset, est: name, sort: "u-" }), title: "all answers by this estimator" }, said(this.answers.index.estimators[name] ?? name, 80))), el("td", null, number(value, 4)), el("td", null, place(answer.percentile?.[name])), clean ? el("td", { class: "quiet" }, clean[name] === undefined ? "–" : number(clean[name], 4)) : null)),
+        asked.map(([name, value]) => el("tr", { class: "asked-outright" }, el("th", { scope: "row" }, name), el("td", null, number(value, 4)), el("td"), clean ? el("td") : null))))));
   }
 
   judges(answer) {
@@ -199,7 +219,7 @@ class SamplePage {
     const { of, answers } = this;
     const files = answers.index.files;
     const digests = [...new Set(this.shown.map((model) => this.answer(model, this.variant)?.input_digest).filter(Boolean))];
-    const entries = [["Made by", of.source], ["Group", of.group], ["Pair", of.pair], ["Picture", of.image], ...Object.entries(of.meta ?? {}), ["Input digest", digests.join(" ")], ["Dataset", files.datasets[of.dataset]],
+    const entries = [["Made by", of.source], ["Group", of.group], ["Pair", of.pair], ["Image", of.image], ...Object.entries(of.meta ?? {}), ["Input digest", digests.join(" ")], ["Dataset", files.datasets[of.dataset]],
       ...this.shown.map((model) => [`Answers of ${model}`, files.generations[model.split("+")[0]]?.[of.dataset]])].filter(([, value]) => value);
     return el("section", { class: "lineage" }, el("h2", null, "Where it comes from"), el("dl", null, entries.map(([name, value]) => [el("dt", null, said(name, 80)), el("dd", null, said(value, 600))])),
       files.generations[this.shown[0].split("+")[0]]?.[of.dataset] ? el("p", { class: "quiet" }, el("code", null, `qualm lineage ${visible(files.generations[this.shown[0].split("+")[0]][of.dataset], 200)}`), " says which stage made that file, and from what.") : null);

@@ -9,8 +9,9 @@ import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
-from qualm.compiler.viewing.details import LONGEST, _answer, details
+from qualm.compiler.viewing.details import LONGEST, _answer, changed_words, details
 from qualm.compiler.viewing.site import Site
+from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.prompts.question import render_question
 from tests.support.projects.viewed_project import ASKED
 
@@ -55,6 +56,48 @@ def test_prompts_are_those_of_inference(results: SpecResults, known: list[dict[s
         assert all(v["prompt"] != of["prompt"] for v in of["variants"].values())
     changed = [of for of in known if any(name.startswith("typos") for name in of["variants"])]
     assert len(changed) > 30 and not any(name.startswith("blur") for of in known for name in of["variants"])
+
+
+def test_a_changed_question_says_which_words_changed(site: Site, answers: AnswerTable, known: list[dict[str, Any]]) -> None:
+    checked = 0
+    for of, sample in zip(known, answers.samples.to_dicts(), strict=True):
+        texts = site.parts["small"].model_inputs.questions(sample["dataset"], sample["sample_id"], answers.variants)
+        for name, changed in of["variants"].items():
+            runs = changed["changes"]
+            old, new = (" ".join(filter(None, (run[0] or run[place] for run in runs))) for place in (1, 2))
+            assert old.split() == sample["question"].split() and new.split() == texts[name].split()
+            assert any(run[1] or run[2] for run in runs) and all(bool(run[0]) != bool(run[1] or run[2]) for run in runs)
+            checked += 1
+    assert checked > 30
+
+
+def test_runs_of_changed_words() -> None:
+    assert changed_words("a b\nc", "a b c") == [("a b", "", ""), ("", "\n", ""), ("c", "", "")]
+    assert changed_words("", "new words") == [("", "", "new words")] and changed_words("same", "same") == [("same", "", "")]
+
+
+def test_uncertainty_has_a_place_among_the_models_answers(results: SpecResults, known: list[dict[str, Any]]) -> None:
+    """The share that is less uncertain, counted one by one; equal values are not less."""
+    checked = 0
+    for model in results.models:
+        for name in ("max_sequence_probability", "mean_token_entropy"):
+            said = [(a["uncertainty"][name], a["percentile"][name]) for of in known for a in of["answers"] if a["model"] == model]
+            values = results.answers(model, variant=None)[f"uncertainty[{name}]"].drop_nulls().to_numpy()
+            assert len(said) == len(values) == 144
+            for value, share in said:
+                assert share == pytest.approx(np.mean(values < value * (1 - 1e-6)), abs=1e-6)
+                checked += 1
+    assert checked == 576
+
+
+def test_images_that_the_dataset_does_not_hold(
+    site: Site, answers: AnswerTable, known: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert known and not any(of["missing"] for of in known)
+    gone = answers.samples["image_id"][0]
+    monkeypatch.setattr(DatasetFolder, "has_image", lambda self, name: name != gone)
+    found = details(answers, site.parts["small"].model_inputs, answers.samples)
+    assert {of["image"] for of in found if of["missing"]} == {gone} and found[0]["missing"] == [gone]
 
 
 def test_hostile_texts_are_data(known: list[dict[str, Any]]) -> None:

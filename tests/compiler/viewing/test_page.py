@@ -230,6 +230,38 @@ def test_keys_lead_to_a_question_and_back(browser: Chromium, disk: str) -> None:
     assert "dataset=options" in browser.run("location.hash")
 
 
+def test_a_text_variant_marks_its_words_for_eyes_and_ears(browser: Chromium, disk: str, results: SpecResults, site: Site) -> None:
+    sample = results.samples("scenes").row(2, named=True)
+    (asked,) = site.parts["small"].model_inputs.questions("scenes", sample["sample_id"], ["typos@p=0.5"]).values()
+    went(browser, f"{disk}#/q/small/scenes/{sample['sample_id']}?variant=typos@p=0.5", "document.querySelector('h1 ins')")
+    aside = "[...one.querySelectorAll('.hidden-label, .quiet')]"
+    read = f"(one) => {aside}.reduce((text, label) => text.replace(label.textContent, ''), one.textContent)"
+    assert browser.run(f"({read})(document.querySelector('h1'))").split() == asked.split()
+    assert browser.run(f"({read})(document.querySelector('.original'))").split() == sample["question"].split()
+    for tag, label in (("ins", "changed: "), ("del", "replaced: ")):
+        marked = browser.run(f"[...document.querySelectorAll('.sample {tag}')].map((one) => one.firstChild.textContent)")
+        assert marked and set(marked) == {label}
+    head = text(browser, ".card .values thead th")
+    assert head[:3] == ["estimator", "value", "percentile"] and text(browser, ".card .values td .sure-value")[0].endswith("%")
+    went(browser, f"{disk}#/q/small/scenes/{sample['sample_id']}", "document.querySelector('.card')")
+    assert text(browser, ".sample h1") == [sample["question"]] and not browser.run("document.querySelector('.sample ins')")
+
+
+def test_a_published_site_says_why_an_image_is_missing(browser: Chromium, site: Site, results: SpecResults, tmp_path: Path) -> None:
+    sample_id = results.samples("scenes")["sample_id"][2]
+    for pictures, variant, words in (
+        ("none", "clean", "Images are not published on this site (--pictures none). Licence of scenes: CC0-1.0. qualm view shows them"),
+        ("clean", "blur@radius=2", "Images under variants are not published on this site (--pictures clean). Licence of scenes: CC0-1.0."),
+    ):
+        publish(Site(list(site.parts.values()), "x", pictures), tmp_path / pictures)  # type: ignore[arg-type]
+        page = (tmp_path / pictures / "index.html").as_uri()
+        went(browser, f"{page}#/q/small/scenes/{sample_id}?variant={variant}", "document.querySelector('.no-picture')")
+        assert text(browser, ".no-picture")[0].startswith(words)
+    went(browser, f"{page}#/q/small/scenes/{sample_id}", "document.querySelector('.pictures img')")
+    browser.run("document.querySelector('.pictures img').dispatchEvent(new Event('error'))")
+    assert text(browser, ".no-picture") == ["This image cannot be shown: its file is absent from this site, unreadable or too large."]
+
+
 def test_hostile_texts_stay_texts(browser: Chromium, disk: str, results: SpecResults) -> None:
     rows = results.answers(dataset="scenes", variant=None).filter(pl.col("text").str.contains("<script>", literal=True))
     asked = results.samples("scenes")["sample_id"][0]
