@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -16,6 +17,8 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
 from qualm.compiler.terminal import completion
 from qualm.registry.diagnostics.versions import describe_versions
+from qualm.registry.entries.fetching import hub
+from qualm.registry.entries.fetching.lock import FetchError
 from qualm.registry.formats import textfiles
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ def model(
             metavar="MODEL", help="A folder, an entry of registry/data/, SPEC:MODEL, or a hub name.", autocompletion=completion.doctored
         ),
     ],
-    revision: Annotated[str | None, typer.Option("--revision", help="Commit of a hub model, 40 hexadecimal digits.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit of a hub model; `main` unless given.")] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="float32, bfloat16 or float16; faults show best in float32.")] = "float32",
     quantization: Annotated[str | None, typer.Option("--quantization", help="int8, int4 or nf4, as the parameter of hf_vlm.")] = None,
     spec: Annotated[
@@ -74,7 +77,7 @@ def model(
       qualm doctor model quickstart:sft --spec quickstart
       qualm doctor model ~/models/Qwen2-VL-2B-Instruct --drift
       qualm doctor model ~/models/Qwen2-VL-2B-Instruct --against vllm
-      qualm doctor model Qwen/Qwen2-VL-2B-Instruct --revision COMMIT
+      qualm doctor model Qwen/Qwen2-VL-2B-Instruct
     """
     from dataclasses import replace
 
@@ -124,8 +127,6 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
 
     device = read_settings().device
     before, _, after = name.partition(":")
-    if revision is not None:
-        return DoctorOptions(name, "hf_vlm", {"hub": name, "revision": revision, **parameters}, None, device, drift)
     for folder in (Path(name).expanduser().resolve(), project.root / DATA / name):
         if folder.is_dir():
             return DoctorOptions(name, "hf_vlm", parameters, folder, device, drift)
@@ -133,11 +134,13 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
         raise ProjectError(f"{DATA}/{name} is not here yet; `dvc pull {DATA}/{name}.dvc` brings it")
     if after and before in project.specs():
         return _of_spec(project, before, after, DoctorOptions(name, "hf_vlm", parameters, None, device, drift))
-    if "/" in name:
-        raise ProjectError(
-            f"{name}: there is no such folder; for the model of that name on the hub give `--revision`, a commit of 40 digits"
-        )
-    raise ProjectError(f"{name}: expected a folder, an entry of {DATA}/, SPEC:MODEL, or OWNER/NAME of the hub with `--revision`")
+    if revision is not None or re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        try:
+            commit = hub.model_commit(project.root, name, revision)
+        except FetchError as error:
+            raise ProjectError(f"{name}: there is no such folder, and of the hub: {error}") from None
+        return DoctorOptions(name, "hf_vlm", {"hub": name, "revision": commit, **parameters}, None, device, drift)
+    raise ProjectError(f"{name}: expected a folder, an entry of {DATA}/, SPEC:MODEL, or OWNER/NAME of the hub")
 
 
 def _of_spec(project: Project, spec: str, label: str, wish: DoctorOptions) -> DoctorOptions:

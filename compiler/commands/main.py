@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from qualm.compiler.commands import origins, people, pipeline, results, sharing, specs, viewing
+from qualm.compiler.commands import fetching, origins, people, pipeline, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.diagnostics.failures import TRACEBACK, log_error, summarize_error
 from qualm.registry.dvc.files import DvcStateError
@@ -71,6 +71,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "plan": (RUN, pipeline.plan),
     "power": (RUN, results.power),
     "compile": (RUN, pipeline.compile_),
+    "fetch": (RUN, fetching.fetch),
     "run": (RUN, pipeline.run),
     "show": (LOOK, results.show),
     "view": (LOOK, viewing.view),

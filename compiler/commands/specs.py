@@ -103,6 +103,10 @@ def new(
             "--from", metavar="BENCHMARK", help="Begin as a copy of a benchmark that comes with Qualm.", autocompletion=completion.shipped
         ),
     ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=2, help="With --from or --extends: at most so many questions of each dataset."),
+    ] = None,
     list_shipped: Annotated[bool, typer.Option("--list", help="List those benchmarks.")] = False,
 ) -> None:
     """Write a commented spec as a starting point and print the next steps.
@@ -113,6 +117,7 @@ def new(
       qualm new mine --extends quickstart
       qualm new --list
       qualm new mine --from vlm_uqbench
+      qualm new mine --from vlm_uqbench --limit 50
     """
     from qualm.compiler.project.new_spec import write_new
 
@@ -126,4 +131,4 @@ def new(
         return
     if name is None:
         raise ProjectError("expected a name for the new spec; `qualm new mine` writes specs/mine.yaml")
-    typer.echo(write_new(Project(), name, extends, benchmark))
+    typer.echo(write_new(Project(), name, extends, benchmark, limit))

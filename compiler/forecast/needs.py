@@ -15,11 +15,12 @@ from typing import Any
 from qualm.compiler.forecast.extras import missing_extras
 from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
-from qualm.compiler.spec.plugin_ref import DATA
+from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.rule import SERVER
+from qualm.runners.inference.hf.folder import unpinned
 from qualm.runners.runtime.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -27,7 +28,7 @@ _TITLES = {
     "data": "data and models to add",
     "spec": "models that other specs make",
     "value": "values of the spec to fill in",
-    "hub": "downloads from the Hugging Face hub, when first run",
+    "hub": "models of the Hugging Face hub, unless they are in its cache",
     "environment": "environment variables to set",
     "adapter": "data that nothing here reads yet",
     "extra": "parts of Qualm to install",
@@ -56,7 +57,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
     for stage in stages:
         for need in (
             *_inputs(stage, tracked, root),
-            *(need for ref in stage.refs for need in _named_elsewhere(ref.args)),
+            *(need for ref in stage.refs for need in _named_elsewhere(ref.args, stage.spec)),
             *_variables(stage, settings),
             *_adapter(stage),
             *(Need("extra", extra, f"`{install_line(extra)}`") for extra in (*missing_extras([stage]), *_of_cluster(stage, settings))),
@@ -97,40 +98,39 @@ def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> It
             entry = tracked.get(parts[2])
             if entry is not None and entry.where in ("cache", "remote"):
                 continue  # `qualm run` fetches it
-            yield Need("data", parts[2], _how_to_add(stage, parts[2], entry, "reviews" in stage.inputs))
-        elif path.startswith("results/") and parts[1] != _spec(stage) and parts[2] == "models":
+            yield Need("data", parts[2], how_to_add(stage, parts[2], entry))
+        elif path.startswith("results/") and parts[1] != stage.spec and parts[2] == "models":
             yield Need("spec", "/".join(parts[3:]), f"`qualm plan {parts[1]}` says what it lacks; or `dvc pull` where it has run")
 
 
-def _spec(stage: PlannedStage) -> str:
-    return next(iter(leaves(stage.outputs))).split("/")[1]
-
-
-def _how_to_add(stage: PlannedStage, name: str, entry: Entry | None, reviewed: bool) -> str:
+def how_to_add(stage: PlannedStage, name: str, entry: Entry | None) -> str:
+    """Return what brings an entry that a stage reads and that is not here."""
     if entry is not None and entry.md5 is not None:
         return f"`{entry.get}`" if entry.get else "its files"
-    if name in card_names():
+    if name in card_names() and "reviews" not in stage.inputs:
         card = load_card(name)
+        if card.fetch is not None:
+            return f"`qualm fetch {stage.spec}`" + (f", but for {card.fetch.also}" if card.fetch.also else "")
         return f"`qualm data add {name} --from PATH`; {card.title}: {card.source}"
-    if reviewed:
-        return f"`qualm verify {_spec(stage)} {stage.params['dataset']}`, by which people decide on its questions"
+    if "reviews" in stage.inputs:
+        return f"`qualm verify {stage.spec} {stage.params['dataset']}`, by which people decide on its questions"
     is_data = stage.inputs.get("source") == f"{DATA}/{name}"
     return f"`qualm data add {name} --from PATH --card {'CARD' if is_data else 'transformers_model'}`"
 
 
-def _named_elsewhere(params: Any) -> Iterator[Need]:
+def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
     if isinstance(params, Mapping):
-        if isinstance(params.get("hub"), str):
-            at = f"at revision {params['revision']}" if params.get("revision") else "at a revision that the spec must name"
-            yield Need("hub", params["hub"], at)
+        if isinstance(params.get(HUB), str):
+            pin = "" if unpinned(params[HUB], params.get(REVISION)) else f" at {params[REVISION][:12]}"
+            yield Need("hub", params[HUB], f"`qualm fetch {spec}`{pin or ', which pins its commit'}")
         digest = params.get("sha256")
         if isinstance(digest, str) and not _SHA256.fullmatch(digest):
             yield Need("value", "sha256", f"'{digest}' is not a SHA-256; the spec must give that of {params.get('artifact', 'the file')}")
         for value in params.values():
-            yield from _named_elsewhere(value)
+            yield from _named_elsewhere(value, spec)
     elif isinstance(params, list):
         for value in params:
-            yield from _named_elsewhere(value)
+            yield from _named_elsewhere(value, spec)
 
 
 def _variables(stage: PlannedStage, settings: Settings) -> Iterator[Need]:

@@ -151,7 +151,7 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
             world.entries[path] = _dep(path, world, md5 or hash_path(world.root, path, world.repo) or recorded)
         entry = world.entries[path]
         if entry is None:
-            missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"))))
+            missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"), stage.spec)))
         entries[path] = entry
     return entries, unknown, missing
 

@@ -14,8 +14,10 @@ from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.plugin_ref import HUB
 from qualm.registry import REFUSERS
 from qualm.registry.entries.card import CARDS
+from qualm.registry.entries.fetching import lock
 from qualm.registry.plugins import engine_versions
 from qualm.registry.plugins.rule import PROMPTS, ROOT
 
@@ -67,10 +69,10 @@ def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = N
     return Plan(resolved.spec.name, resolved.spec.title, tuple(ordered(stages, resolved)), artifacts, _sources(layout, stages))
 
 
-def _sources(layout: Layout, stages: Iterable[PlannedStage]) -> tuple[str, ...]:
+def _sources(layout: Layout, stages: Sequence[PlannedStage]) -> tuple[str, ...]:
     """Return the project files that a plan depends on, as sorted relative paths.
 
-    They are specs, cards, prompts, plugins and the code of its stages.
+    They are specs, cards, prompts, plugins, the code of its stages, and the pins of hub models.
     """
     cards = [layout.root / CARDS / f"{dataset.card}.yaml" for dataset in layout.resolved.datasets]
     plugins = [plugin.path for stage in stages for ref in stage.refs for plugin in ref.plugins]
@@ -80,7 +82,9 @@ def _sources(layout: Layout, stages: Iterable[PlannedStage]) -> tuple[str, ...]:
         for path in (*plugins, Path(engine_versions.__file__).resolve())
         if path.is_relative_to(ROOT)
     )
-    files = (*layout.resolved.files, *cards, *plugins, *ours)
+    reads_hub = any(args.get(HUB) for stage in stages for ref in stage.refs for _, args in ref.uses)
+    pins = [layout.root / lock.FILE] if reads_hub else []
+    files = (*layout.resolved.files, *cards, *plugins, *ours, *pins)
     tracked = {path.relative_to(layout.root).as_posix() for path in files if layout.is_of_project(path) and path.is_file()}
     prompts = {path for stage in stages for path in stage.deps if path.startswith(f"{PROMPTS}/")}
     return tuple(sorted({*tracked, *prompts, *(path for stage in stages for path in stage.code)}))

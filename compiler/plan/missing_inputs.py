@@ -7,8 +7,10 @@ from pathlib import Path
 
 from qualm.compiler.plan.order import reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.spec.plugin_ref import HUB, REVISION
 from qualm.registry.dvc.files import cache_folder, find_dvc_file
 from qualm.registry.dvc.objects import holds
+from qualm.runners.inference.hf.folder import unpinned
 
 
 def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Iterator[str]:
@@ -18,6 +20,12 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
         words: words of the DVC command that runs: names of stages, and `--pull`, by which DVC fetches tracked data.
     """
     stages = _asked_for(plan, words)
+    hub_models = {
+        (args[HUB], args.get(REVISION)) for s in stages for ref in s.refs for _, args in ref.uses if args.get(HUB) and REVISION in args
+    }
+    for name, revision in sorted(hub_models, key=str):
+        if unpinned(name, revision):
+            yield f"{name}: `qualm fetch {plan.spec}` looks up its commit, pins it and downloads it"
     made = {path for stage in plan.stages for path in stage.outs}
     reviews = {stage.inputs.get("reviews") for stage in stages}
     for path in sorted({path for stage in stages for path in stage.deps} - made):
@@ -26,7 +34,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
             continue
         tracked = find_dvc_file(root, path)
         if tracked is None:
-            yield how_to_get(path, path in reviews)
+            yield how_to_get(path, path in reviews, plan.spec)
         elif "--pull" not in words:
             file, md5 = tracked
             command = "checkout" if md5 and holds(cache_folder(root), md5) else "pull"
@@ -43,11 +51,11 @@ def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
     return [stage for stage in plan.stages if stage.name in wanted or not wanted]
 
 
-def how_to_get(path: str, reviewed: bool) -> str:
+def how_to_get(path: str, reviewed: bool, spec: str) -> str:
     """Return what to do about a missing, untracked input; `reviewed` marks people's decisions."""
     parts = Path(path).parts
     if reviewed:
         return f"{path}: people's decisions on the test split; `qualm verify` makes it"
     if path.startswith("registry/data/") and len(parts) > 2:
-        return f"registry/data/{parts[2]}: add it by `qualm data add {parts[2]} --from PATH`"
+        return f"registry/data/{parts[2]}: not here; `qualm fetch {spec}` brings it, or says how you get it"
     return f"{path}: not found"

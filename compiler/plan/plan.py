@@ -33,6 +33,10 @@ class PlannedStage:
     """Versions above 1 of our code behind a costly stage, a parameter."""
 
     @property
+    def spec(self) -> str:
+        return next(iter(leaves(self.outputs))).split("/")[1]
+
+    @property
     def kept_in_git(self) -> frozenset[str]:
         """Return keys of small, readable outputs that git keeps instead of DVC."""
         return frozenset(key for key, path in self.outputs.items() if isinstance(path, str) and path.endswith(IN_GIT))

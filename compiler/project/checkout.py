@@ -107,7 +107,7 @@ class Project:
         if specs:
             plans = self._plans(specs)
         else:
-            here = [spec for spec in self.specs() if spec == default or self._is_compiled(spec)]
+            here = [spec for spec in self.specs() if spec == default or self.is_compiled(spec)]
             plans = [plan for plan in self._plans(self.specs() if check else here) if plan.spec in here]
         changes = emit.write(self.root, plans, default, {} if specs else emit.plot_templates(), dry=check)
         changes.plans = plans
@@ -116,7 +116,8 @@ class Project:
             write_schema(self.root)
         return changes
 
-    def _is_compiled(self, spec: str) -> bool:
+    def is_compiled(self, spec: str) -> bool:
+        """Return True if a spec's dvc.yaml is here."""
         return spec in map(owner, (self.root / "dvc.yaml", self.root / "specs" / spec / "dvc.yaml"))
 
     def _plans(self, specs: list[str]) -> list[Plan]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.shipped import copy_shipped
 from qualm.compiler.schema.editors import FIRST_LINE, write_schema
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import NAME_PATTERN
+from qualm.compiler.spec.yaml_positions import load
 from qualm.registry.formats import atomic
 
 TEMPLATE = """\
@@ -42,12 +45,13 @@ title: {name}
 """
 
 
-def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None) -> str:
+def write_new(project: Project, name: str, extends: str | None, benchmark: str | None = None, limit: int | None = None) -> str:
     """Write specs/NAME.yaml and return what to do next.
 
     Args:
         extends: spec of the project that it varies.
         benchmark: shipped benchmark that it copies.
+        limit: questions of each dataset; with a benchmark, the new spec is a variant of its copy.
     """
     if extends and benchmark:
         raise ProjectError("--extends and --from exclude each other: a variant of a spec, or a copy of a benchmark")
@@ -59,11 +63,37 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
     if extends is not None and extends not in project.specs():
         raise ProjectError(f"no spec '{extends}'; {nearest(extends, project.specs())}")
     written = [path.relative_to(project.root)]
-    if benchmark:
+    if limit is not None and not (extends or benchmark):
+        raise ProjectError("--limit is for a variant: say --from BENCHMARK or --extends SPEC too")
+    if benchmark and limit is None:
         written = copy_shipped(project.root, benchmark, name)
+    elif limit is not None:
+        parent = benchmark or str(extends)
+        if parent == name:
+            raise ProjectError(f"'{name}' is the benchmark's own name; choose another for the variant of it")
+        if benchmark and benchmark not in project.specs():
+            written += copy_shipped(project.root, benchmark, benchmark)
+        parent_data = load(project.root / "specs" / f"{parent}.yaml", project.root).data.get("datasets") or {}
+        small = {label: few for label, entry in parent_data.items() if entry and (few := _fewer(entry, limit))}
+        lines = [f"  {label}: {json.dumps(few)}".replace('"', "") for label, few in small.items()]
+        text = VARIANT.format(name=name, parent=parent) + "\n".join([f"\n# At most {limit} questions of each.", "datasets:", *lines, ""])
+        atomic.write_text(path, FIRST_LINE + text)
     else:
         text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)
         atomic.write_text(path, FIRST_LINE + text)
     write_schema(project.root)
     files = ", ".join(file.as_posix() for file in written)
-    return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm run {name}"
+    return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm fetch {name}\n  qualm run {name}"
+
+
+def _fewer(entry: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return the keys by which a dataset has at most so many questions; empty if it has no more now."""
+    if balance := entry.get("balance"):
+        take = max(1, limit // 2)
+        return {"balance": {"take": take}} if balance["take"] > take else {}
+    before = entry.get("limit")
+    if not isinstance(before, dict):
+        return {} if isinstance(before, int) and before <= limit else {"limit": limit}
+    ((unit, numbers),) = before.items()
+    small = {split: min(n, limit) for split, n in numbers.items()} if isinstance(numbers, dict) else min(numbers, limit)
+    return {} if small == numbers else {"limit": {unit: small}}

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from qualm.compiler.spec.references_in import names_in, nested_uses, replaced_in
+from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.references_in import changed_uses, names_in, nested_uses, replaced_in
+from qualm.registry.entries.fetching import lock
+from qualm.registry.places import project_root
 from qualm.registry.plugins.column_names import CONTEXT
 from qualm.registry.plugins.columns import columns
 from qualm.registry.plugins.rule import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
@@ -66,9 +69,26 @@ class Ref:
         return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
 
 
+HUB, REVISION = "hub", "revision"
+"""Parameters of every plugin that reads a model of the Hugging Face hub."""
+
+
 def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace names of artifacts and prompts by the paths that the runner opens."""
-    return replaced_in(plugin, replaced_in(plugin, args, Artifact, artifact_path), Prompt, prompt_path)
+    """Replace names of artifacts and prompts by the paths that the runner opens, and branches of hub models by pinned commits."""
+    paths = replaced_in(plugin, replaced_in(plugin, args, Artifact, artifact_path), Prompt, prompt_path)
+    return changed_uses(plugin, paths, pinned)
+
+
+def pinned(args: dict[str, Any]) -> dict[str, Any]:
+    """Replace the branch or tag of a hub model by its commit in registry/fetch.lock, if it has one there."""
+    root = project_root()
+    if not args.get(HUB) or REVISION not in args or root is None:
+        return args
+    try:
+        pin = lock.read(root).get(lock.model_key(args[HUB], args[REVISION]))
+    except lock.FetchError as error:
+        raise ProjectError(str(error)) from None
+    return args if pin is None else {**args, REVISION: pin.revision}
 
 
 def artifact_path(name: str) -> str:

@@ -83,6 +83,21 @@ def replaced_in(plugin: Plugin, args: Mapping[str, Any], kind: type, change: Cal
     return {name: replaced(annotation_of[name], value, kind, change) if name in annotation_of else value for name, value in args.items()}
 
 
+def changed_uses(plugin: Plugin, args: Mapping[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Return a plugin's arguments, and those of all plugins that they name, with each of these sets of arguments changed."""
+    annotation_of = {p.name: p.annotation for p in plugin.parameters}
+    return change({name: _changed(annotation_of.get(name), value, change) for name, value in args.items()})
+
+
+def _changed(annotation: Any, value: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    kind = chosen_kind(annotation)
+    if kind is not None and value is not None:
+        return {**value, "args": changed_uses(rule.get(kind, value["plugin"]), value["args"], change)}
+    if get_origin(annotation) is list and isinstance(value, list):
+        return [_changed(get_args(annotation)[0], item, change) for item in value]
+    return value
+
+
 def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[tuple[Plugin, Mapping[str, Any]]]:
     """Yield the plugins that a plugin's arguments name, at any depth, with their arguments."""
     for parameter in plugin.parameters:

@@ -191,7 +191,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
     grid.print(out)
     out.print(
         "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; picture: tokens of one of 640 x 480.\n"
-        "None is verified here: run `qualm doctor model NAME --revision COMMIT` on the one you choose. More in docs/how-to/models.md."
+        "None is verified here: run `qualm doctor model NAME` on the one you choose. More in docs/how-to/models.md."
     )
 
 

@@ -29,7 +29,7 @@ files that it returns in the entry. The card's layout names them, as optional.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,15 @@ Raises AdapterError where the files are not as in the release."""
 
 class AdapterError(Exception):
     """A source that is not what the adapter reads. The message names the file, what was expected, what came, what to do."""
+
+
+class MissingImageError(AdapterError):
+    """An image that is at none of its possible places."""
+
+    def __init__(self, message: str, places: Sequence[str]) -> None:
+        super().__init__(message)
+        self.places = places
+        """Possible paths in the source."""
 
 
 def _end(error: AdapterError) -> None:

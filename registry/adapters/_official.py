@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import AdapterContext, AdapterError
+from qualm.registry.adapters import AdapterContext, AdapterError, MissingImageError
 from qualm.registry.adapters._fields import columns_containing
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats import pictures
@@ -143,7 +143,7 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
             continue
         if there:
             return Image(image_id, path.read_bytes(), place)
-    raise AdapterError(f"{where}: expected its picture at {' or '.join(places):.500} within {source}, found none")
+    raise MissingImageError(f"{where}: expected its picture at {' or '.join(places):.500} within {source}, found none", places)
 
 
 def whole_picture(data: bytes, where: str) -> bytes:

@@ -12,7 +12,6 @@ import typer
 
 from qualm.registry.commands import completion
 from qualm.registry.commands.errors import JsonOption, known_errors, refuse
-from qualm.registry.commands.fetching import fetch
 from qualm.registry.commands.printing import (
     IN_PART,
     counting,
@@ -167,9 +166,6 @@ def add(
         )
     else:
         report(added)
-
-
-app.command()(fetch)
 
 
 @app.command()

@@ -74,9 +74,9 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _address(fetch: Fetch) -> str:
-    hub = [f"huggingface.co/datasets/{fetch.repo} at {fetch.revision or 'a commit that you name (--revision)'}"] if fetch.repo else []
-    hub = [f"{hub[0]}; {fetch.unpinned}"] if fetch.unpinned else hub
+    hub = [f"hub:{fetch.repo} at {fetch.revision or 'main'}"] if fetch.repo else []
     asks = "; asks you to accept its terms (--accept-licence)" if fetch.terms else ""
+    asks += "" if fetch.verified else "; addresses not tried when the card was written"
     return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 
 

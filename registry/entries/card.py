@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -134,41 +134,70 @@ class Split(_Strict):
     """Records in each of those files; None = not known."""
 
 
+_URL = r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$"
+_SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
 class Address(_Strict):
     """One file at an address of its own."""
 
-    url: Annotated[str, Field(pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$")]
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    url: Annotated[str, Field(pattern=_URL)]
+    sha256: _SHA256 | None = None
     """None = not known; the first fetch records it in the project's lock."""
     bytes: int | None = Field(None, ge=0, le=MAX_EXACT)
+    when: dict[str, Any] = Field(default_factory=dict)
+    """Parameter of the adapter -> value with which a spec needs this file; empty = always. A list holds the value or is it."""
+
+    def is_needed(self, args: Sequence[Mapping[str, Any]]) -> bool:
+        """Return True if one of the uses, each with its adapter's arguments, needs the file."""
+        return not self.when or any(
+            value in given if isinstance(given := use.get(name), list) else given == value
+            for use in args
+            for name, value in self.when.items()
+        )
+
+
+class Members(_Strict):
+    """Where an archive's members go."""
+
+    strip: Pattern = "."
+    """Folder in the archive whose content is taken; `.` = all of it."""
+    into: Pattern = "."
+    """Folder in the entry; `.` = its top."""
+
+
+class SingleFiles(_Strict):
+    """Addresses by which single files can be fetched instead of whole archives."""
+
+    url: Annotated[str, Field(pattern=_URL)]
+    """With `{name}` for the file's name and `{path}` for its path in the entry."""
+    instead_of: tuple[Pattern, ...] = Field((), strict=False)
+    """Archives under `urls` that hold the same files."""
 
 
 class Fetch(_Strict):
-    """Where `qualm data fetch` gets the official files: a data set of the Hugging Face hub, plain addresses, or both."""
+    """Where `qualm fetch` gets the official files: a repository of the Hugging Face hub, plain addresses, or both."""
 
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
-    """OWNER/NAME on the hub."""
-    revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
-    """The commit, in full; None = nobody here has seen one, and a project pins its own by `--revision`."""
+    """OWNER/NAME on the hub; a model's where the card is of a model."""
+    revision: Annotated[str, Field(pattern=r"^\w[\w./-]*$")] | None = None
+    """Commit, branch or tag; None = the main branch. A branch or tag is resolved once, and the commit pinned in the project's lock."""
     files: tuple[Pattern, ...] = Field((), strict=False)
     """Which of its files; empty = those that `layout` names."""
     urls: dict[Pattern, Address] = Field(default_factory=dict)
     """Path in the entry, or name of an archive -> where it is."""
-    sha256: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
+    sha256: dict[Pattern, _SHA256] = Field(default_factory=dict)
     """Of files of the hub and of archives; files of the layout have theirs under `digests`."""
-    unpack: dict[Pattern, Pattern] = Field(default_factory=dict)
-    """Archive -> folder in the entry that its members go to; `.` = the entry's top."""
+    unpack: dict[Pattern, Pattern | Members] = Field(default_factory=dict)
+    """Archive -> folder in the entry that its members go to (`.` = the entry's top), or `{strip, into}`."""
+    single: dict[Pattern, SingleFiles] = Field(default_factory=dict)
+    """Pattern of the layout -> addresses of single files, for a spec that asks few of the questions."""
     terms: str = ""
     """What must be accepted (`--accept-licence`) before anything is fetched; empty where the licence asks nothing of who only measures."""
     also: str = ""
     """What does not come this way, and where it is."""
-
-    @property
-    def unpinned(self) -> str:
-        """In words, that the card leaves open which commit of the repository is meant; empty where it does not."""
-        if self.repo is None or self.revision:
-            return ""
-        return f"the card names no commit of {self.repo}: it was written from descriptions, and the files there may have changed since"
+    verified: bool = False
+    """Whether the addresses were tried, not only looked up in the sources of other software."""
 
     @model_validator(mode="after")
     def _has_address(self) -> Fetch:
@@ -176,6 +205,11 @@ class Fetch(_Strict):
             raise ValueError("expected `repo`, or `urls`, or both")
         if self.repo is None and (self.revision or self.files):
             raise ValueError("`revision` and `files` are of a `repo`, and there is none")
+        archives = {*self.urls, *self.files}
+        if unknown := [name for one in self.single.values() for name in one.instead_of if name not in self.urls]:
+            raise ValueError(f"`single`: instead_of: {unknown[0]} is not under `urls`")
+        if unknown := [name for name in self.unpack if name not in archives]:
+            raise ValueError(f"`unpack`: {unknown[0]} is neither under `urls` nor under `files`")
         return self
 
 
@@ -201,7 +235,7 @@ class Card(_Strict):
     digests: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
     """SHA-256 of official files known byte for byte."""
     fetch: Fetch | None = None
-    """Where `qualm data fetch` gets them; None = by hand."""
+    """Where `qualm fetch` gets them; None = by hand."""
     args: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(default_factory=dict)
     """Defaults for the adapter's parameters."""
     format: str = ""
@@ -330,5 +364,6 @@ def _line(where: str, error: Any) -> str:
 def _fields_within(place: tuple[Any, ...]) -> Mapping[str, Any]:
     """What a part of a card can have."""
     if place[0] == "fetch":
-        return Fetch.model_fields if len(place) == 2 else Address.model_fields
+        parts: dict[str, type[_Strict]] = {"unpack": Members, "single": SingleFiles}
+        return Fetch.model_fields if len(place) == 2 else parts.get(place[1], Address).model_fields
     return Files.model_fields | Split.model_fields

@@ -72,7 +72,7 @@ class Entry:
             "cache": f"dvc checkout {file}",
             "remote": f"dvc pull {file}",
             "missing": f"qualm data add {self.name} --from PATH, or `dvc push` where they still are",
-            "not added": f"qualm data fetch {self.name}" if self._fetched else f"qualm data add {self.name} --from PATH",
+            "not added": f"qualm fetch --data {self.name}" if self._fetched else f"qualm data add {self.name} --from PATH",
         }.get(self.where, "")
 
     @property

@@ -1,12 +1,25 @@
-"""Selection of a dataset's samples by `where:`, their marking by `uncertain:`, and the check of `disjoint:`."""
+"""Selection of a dataset's samples by `where:`, `limit:` and `balance:`, marking by `uncertain:`, the check of `disjoint:`.
 
-from collections.abc import Mapping
-from dataclasses import replace
+Samples are chosen before any image is read if nothing else depends on images, so a few questions need a few images.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from qualm.registry.sample import ASKED, UNCERTAIN, Sample
+from qualm.registry.adapters import AdapterContext, AdapterError, MissingImageError, problem_of
+from qualm.registry.formats.picture_lists import picture_ids
+from qualm.registry.plugins.rule import load
+from qualm.registry.sample import ASKED, SAMPLES, UNCERTAIN, Image, Sample
 from qualm.registry.where import FIELDS, ValueOfFieldError, Verdict, meta_keys, parse, verdict
+from qualm.runners.data.aligned import read_samples
+from qualm.runners.data.balance import BalancedDraw, balanced
+from qualm.runners.data.rows import LIMITED, as_row, choose_limited
+from qualm.runners.data.splits import rule
 from qualm.runners.prompts.templates import fill, read_prompt
+from qualm.runners.runtime.records import TableWriter, iterate
 from qualm.runners.runtime.stage import StageError
 
 SAYS = {True: "yes", False: "no"}
@@ -110,3 +123,97 @@ class Selection:
             return self._verdicts[name](sample)
         except ValueOfFieldError as error:
             raise StageError(f"dataset {self.dataset}: {name}: {error}") from None
+
+
+LATE = ("prepare", "answerable_by", "skip_bad")
+"""Parameters of a data stage with which the choice depends on all samples' images or on a judge."""
+
+
+def is_early(params: Mapping[str, Any], has_source: bool) -> bool:
+    """Return True if a data stage's samples can be chosen without their images."""
+    return has_source and not any(params.get(name) for name in LATE) and (params["limit"] is not None or "balance" in params)
+
+
+def draw_balanced(params: Mapping[str, Any], folder: Path) -> BalancedDraw:
+    """Return the samples of a written dataset that `balance` takes."""
+    samples = read_samples(params["dataset"], str(folder))
+    scored = rule(dict(params), params["dataset"]).scored(params["dataset"], samples.table["split"]).to_numpy()
+    return balanced(samples, scored, params["balance"])
+
+
+def draw_limited(params: Mapping[str, Any], seed: int, folder: Path) -> set[str]:
+    """Return the samples of a written dataset that `limit` takes."""
+    limit = params["limit"]
+    chosen = choose_limited(iterate(folder / "samples.parquet", SAMPLES, list(LIMITED)), limit, seed)
+    if not chosen:
+        raise StageError(f"dataset {params['dataset']}: limit: no sample has {limit['unit'].removesuffix('s')} ids to count by")
+    return chosen
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Samples that a data stage writes."""
+
+    ids: frozenset[str]
+    counts: Mapping[str, int]
+    """Counts for the stage's record."""
+
+
+def choose(params: Mapping[str, Any], context: AdapterContext) -> Choice | None:
+    """Return the samples that `where`, `balance` and `limit` choose, reading no image; None if `where` selects none.
+
+    Args:
+        params: of the data stage; `is_early` is true of them.
+        context: of its adapter. The source may lack images.
+
+    Raises:
+        AdapterError: a file is not as in the release.
+        StageError: a class has too few samples.
+    """
+    selection = Selection(params["dataset"], params)
+    with TemporaryDirectory(prefix="qualm-choice-") as temporary:
+        folder = Path(temporary)
+        seen: set[str] = set()
+        with TableWriter(folder / "samples.parquet", SAMPLES) as rows:
+
+            def keep(sample: Sample) -> bool:
+                if problem := problem_of(sample, picture_ids(sample.image_id), seen):
+                    at = f" (at {context.place[0]})" if context.place else ""
+                    raise AdapterError(f"dataset {params['dataset']}: sample '{sample.sample_id}'{problem}{at}")
+                seen.add(sample.sample_id)
+                if selection.selects(sample):
+                    rows.write(as_row(selection.marked(sample)))
+                return False
+
+            for item in _items(params, replace(context, folder=folder, selects=keep, sent={}, note=lambda text: None)):
+                if isinstance(item, Sample):
+                    keep(item)
+        if not rows.rows:
+            return None
+        if "balance" in params:
+            drawn = draw_balanced(params, folder)
+            return Choice(drawn.ids, drawn.counts)
+        chosen = draw_limited(params, context.seed, folder)
+        return Choice(frozenset(chosen), {"left_out": rows.rows - len(chosen)} if len(chosen) < rows.rows else {})
+
+
+def missing_images(params: Mapping[str, Any], seed: int, source: Path) -> list[Sequence[str]]:
+    """Return the possible paths of each image that the chosen samples need and the folder lacks; raise as `choose` does."""
+    missing: dict[Sequence[str], None] = {}
+
+    def note(error: AdapterError) -> None:
+        if not isinstance(error, MissingImageError):
+            raise error
+        missing[tuple(error.places)] = None
+
+    with TemporaryDirectory(prefix="qualm-choice-") as temporary:
+        context = AdapterContext(Path(temporary), seed, source, bad=note)
+        choice = choose(params, context)
+        if choice is not None:
+            for _ in _items(params, replace(context, selects=lambda sample: sample.sample_id in choice.ids)):
+                pass
+    return list(missing)
+
+
+def _items(params: Mapping[str, Any], context: AdapterContext) -> Iterator[Image | Sample]:
+    yield from load("datasets", params["adapter"])(context, **params["args"])

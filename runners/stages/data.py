@@ -1,14 +1,16 @@
-"""The `data` stage: run a dataset adapter and lay its samples and pictures down as one folder of tables.
+"""The `data` stage: run a dataset adapter and write its samples and images as one folder of tables.
 
 The folder holds `samples.parquet`, `images/00000.parquet`... and whatever else the adapter leaves there. Of the samples that
 `where` selects (all unless given) and `prepare` makes over, a `limit` takes a seeded share of every category; raising it only adds.
-`balance` takes so many of each class instead. With `answerable_by`, a judge reads the references first.
+`balance` takes so many of each class instead. If nothing else depends on images, the samples are chosen before any image is read. With
+`answerable_by`, a judge reads the references first.
 """
 
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,10 @@ from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.data.aligned import read_samples
-from qualm.runners.data.balance import TAKEN, balanced
+from qualm.runners.data.balance import TAKEN
 from qualm.runners.data.data_cards import DataCard, write_card
-from qualm.runners.data.rows import LIMITED, as_row, as_sample, choose_limited, report_left_out, with_provenance
-from qualm.runners.data.selection import Selection
-from qualm.runners.data.splits import rule
+from qualm.runners.data.rows import as_row, as_sample, report_left_out, with_provenance
+from qualm.runners.data.selection import Selection, choose, draw_balanced, draw_limited, is_early
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
 from qualm.runners.runtime.stage import Stage, StageError
@@ -70,22 +70,26 @@ def run(stage: Stage) -> None:
     )
     adapter = load("datasets", stage.params["adapter"])
     try:
-        _write(stage, folder, adapter(context, **stage.params["args"]), selection, bad)
+        choice = choose(stage.params, context) if is_early(stage.params, source is not None) else None
+        if choice is not None:
+            chosen = choice.ids
+            context = replace(context, selects=lambda sample: selection.selects(sample) and sample.sample_id in chosen)
+        _write(stage, folder, adapter(context, **stage.params["args"]), selection, context.selects, bad)
     except AdapterError as error:
         raise StageError(str(error)) from error
     asked = _decide_answerable(stage, folder, stage.params["answerable_by"], bad) if "answerable_by" in stage.params else Counter()
     report_left_out(stage.params["dataset"], bad.faults, stage)
     if "prepare" in stage.params:
         _prepare(stage, folder, stage.params["prepare"])
-    if "balance" in stage.params:
-        _balance(stage, folder)
     limit = stage.params["limit"]
-    if limit is not None and (not isinstance(limit, int) or limit < stage.counters["samples"]):
-        chosen = choose_limited(iterate(folder / "samples.parquet", SAMPLES, list(LIMITED)), limit, stage.seed)
-        if not chosen:
-            raise StageError(f"dataset {stage.params['dataset']}: limit: no sample has {limit['unit'].removesuffix('s')} ids to count by")
-        if len(chosen) < stage.counters["samples"]:
-            _cut(stage, folder, chosen)
+    if choice is not None:
+        stage.count(**choice.counts)
+    elif "balance" in stage.params:
+        _balance(stage, folder)
+    elif limit is not None and (not isinstance(limit, int) or limit < stage.counters["samples"]):
+        limited = draw_limited(stage.params, stage.seed, folder)
+        if len(limited) < stage.counters["samples"]:
+            _cut(stage, folder, limited)
     write_card(stage, _card(stage, source), folder, stage.outputs["card"])
     stage.count(**asked)
     stage.publish(folder, stage.outputs["dataset"])
@@ -119,7 +123,9 @@ class Bad:
         self.faults.append(Fault(str(error), "bad records"))
 
 
-def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selection: Selection, bad: Bad) -> None:
+def _write(
+    stage: Stage, folder: Path, items: Iterable[Image | Sample], selection: Selection, selects: Callable[[Sample], bool], bad: Bad
+) -> None:
     """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
     images: set[str] = set()
     needed: set[str] = set()
@@ -145,7 +151,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
                 bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}{at}"))
                 continue
             samples.add(item.sample_id)
-            if selection.selects(item):
+            if selects(item):
                 needed.update(picture_ids(item.image_id))
                 rows.write(as_row(selection.marked(item)))
                 advance()
@@ -157,7 +163,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], selectio
     stage.count(samples=rows.rows, images=len(images), **{k: n for k, n in shown.counts.items() if n}, **selection.finish(rows.rows))
     for note in shown.notes():
         print(f"{stage.key}: {note}", file=sys.stderr)
-    if selection.leaves_out and images - needed:
+    if (selection.leaves_out or selects != selection.selects) and images - needed:
         _keep_images(stage, folder, needed)
 
 
@@ -213,11 +219,8 @@ def _decide_answerable(stage: Stage, folder: Path, ref: Mapping[str, Any], bad: 
 
 def _balance(stage: Stage, folder: Path) -> None:
     """Leave so many of each class."""
-    name = stage.params["dataset"]
-    samples = read_samples(name, str(folder))
-    scored = rule(stage.params, name).scored(name, samples.table["split"]).to_numpy()
-    drawn = balanced(samples, scored, stage.params["balance"])
-    if len(drawn.ids) < samples.n:
+    drawn = draw_balanced(stage.params, folder)
+    if len(drawn.ids) < stage.counters["samples"]:
         _cut(stage, folder, drawn.ids)
         del stage.counters["left_out"]
     stage.count(**drawn.counts)

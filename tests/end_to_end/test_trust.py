@@ -140,7 +140,7 @@ def test_importing_commands_import_plugins_and_run_nothing_else(project: Hostile
     ("line", "expected"),
     [
         ("share t --dry-run", []),
-        ("data fetch planted_card --dry-run", []),
+        ("fetch --data planted_card --dry-run", []),
         ("share t --anyway", ["credential_process"]),  # the remote's own settings name a program, which its client starts
     ],
 )

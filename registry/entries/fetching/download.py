@@ -7,13 +7,15 @@ A file that is still coming is NAME.part; it goes on by a range request where th
 import contextlib
 import errno
 import hashlib
+import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import httpx
 
+from qualm.registry.entries.fetching.lock import FetchError
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explained
 from qualm.registry.text import human, quoted
@@ -25,10 +27,6 @@ WAIT = 1.0
 LONGEST_WAIT = 60.0
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
-class FetchError(Exception):
-    """What could not be fetched: which file, from where, why, what to do."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,27 @@ class RemoteFile:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-def client() -> httpx.Client:
-    """A client that goes nowhere but over https, or to this machine."""
-    return httpx.Client(follow_redirects=True, timeout=httpx.Timeout(30, read=120), event_hooks={"request": [_only_https]})
+def client(timeout: float = 30) -> httpx.Client:
+    """Return a client that goes nowhere but over https, or to this machine."""
+    return httpx.Client(follow_redirects=True, timeout=httpx.Timeout(timeout, read=4 * timeout), event_hooks={"request": [_only_https]})
+
+
+def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
+    """Return the size that a file's server announces, None if it does not say.
+
+    Args:
+        silent: hosts that did not answer; they are not asked again, and another one is added.
+    """
+    host = httpx.URL(file.url).host
+    if host in silent:
+        return None
+    try:
+        reply = web.head(file.url, headers={**file.headers, "Accept-Encoding": "identity"})
+    except (httpx.HTTPError, FetchError):
+        silent.add(host)
+        return None
+    length = reply.headers.get("content-length", "")
+    return int(length) if reply.is_success and length.isdecimal() else None
 
 
 def _only_https(request: httpx.Request) -> None:
@@ -86,7 +102,7 @@ def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callab
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             _bring(file, target, web, progress)
-        return _verified(file, target)
+        return verified(file, target)
     except OSError as error:
         raise FetchError(f"{explained(error, str(target))}; what came is kept, the same command goes on") from error
 
@@ -175,7 +191,8 @@ def _advice(status: int) -> str:
     return "try again later"
 
 
-def _verified(file: RemoteFile, target: Path) -> str:
+def verified(file: RemoteFile, target: Path) -> str:
+    """Return a file's SHA-256; delete it and raise FetchError if its size or checksum is wrong."""
     with target.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     size = target.stat().st_size
@@ -200,8 +217,8 @@ def _blob(path: Path, size: int) -> str:
     return digest.hexdigest()
 
 
-def need_room(folder: Path, files: list[RemoteFile], free: int) -> None:
-    """Raise FetchError where the disk has no room for the files."""
-    size = sum(file.size or 0 for file in files)
+def need_room(folder: Path, files: Sequence[RemoteFile]) -> None:
+    """Raise FetchError if the folder's disk has no room for the files."""
+    size, free = sum(file.size or 0 for file in files), shutil.disk_usage(folder).free
     if size > free:
         raise FetchError(f"{folder}: {human(size)} are to come and {human(free)} are free; make room first") from OSError(errno.ENOSPC, "")

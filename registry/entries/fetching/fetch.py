@@ -1,22 +1,30 @@
-"""The steps of `qualm data fetch`."""
+"""The steps of `qualm fetch` for one entry: plan, download, unpack, add."""
 
+import fnmatch
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import httpx
 
 from qualm.registry.entries.adding import Added, AddError, Progress, add
-from qualm.registry.entries.card import SLUG, SLUG_RULE, Card, Fetch
+from qualm.registry.entries.card import SLUG, SLUG_RULE, Card, Fetch, Members
 from qualm.registry.entries.entries import DATA
 from qualm.registry.entries.fetching import hub, lock
-from qualm.registry.entries.fetching.download import FetchError, RemoteFile, client, download, need_room, place
+from qualm.registry.entries.fetching.download import RemoteFile, announced_size, client, download, need_room, place
+from qualm.registry.entries.fetching.lock import FetchError
 from qualm.registry.entries.layout import is_named
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, unpack
 from qualm.registry.formats.locks import ProcessLock
 
 FOLDER = Path(".qualm/fetched")
+
+MissingFiles = Callable[[Path], list[Sequence[str]]]
+"""Folder of official files -> for each file that a spec needs and that is not there, its possible paths in the folder."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,8 @@ class FetchPlan:
     source: str
     revision: str
     files: list[RemoteFile]
-    unpinned: int
-    """Files of which no checksum is known before they come."""
+    missing_files: MissingFiles | None = None
+    """Finds the single files that are needed; None if whole archives are fetched."""
 
     @property
     def size(self) -> int:
@@ -50,17 +58,26 @@ class IncompleteError(Exception):
         self.folder, self.error, self.also = folder, error, also
 
 
-def plan(root: Path, name: str, card: Card, revision: str | None = None) -> FetchPlan:
+def plan(
+    root: Path,
+    name: str,
+    card: Card,
+    uses: Sequence[Mapping[str, Any]] = (),
+    missing_files: MissingFiles | None = None,
+    upgrade: bool = False,
+) -> FetchPlan:
     """Return what will come, from where, at which commit.
 
     Args:
         root: the project.
         name: of the entry.
         card: says where the files are.
-        revision: commit, branch or tag, instead of the lock's or the card's commit.
+        uses: for each dataset of the spec that reads the entry, its adapter's arguments.
+        missing_files: for a spec that asks few of the questions. Used if the card has addresses of single files.
+        upgrade: take the newest commit of the branch instead of the pinned one.
 
     Raises:
-        FetchError: the card names no address or pins nothing, or the hub does not answer.
+        FetchError: the card names no address, or the hub does not answer.
     """
     if not SLUG.fullmatch(name):
         raise FetchError(f"'{name}' is not a valid name for an entry: {SLUG_RULE}")
@@ -70,43 +87,57 @@ def plan(root: Path, name: str, card: Card, revision: str | None = None) -> Fetc
             f"{name}: its card names no address to fetch from. Download it by hand ({card.source}), "
             f"then `qualm data add {name} --from PATH`"
         )
+    missing_files = missing_files if source.single else None
     pin = lock.read(root).get(name)
-    files = [RemoteFile(path, one.url, one.bytes, {"the card": one.sha256} if one.sha256 else {}) for path, one in source.urls.items()]
+    files = [
+        RemoteFile(path, one.url, one.bytes, {"the card": one.sha256} if one.sha256 else {})
+        for path, one in _addresses(source, uses, missing_files)
+    ]
     commit, where = "", card.source
     if source.repo is not None:
         where = f"hub:{source.repo}"
-        pinned = pin.revision if pin is not None and pin.source == where else source.revision
+        pinned = pin.revision if pin is not None and pin.source == where and not upgrade else None
+        asked = source.revision or lock.BRANCH
         patterns = source.files or tuple(rule.files for rule in card.layout)
-        online = hub.listing(source.repo, revision or pinned or "main", patterns)
-        if not (revision or pinned):
-            raise FetchError(
-                f"{name}: its card pins no commit of {hub.HUB}/datasets/{source.repo}, so that everyone could get other files. The "
-                f"newest is {online.commit}: look at it, then `qualm data fetch {name} --revision {online.commit}` pins it in {lock.FILE}"
-            )
+        kind: hub.Kind = "model" if card.kind == "model" else "dataset"
+        online = hub.listing(source.repo, asked if hub.COMMIT.fullmatch(asked) else pinned or asked, patterns, kind)
         if not online.files:
             raise FetchError(
-                f"{hub.HUB}/datasets/{source.repo}: none of its {online.others:,} files is {' or '.join(patterns)}; compare its card with "
+                f"{hub.page(source.repo, kind)}: none of its {online.others:,} files is {' or '.join(patterns)}; compare its card with "
                 "what is there"
             )
         commit, files = online.commit, online.files + files
-    elif revision:
-        raise FetchError(f"{name}: is fetched from plain addresses, which have no revisions; leave out --revision")
-    files = [_with_checksums(file, card, source, pin if pin and (pin.source, pin.revision) == (where, commit) else None) for file in files]
+    same = pin is not None and (pin.source, pin.revision) == (where, commit) and not (upgrade and source.repo is None)
+    files = [_with_checksums(file, card, source, pin if same else None) for file in files]
     for file in files:
         place(root / FOLDER / name, file.name)
-    return FetchPlan(name, card, where, commit, files, sum(not file.sha256 and file.blob is None for file in files))
+    return FetchPlan(name, card, where, commit, files, missing_files)
+
+
+def with_sizes(plan: FetchPlan) -> FetchPlan:
+    """Return the plan with the sizes that servers announce for files whose card has none."""
+    silent: set[str] = set()
+    with client(timeout=5) as web:
+        files = [file if file.size is not None else replace(file, size=announced_size(file, web, silent)) for file in plan.files]
+    return replace(plan, files=files)
+
+
+def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None) -> Iterator[tuple[str, Any]]:
+    """Yield the plain addresses that are needed: not those of archives whose files come one by one."""
+    replaced = {name for one in source.single.values() for name in one.instead_of} if missing_files else set()
+    yield from ((path, one) for path, one in source.urls.items() if path not in replaced and one.is_needed(uses))
 
 
 def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin | None) -> RemoteFile:
-    digests_there = {
+    known = {
         "the card": card.digests.get(file.name) or source.sha256.get(file.name),
         str(lock.FILE): pin.sha256.get(file.name) if pin else None,
     }
-    return replace(file, sha256={**file.sha256, **{who: digest for who, digest in digests_there.items() if digest}})
+    return replace(file, sha256={**file.sha256, **{who: digest for who, digest in known.items() if digest}})
 
 
 def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Bring the files, hold them to their checksums, unpack archives, and add all of it.
+    """Bring the files, compare them with their checksums, unpack archives, and add all of it.
 
     Killed at any moment, the same call goes on where it was. Once the entry is added, what was fetched is deleted.
 
@@ -119,48 +150,81 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     with _alone(root, name):
         home.mkdir(parents=True, exist_ok=True)
         missing = [file for file in plan.files if not place(home / _side(source, file.name), file.name).exists()]
-        need_room(home, missing, shutil.disk_usage(home).free)
-        digests = {}
+        need_room(home, missing)
         with client() as web:
-            for file in plan.files:
-                tell = lambda file, size: progress("fetching", file, size, plan.size)  # noqa: E731
-                digests[file.name] = download(file, home / _side(source, file.name), web, tell)
-        before = lock.read(root).get(name)
-        pin = lock.Pin(plan.source, plan.revision, digests)
-        if before != pin:
-            lock.write(root, name, pin)
-        recorded = len(digests.keys() - (before.sha256.keys() if before else ())) if before != pin else 0
-        _unpack(home, plan.card, source, lambda file, size: progress("unpacking", file, size, 0))
+            digests = _download(home, source, plan.files, web, lambda file, size: progress("fetching", file, size, plan.size))
+            before = lock.read(root).get(name)
+            pin = lock.Pin(plan.source, plan.revision, digests)
+            if before is not None and (before.source, before.revision) == (pin.source, pin.revision):
+                pin = replace(pin, sha256={**before.sha256, **digests})  # another spec may need other files
+            if before != pin:
+                lock.write(root, {name: pin})
+            _unpack(home, plan.card, source, digests, lambda file, size: progress("unpacking", file, size, 0))
+            if plan.missing_files is not None:
+                single = single_files(source, plan.missing_files(home / "files"))
+                _download(home, source, single, web, lambda file, size: progress("fetching single files", file, size, 0))
         try:
-            added = add(root, name, str(home / "files"), plan.card, progress)
+            added = add(root, name, str(home / "files"), plan.card, progress, skip_bad=plan.missing_files is not None)
         except AddError as error:
             raise IncompleteError(home / "files", error, source.also) from error
         shutil.rmtree(home, ignore_errors=True)
+        recorded = len(digests.keys() - (before.sha256.keys() if before else ())) if before != pin else 0
         return Fetched(plan, added, recorded)
+
+
+def complete(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
+    """Bring the single files that an entry fetched for fewer questions lacks; raise as `fetch` does."""
+    files = root / FOLDER / plan.name / "files"
+    if not files.exists():
+        copy = atomic.scratch_folder(files.with_name("copied"))
+        shutil.copytree(root / DATA / plan.name, copy, dirs_exist_ok=True)
+        atomic.publish(copy, files)
+    return fetch(root, replace(plan, files=[]), progress)
+
+
+def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
+    """Return the addresses of files by their possible paths; raise FetchError for one that no address is for."""
+    files = {}
+    for places in wanted:
+        found = next(((path, one) for path in places for pattern, one in source.single.items() if fnmatch.fnmatchcase(path, pattern)), None)
+        if found is None:
+            raise FetchError(f"{places[0]}: the card has no address for this file; fetch everything, without a limit")
+        path, one = found
+        files[path] = RemoteFile(path, one.url.format(name=path.rpartition("/")[2], path=path))
+    return list(files.values())
+
+
+def _download(
+    home: Path, source: Fetch, files: Sequence[RemoteFile], web: httpx.Client, progress: Callable[[str, int], None]
+) -> dict[str, str]:
+    return {file.name: download(file, home / _side(source, file.name), web, progress) for file in files}
 
 
 def _side(source: Fetch, file: str) -> str:
     return "archives" if file in source.unpack else "files"
 
 
-def _unpack(home: Path, card: Card, source: Fetch, progress: Callable[[str, int], None]) -> None:
-    """Archives into the folder that the card says, each by itself first, so that none writes over what another has."""
+def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
+    """Unpack archives into the folders that the card says, each by itself first, so that none writes over what another has."""
     (home / "files").mkdir(exist_ok=True)
-    for archive, inside in source.unpack.items():
+    for archive, target_folder in source.unpack.items():
+        if archive not in here:
+            continue
+        members = target_folder if isinstance(target_folder, Members) else Members(into=target_folder)
         stage = home / "unpacked"
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir()
-        prefix = "" if inside == "." else f"{inside}/"
+        strip, prefix = ("" if folder == "." else f"{folder}/" for folder in (members.strip, members.into))
 
-        def takes(member: str, prefix: str = prefix) -> bool:
-            return is_named(card, prefix + member)
+        def takes(member: str, strip: str = strip, prefix: str = prefix) -> bool:
+            return member.startswith(strip) and is_named(card, prefix + member.removeprefix(strip))
 
         try:
             unpack(place(home / "archives", archive), stage, progress, None, takes)
         except ArchiveError as error:
             raise FetchError(f"{archive}: {error}") from error
         for path in sorted(p for p in stage.rglob("*") if p.is_file()):
-            target = place(home / "files", prefix + path.relative_to(stage).as_posix())
+            target = place(home / "files", prefix + path.relative_to(stage).as_posix().removeprefix(strip))
             target.parent.mkdir(parents=True, exist_ok=True)
             atomic.publish(path, target)
         shutil.rmtree(stage)
@@ -170,12 +234,8 @@ def _unpack(home: Path, card: Card, source: Fetch, progress: Callable[[str, int]
 def _alone(root: Path, name: str) -> Iterator[None]:
     lock = ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock")
     if not lock.acquire():
-        raise FetchError(f"another `qualm data fetch {name}` is at work in this checkout; let it end and try again")
+        raise FetchError(f"another `qualm fetch` brings {name} into this checkout; let it end and try again")
     try:
         yield
     finally:
         lock.release()
-
-
-def is_added(root: Path, name: str) -> bool:
-    return (root / DATA / f"{name}.dvc").exists()

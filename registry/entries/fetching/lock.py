@@ -1,21 +1,28 @@
-"""`registry/fetch.lock`: from which commit this project's data were fetched, and what SHA-256 each file had.
+"""`registry/fetch.lock`: the commits and checksums of the data and models that this project uses.
 
-Git keeps it. What is fetched again, here or on another machine, is held to it; a card's checksums count beside it.
+Git keeps it. Whatever is fetched again, here or on another machine, is compared with it. Specs that name a hub model by a branch or
+tag are compiled with the commit of this file.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from qualm.registry.entries.fetching.download import FetchError
 from qualm.registry.formats import atomic, textfiles
 
 FILE = Path("registry/fetch.lock")
+BRANCH = "main"
+"""The branch of a hub repository for which no revision is given."""
+
+
+class FetchError(Exception):
+    """What could not be fetched: which file, from where, why, what to do."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """What was fetched of one entry."""
+    """What was fetched of one entry, or the commit of a hub model's branch."""
 
     source: str
     revision: str
@@ -37,8 +44,13 @@ def read(root: Path) -> dict[str, Pin]:
     return pins
 
 
-def write(root: Path, name: str, pin: Pin) -> None:
-    """Set one entry's pin and leave the others."""
-    pins = {**read(root), name: pin}
+def model_key(repo: str, revision: str | None) -> str:
+    """Return the name under which a hub model's branch or tag is pinned."""
+    return f"{repo}@{revision or BRANCH}"
+
+
+def write(root: Path, new: Mapping[str, Pin]) -> None:
+    """Set some pins and leave the others."""
+    pins = {**read(root), **new}
     text = json.dumps({key: asdict(pins[key]) for key in sorted(pins)}, indent=1, sort_keys=True, ensure_ascii=False)
     atomic.write_text(root / FILE, f"{text}\n")

@@ -4,15 +4,14 @@ The folder can be loaded by plain peft. A model tuned twice is a chain of such f
 """
 
 import json
-import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.inference.hf.folder import COMMIT, unpinned
 
-COMMIT = re.compile(r"[0-9a-f]{40}")
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
@@ -36,8 +35,8 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
     folder = Path(artifact) if artifact else context.folder if hub is None else None
     if (folder is None) == (hub is None):
         raise ModelError(f"{who}: name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
-    if hub is not None and not COMMIT.fullmatch(revision or ""):
-        raise ModelError(f"{who}: revision of {hub}: expected a commit hash of 40 hexadecimal digits, got {revision!r}")
+    if hub is not None and (fault := unpinned(hub, revision)):
+        raise ModelError(f"{who}: {fault}")
     if trust_remote_code and hub is None:
         raise ModelError(f"{who}: trust_remote_code is for a hub model with a revision, not for the folder {folder}")
     return Base(folder, hub, revision)

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+COMMIT = re.compile(r"[0-9a-f]{40}")
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Image processor of newer and older versions of transformers."""
 TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")
@@ -19,6 +21,38 @@ def folder_fault(folder: Path) -> str:
     if not any(folder.glob("*.safetensors")):
         return f"{folder}: expected weights as *.safetensors; pickled weights are not read, convert them"
     return ""
+
+
+class FolderError(Exception):
+    """No folder of a model: nothing or too much names it, or it is not on this disk."""
+
+
+def model_folder(artifact: str | None, hub: str | None, revision: str | None) -> Path:
+    """Return the folder of a model that is an entry, or that `qualm fetch` brought from the hub.
+
+    Raises:
+        FolderError: nothing or both name it, the hub model has no commit, or it is not on this disk.
+    """
+    if (artifact is None) == (hub is None):
+        raise FolderError(f"name exactly one of artifact and hub, got artifact={artifact!r}, hub={hub!r}")
+    if hub is None:
+        return Path(artifact or "")
+    if fault := unpinned(hub, revision):
+        raise FolderError(fault)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(hub, revision=revision, local_files_only=True))
+    except LocalEntryNotFoundError:
+        raise FolderError(f"{hub} at {revision} is not on this disk; `qualm fetch SPEC` brings it") from None
+
+
+def unpinned(hub: str, revision: str | None) -> str:
+    """Return why the revision of a hub model is no commit, empty if it is one."""
+    if COMMIT.fullmatch(revision or ""):
+        return ""
+    return f"{hub}: its revision {revision or 'main'!r} has no commit in registry/fetch.lock; `qualm fetch SPEC` looks it up and pins it"
 
 
 def is_adapter(folder: Path) -> bool:

@@ -22,7 +22,7 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, fix_date, parse_date
 from qualm.runners.inference.hf.computing.double import computing
-from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
 from qualm.runners.inference.hf.layout import common
 from qualm.runners.inference.hf.plain import plain_reason
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
@@ -43,31 +43,41 @@ EXTRA = "models"
 
 
 def hf(
-    context: GeneratorContext, *, artifact: Artifact, dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
+    context: GeneratorContext,
+    *,
+    artifact: Artifact | None = None,
+    hub: str | None = None,
+    revision: str | None = None,
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
 ) -> HfGenerator:
     """Load a transformers model (safetensors, tokenizer or processor, template) from a folder.
 
     Args:
         artifact: the entry of registry/data/ that holds it.
+        hub: or its name on the Hugging Face hub; `qualm fetch SPEC` downloads it.
+        revision: branch, tag or commit of the hub repository, `main` unless given. `qualm fetch` pins its commit in registry/fetch.lock.
         dtype: of the weights; null is float32, at which a text does not depend on its batch. At float64 all is computed in double
             precision, and it depends on no machine either.
 
     Raises:
         GeneratorError: files are missing, or there is no chat template.
     """
-    folder = Path(artifact)
+    try:
+        folder = model_folder(artifact, hub, revision)
+    except FolderError as error:
+        raise GeneratorError(f"generator hf: {error}") from None
     fault = folder_fault(folder)
     if fault:
         raise GeneratorError(f"generator hf: {fault}")
-    return HfGenerator(folder, dtype or "float32", context.settings.device, context.settings.batch)
+    return HfGenerator(hub or folder.name, folder, dtype or "float32", context.settings.device, context.settings.batch)
 
 
 class HfGenerator:
     """See `qualm.runners.contracts.generators.GeneratorEngine`."""
 
-    def __init__(self, folder: Path, dtype: str, device: str, batch_size: int) -> None:
+    def __init__(self, name: str, folder: Path, dtype: str, device: str, batch_size: int) -> None:
         self.folder, self.dtype, self.device, self.batch_size = folder, dtype, device, batch_size
-        self.name = f"hf ({folder.name})"
+        self.name = f"hf ({name})"
         self.identity = hashlib.sha256(json.dumps(["hf", folder_digest(folder), dtype, engine_digest(__name__)]).encode()).hexdigest()
         self.sees = any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json"))
         self._reader: Any = None

@@ -52,8 +52,8 @@ def hf_vlm(
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes. A folder with
             adapter_config.json is a peft adapter, which is merged into the model it names.
-        hub: or its name on the Hugging Face hub, which needs `revision`.
-        revision: commit hash (40 hexadecimal digits) of the hub repository; no branch or tag, which may move.
+        hub: or its name on the Hugging Face hub; `qualm fetch SPEC` downloads it.
+        revision: branch, tag or commit of the hub repository, `main` unless given. `qualm fetch` pins its commit in registry/fetch.lock.
         dtype: of the weights; null takes the run's. In float64 all is computed in double precision: equal results on any machine, at twice
             the time.
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
@@ -69,7 +69,7 @@ def hf_vlm(
         date: written by chat templates that ask for today's, so that prompts do not change daily.
 
     Raises:
-        ModelError: nothing or too much names the model, a revision that is no commit, or files that are missing.
+        ModelError: nothing or too much names the model, a revision without a pinned commit, or files that are missing.
     """
     named = base_of(context, artifact, hub, revision, trust_remote_code)
     base = unfold(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))

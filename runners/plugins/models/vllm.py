@@ -42,8 +42,8 @@ def vllm(
 
     Args:
         artifact: the entry of registry/data/ that holds it, or `SPEC:MODEL`, a model that another spec makes; no adapter.
-        hub: or its name on the Hugging Face hub, which needs `revision`.
-        revision: commit hash (40 hexadecimal digits) of the hub repository.
+        hub: or its name on the Hugging Face hub; `qualm fetch SPEC` downloads it.
+        revision: branch, tag or commit of the hub repository, `main` unless given. `qualm fetch` pins its commit in registry/fetch.lock.
         dtype: of the weights; null takes the run's.
         trust_remote_code: run code that comes with the weights; only for a hub model, whose revision pins it.
         template: chat template (Jinja) instead of the processor's.
@@ -51,7 +51,7 @@ def vllm(
         date: written by chat templates that ask for today's.
 
     Raises:
-        ModelError: nothing or too much names the model, a revision that is no commit, files that are missing, or an adapter.
+        ModelError: nothing or too much names the model, a revision without a pinned commit, files that are missing, or an adapter.
     """
     base = base_of(context, artifact, hub, revision, trust_remote_code)
     who, folder = f"model '{context.label}'", base.folder

@@ -15,7 +15,7 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.computing.double import computing
-from qualm.runners.inference.hf.folder import folder_digest, folder_fault
+from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import kept
@@ -39,7 +39,9 @@ EXTRA = "models"
 def hf(
     context: NliContext,
     *,
-    artifact: Artifact,
+    artifact: Artifact | None = None,
+    hub: str | None = None,
+    revision: str | None = None,
     labels: list[str] | None = None,
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None,
 ) -> NliEngine:
@@ -47,6 +49,8 @@ def hf(
 
     Args:
         artifact: the entry of registry/data/ that holds it.
+        hub: or its name on the Hugging Face hub; `qualm fetch SPEC` downloads it.
+        revision: branch, tag or commit of the hub repository, `main` unless given. `qualm fetch` pins its commit in registry/fetch.lock.
         labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in any order, for a model whose config
             calls them LABEL_0 and so on.
         dtype: of the weights; null is float32, at which the result of a pair depends on its batch by rounding only (about 1e-6). At
@@ -55,11 +59,14 @@ def hf(
     Raises:
         NliError: files are missing, or its classes are unknown.
     """
-    folder = Path(artifact)
+    try:
+        folder = model_folder(artifact, hub, revision)
+    except FolderError as error:
+        raise NliError(f"nli hf: {error}") from None
     fault = folder_fault(folder)
     if fault:
         raise NliError(f"nli hf: {fault}")
-    return HfNli(folder, class_order(folder, labels), dtype or "float32", context)
+    return HfNli(hub or folder.name, folder, class_order(folder, labels), dtype or "float32", context)
 
 
 def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
@@ -102,10 +109,10 @@ def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
 class HfNli:
     """See `qualm.runners.contracts.nli.NliEngine`."""
 
-    def __init__(self, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
+    def __init__(self, name: str, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
         self.folder, self.order, self.dtype = folder, order, dtype
         self.settings, self.counters = context.settings, context.counters
-        self.name = f"hf ({folder.name})"
+        self.name = f"hf ({name})"
         material = ["hf", folder_digest(folder), order, dtype, engine_digest(__name__)]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.tokens = 0

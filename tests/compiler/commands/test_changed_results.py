@@ -53,7 +53,7 @@ READING: dict[str, list[tuple[str, str]]] = {
 """Each command that reads results, with lines to type and a file that it then reads."""
 NOT_READING = {
     "init new validate compile ls schema graph cite clean": "they read specs, plugins and entries",
-    "data ls, data show, data add, data fetch, data new, data diff, data check, data verify": "they read entries, each with its own hashes",
+    "data ls, data show, data add, data new, data diff, data check, data verify": "they read entries, each with its own hashes",
     "judges": "measures the judges on answers that people labelled",
     "experiments": "reads commits",
     "plan": "compares every output with the lock itself, and says which was changed by hand",

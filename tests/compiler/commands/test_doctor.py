@@ -94,7 +94,7 @@ def test_what_a_name_means(project):
     [
         ("far", "registry/data/far is not here yet; `dvc pull registry/data/far.dvc` brings it"),
         ("t:bace", "t has no model 'bace'; did you mean 'base'?"),
-        ("owner/model", "on the hub give `--revision`"),
+        ("owner/model", "there is no such folder, and of the hub: "),
         ("nothing", "expected a folder, an entry of registry/data/, SPEC:MODEL, or OWNER/NAME"),
     ],
 )

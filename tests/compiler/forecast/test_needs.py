@@ -93,8 +93,8 @@ def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
     llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model` (2 stages)
     my-reviews    `qualm verify t ours`, by which people decide on its questions (1 stage)
     vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org (1 stage)
-  downloads from the Hugging Face hub, when first run:
-    org/model  at revision 0123456789012345678901234567890123456789 (2 stages)
+  models of the Hugging Face hub, unless they are in its cache:
+    org/model  `qualm fetch t` at 012345678901 (2 stages)
   environment variables to set:
     MADE_UP_KEY  the key of http://made.up/v1 (1 stage)
   data that nothing here reads yet:

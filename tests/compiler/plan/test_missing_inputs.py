@@ -47,7 +47,7 @@ def test_what_is_here_or_made_by_a_stage_is_not_missing(tmp_path: Path) -> None:
 def test_every_missing_input_is_named_with_its_command(tmp_path: Path) -> None:
     tracked(tmp_path, MODEL)
     assert list(missing_inputs(PLAN, tmp_path)) == [
-        f"{DATA}: add it by `qualm data add photos --from PATH`",
+        "registry/data/photos: not here; `qualm fetch s` brings it, or says how you get it",
         "registry/data/reviewed: people's decisions on the test split; `qualm verify` makes it",
         f"{MODEL}: not in the workspace; `dvc pull {MODEL}.dvc`",
     ]
@@ -72,4 +72,4 @@ def test_only_what_the_command_asks_for(tmp_path: Path, words: list[str], found:
 
 
 def test_other_files() -> None:
-    assert how_to_get("specs/prompts/x.md", reviewed=False) == "specs/prompts/x.md: not found"
+    assert how_to_get("specs/prompts/x.md", False, "mine") == "specs/prompts/x.md: not found"

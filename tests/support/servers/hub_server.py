@@ -1,9 +1,13 @@
-"""A hub of our own: a data set of the Hugging Face hub's protocol, and plain files with range requests, on this machine."""
+"""A server on this machine that speaks the Hugging Face hub's protocol, and sends plain files with range requests.
+
+It has one dataset and one model, of the same name, files and commit.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -38,6 +42,8 @@ class Hub:
     """Seconds after every 64 KiB."""
     etags: bool = True
     gated: bool = False
+    commit: str = COMMIT
+    """What `main` is now; earlier commits stay."""
     location: str = ""
     """Where files are redirected to."""
 
@@ -56,26 +62,42 @@ def hub_server(**files: bytes) -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
         def do_GET(self) -> None:
             path = unquote(self.path.partition("?")[0])
             hub.tokens.append((path, self.headers.get("Authorization")))
-            if path.startswith("/api/datasets/"):
+            if path.startswith(("/api/datasets/", "/api/models/")) and "/tree/" not in path:
                 self._listing(path)
                 return
             if path.startswith("/api/"):  # whatever else the client library asks
                 self._plain(404, b"{}")
                 return
-            hub.asked.append((path, self.headers.get("Range")))
+            if self.command == "GET":
+                hub.asked.append((path, self.headers.get("Range")))
             if hub.statuses:
                 self._plain(hub.statuses.pop(0), b"")
                 return
-            name = path.split(f"/resolve/{COMMIT}/")[-1].removeprefix("/plain/").removeprefix("/store/")
+            name = re.sub(r"^.*/resolve/[0-9a-f]{40}/", "", path).removeprefix("/plain/").removeprefix("/store/")
             if hub.location or ("/resolve/" in path and name in hub.large):
-                self._plain(302, b"", Location=hub.location or f"/store/{name}")
+                self._redirect(path, name)
             elif name in hub.files:
-                self._file(hub.files[name])
+                self._file(hub.files[name], self._commit(path))
             else:
-                self._plain(404, b"")
+                self._plain(404, b"", **({"X-Error-Code": "EntryNotFound"} if "/resolve/" in path else {}))
+
+        def _redirect(self, path: str, name: str) -> None:
+            linked = {"X-Linked-Size": str(len(hub.files[name])), "X-Linked-Etag": self._digest(name)} if name in hub.files else {}
+            elsewhere = hub.url.replace("127.0.0.1", "localhost")  # another host, as the hub's storage is
+            self._plain(302, b"", Location=hub.location or f"{elsewhere}/store/{name}", **self._commit(path), **linked)
+
+        def _commit(self, path: str) -> dict[str, str]:
+            found = re.search(r"/resolve/([0-9a-f]{40})/", path)
+            return {"X-Repo-Commit": found[1]} if found else {}
+
+        def _digest(self, name: str) -> str:
+            return f'"{hashlib.sha256(hub.claimed.get(name, hub.files[name])).hexdigest()}"'
 
         def _listing(self, path: str) -> None:
             revision = path.rpartition("/revision/")[2]
@@ -83,11 +105,13 @@ def hub_server(**files: bytes) -> Iterator[Hub]:
                 self._plain(404, b"{}", **{"X-Error-Code": "RepoNotFound"})
             elif hub.gated:
                 self._plain(403, b"{}", **{"X-Error-Code": "GatedRepo"})
-            elif revision not in (COMMIT, "main"):
+            elif revision not in (COMMIT, hub.commit, "main"):
                 self._plain(404, b"{}", **{"X-Error-Code": "RevisionNotFound"})
             else:
                 siblings = [self._sibling(name, hub.claimed.get(name, data)) for name, data in hub.files.items()]
-                self._plain(200, json.dumps({"id": REPO, "sha": COMMIT, "siblings": siblings}).encode())
+                facts = {"id": REPO, "sha": hub.commit if revision == "main" else revision, "siblings": siblings}
+                facts |= {"gated": False, "cardData": {"license": "mit"}}
+                self._plain(200, json.dumps(facts).encode())
 
         def _sibling(self, name: str, data: bytes) -> dict[str, object]:
             blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
@@ -99,9 +123,10 @@ def hub_server(**files: bytes) -> Iterator[Hub]:
             for key, value in {"Content-Length": str(len(body)), **headers}.items():
                 self.send_header(key, value)
             self.end_headers()
-            self.wfile.write(body)
+            if self.command == "GET":
+                self.wfile.write(body)
 
-        def _file(self, data: bytes) -> None:
+        def _file(self, data: bytes, more: dict[str, str]) -> None:
             etag = f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
             begin, wanted = 0, self.headers.get("Range")
             if wanted and self.headers.get("If-Range", etag) == etag:
@@ -115,7 +140,11 @@ def hub_server(**files: bytes) -> Iterator[Hub]:
             if hub.etags:
                 self.send_header("ETag", etag)
             self.send_header("Content-Length", str(len(data) - begin))
+            for key, value in more.items():
+                self.send_header(key, value)
             self.end_headers()
+            if self.command == "HEAD":
+                return
             body = data[begin:]
             body = body[: hub.cut.pop(0)] if hub.cut else body
             for at in range(0, len(body), 1 << 16):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from qualm.registry.entries.fetching import download as module
-from qualm.registry.entries.fetching.download import FetchError, RemoteFile, client, download, need_room, place
+from qualm.registry.entries.fetching.download import RemoteFile, client, download, need_room, place
+from qualm.registry.entries.fetching.lock import FetchError
 from tests.support.servers.hub_server import hub_server
 
 DATA = bytes(range(256)) * 1024
@@ -150,11 +153,16 @@ def test_a_link_that_leads_out(tmp_path):
         place(tmp_path / "inner", "link/a")
 
 
-def test_a_full_disk_is_met_before_anything_comes(tmp_path):
+def test_a_full_disk_is_met_before_anything_comes(tmp_path, monkeypatch):
+    def free(size: int) -> None:
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=size))
+
     files = [RemoteFile("a", "https://x", 2**31), RemoteFile("b", "https://x")]
-    need_room(tmp_path, files, 2**31)
+    free(2**31)
+    need_room(tmp_path, files)
+    free(2**30)
     with pytest.raises(FetchError, match=r"2.0 GiB are to come and 1.0 GiB are free"):
-        need_room(tmp_path, files, 2**30)
+        need_room(tmp_path, files)
 
 
 def test_how_long_the_server_asks_to_wait():

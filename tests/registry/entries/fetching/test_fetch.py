@@ -18,8 +18,8 @@ import pytest
 from qualm.registry.entries.card import Card
 from qualm.registry.entries.entries import find
 from qualm.registry.entries.fetching import lock
-from qualm.registry.entries.fetching.download import FetchError
-from qualm.registry.entries.fetching.fetch import FOLDER, IncompleteError, fetch, is_added, plan
+from qualm.registry.entries.fetching.fetch import FOLDER, IncompleteError, complete, fetch, plan, single_files
+from qualm.registry.entries.fetching.lock import FetchError
 from qualm.registry.formats.locks import ProcessLock
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server
 
@@ -42,6 +42,10 @@ def hub(monkeypatch):
         yield server
 
 
+def added(root: Path) -> bool:
+    return (root / "registry/data/things.dvc").exists()
+
+
 def archive(**members: bytes) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as packed:
@@ -53,10 +57,10 @@ def archive(**members: bytes) -> bytes:
 def test_a_pinned_data_set_of_the_hub_becomes_an_entry(repo: Path, hub):
     pinned = card({"repo": REPO, "revision": COMMIT})
     wanted = plan(repo, "things", pinned)
-    assert [f.name for f in wanted.files] == ["rows.jsonl"] and wanted.unpinned == 0 and not is_added(repo, "things")
+    assert [f.name for f in wanted.files] == ["rows.jsonl"] and not wanted.files[0].sha256 and wanted.files[0].blob and not added(repo)
     told = []
     fetched = fetch(repo, wanted, lambda what, file, size, total: told.append(what))
-    assert fetched.added.outcome == "added" and fetched.recorded == 1 and is_added(repo, "things") and "fetching" in told
+    assert fetched.added.outcome == "added" and fetched.recorded == 1 and added(repo) and "fetching" in told
     assert (repo / "registry/data/things/rows.jsonl").read_bytes() == ROWS and not (repo / FOLDER / "things").exists()
     sha = hashlib.sha256(ROWS).hexdigest()
     assert json.loads((repo / lock.FILE).read_text()) == {
@@ -77,14 +81,19 @@ def test_an_entry_is_added_also_where_what_was_fetched_cannot_be_deleted(repo: P
 
     monkeypatch.setattr(os, "rmdir", busy)
     assert fetch(repo, plan(repo, "things", card({"repo": REPO, "revision": COMMIT}))).added.outcome == "added"
-    assert is_added(repo, "things") and (repo / FOLDER / "things").is_dir()
+    assert added(repo) and (repo / FOLDER / "things").is_dir()
 
 
-def test_what_is_pinned_nowhere_is_not_fetched_until_somebody_pins_it(repo: Path, hub):
-    with pytest.raises(FetchError, match=rf"pins no commit of .*/{REPO}.*`qualm data fetch things --revision {COMMIT}` pins it in"):
-        plan(repo, "things", card({"repo": REPO}))
-    fetch(repo, plan(repo, "things", card({"repo": REPO}), "main"))
-    assert plan(repo, "things", card({"repo": REPO})).revision == COMMIT  # by the lock
+def test_a_branch_is_pinned_once_and_moves_only_when_asked_to(repo: Path, hub):
+    branch = card({"repo": REPO})
+    fetch(repo, plan(repo, "things", branch))
+    assert lock.read(repo)["things"].revision == COMMIT
+    hub.commit, hub.files["rows.jsonl"] = "c" * 40, ROWS.replace(b"?", b"!")
+    assert plan(repo, "things", branch).revision == COMMIT
+    moved = plan(repo, "things", branch, upgrade=True)
+    assert moved.revision == "c" * 40 and fetch(repo, moved).added.outcome == "replaced"
+    assert lock.read(repo)["things"].revision == "c" * 40
+    assert plan(repo, "things", card({"repo": REPO, "revision": COMMIT}), upgrade=True).revision == COMMIT
 
 
 def test_other_bytes_than_the_lock_has_are_refused(repo: Path, hub):
@@ -100,7 +109,7 @@ def test_other_bytes_than_the_hub_announced_are_refused(repo: Path, hub):
     hub.claimed["rows.jsonl"] = ROWS.replace(b"?", b"!")
     with pytest.raises(FetchError, match=r"git object .* where the hub has"):
         fetch(repo, plan(repo, "things", card({"repo": REPO, "revision": COMMIT})))
-    assert not is_added(repo, "things") and not (repo / lock.FILE).exists()
+    assert not added(repo) and not (repo / lock.FILE).exists()
 
 
 def test_plain_addresses_and_archives(repo: Path, hub):
@@ -108,12 +117,41 @@ def test_plain_addresses_and_archives(repo: Path, hub):
     sha = hashlib.sha256(packed).hexdigest()
     urls = {"rows.jsonl": {"url": hub.address("rows.jsonl")}, "p.zip": {"url": hub.address("p.zip"), "bytes": len(packed)}}
     wanted = plan(repo, "things", card({"urls": urls, "sha256": {"p.zip": sha}, "unpack": {"p.zip": "pictures"}}))
-    assert (wanted.unpinned, wanted.size, wanted.revision) == (1, len(packed), "")
+    assert (wanted.size, wanted.revision) == (len(packed), "")
     assert fetch(repo, wanted).recorded == 2
     folder = repo / "registry/data/things"
     assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.*")) == ["pictures/a.txt", "pictures/b.txt", "rows.jsonl"]
-    with pytest.raises(FetchError, match=r"plain addresses, which have no revisions"):
-        plan(repo, "things", card({"urls": urls}), "main")
+
+
+def test_files_of_some_uses_and_a_folder_within_an_archive(repo: Path, hub):
+    hub.files["p.zip"] = archive(**{"top/a.txt": b"a", "top/notes.md": b"n", "b.txt": b"b"})
+    urls = {
+        "rows.jsonl": {"url": hub.address("rows.jsonl")},
+        "p.zip": {"url": hub.address("p.zip"), "when": {"parts": "train"}},
+    }
+    source = card({"urls": urls, "unpack": {"p.zip": {"strip": "top", "into": "pictures"}}})
+    assert [file.name for file in plan(repo, "things", source, [{"parts": None}]).files] == ["rows.jsonl"]
+    assert [file.name for file in plan(repo, "things", source).files] == ["rows.jsonl"]
+    fetch(repo, plan(repo, "things", source, [{"parts": ["val", "train"]}]))
+    folder = repo / "registry/data/things"
+    assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.*")) == ["pictures/a.txt", "rows.jsonl"]
+
+
+def test_single_files_of_few_questions_and_more_later(repo: Path, hub):
+    hub.files |= {"p.zip": b"not asked for", "a.txt": b"a", "b.txt": b"b"}
+    urls = {"rows.jsonl": {"url": hub.address("rows.jsonl")}, "p.zip": {"url": hub.address("p.zip")}}
+    single = {"pictures/*.txt": {"url": hub.address("{name}"), "instead_of": ["p.zip"]}}
+    source = card({"urls": urls, "unpack": {"p.zip": "."}, "single": single})
+    source = source.model_copy(update={"layout": (source.layout[0], source.layout[1].model_copy(update={"count": 2}))})
+    first = plan(repo, "things", source, [], lambda folder: [("images/a.txt", "pictures/a.txt")])
+    assert [file.name for file in first.files] == ["rows.jsonl"]
+    part = fetch(repo, first).added
+    assert part.inspection.skipped == ["pictures/*.txt: expected 2, found 1"] and part.entry.skipped
+    both = complete(repo, plan(repo, "things", source, [], lambda folder: [("pictures/b.txt",)]))
+    assert both.added.outcome == "replaced" and sorted(both.added.inspection.files) == ["pictures/a.txt", "pictures/b.txt", "rows.jsonl"]
+    assert not both.added.inspection.skipped and "/plain/p.zip" not in [path for path, _ in hub.asked]
+    with pytest.raises(FetchError, match="no address for this file"):
+        single_files(source.fetch, [("other/c.txt",)])
 
 
 def test_an_archive_that_leads_out_is_refused(repo: Path, hub):
@@ -121,7 +159,7 @@ def test_an_archive_that_leads_out_is_refused(repo: Path, hub):
     urls = {"p.zip": {"url": hub.address("p.zip")}, "rows.jsonl": {"url": hub.address("rows.jsonl")}}
     with pytest.raises(FetchError, match=r"p\.zip: .*leads out of the archive"):
         fetch(repo, plan(repo, "things", card({"urls": urls, "unpack": {"p.zip": "."}})))
-    assert not list(repo.rglob("evil.txt")) and not is_added(repo, "things")
+    assert not list(repo.rglob("evil.txt")) and not added(repo)
 
 
 def test_names_of_the_hub_that_lead_out_are_refused(repo: Path, hub):
@@ -153,7 +191,7 @@ def test_two_at_once(repo: Path, hub):
     wanted = plan(repo, "things", card({"repo": REPO, "revision": COMMIT}))
     lock = ProcessLock(repo / ".qualm/locks/fetch-things.lock")
     assert lock.acquire()
-    with pytest.raises(FetchError, match=r"another `qualm data fetch things` is at work"):
+    with pytest.raises(FetchError, match=r"another `qualm fetch` brings things into this checkout"):
         fetch(repo, wanted)
     lock.release()
 

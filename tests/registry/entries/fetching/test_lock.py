@@ -1,17 +1,16 @@
 import pytest
 
-from qualm.registry.entries.fetching.download import FetchError
-from qualm.registry.entries.fetching.lock import FILE, Pin, read, write
+from qualm.registry.entries.fetching.lock import FILE, FetchError, Pin, read, write
 
 
 def test_pins_stand_beside_each_other(tmp_path):
     assert read(tmp_path) == {}
     first, second = Pin("hub:a/b", "c" * 40, {"x": "1"}), Pin("https://x", "")
-    write(tmp_path, "b", first)
-    write(tmp_path, "a", second)
+    write(tmp_path, {"b": first})
+    write(tmp_path, {"a": second})
     assert read(tmp_path) == {"a": second, "b": first}
     before = (tmp_path / FILE).read_bytes()
-    write(tmp_path, "b", first)
+    write(tmp_path, {"b": first})
     assert (tmp_path / FILE).read_bytes() == before
 
 

@@ -175,8 +175,8 @@ def test_logits_that_are_not_numbers_are_an_error(folder):
     [
         ({}, "exactly one of artifact and hub"),
         ({"artifact": "a", "hub": "b"}, "exactly one of artifact and hub"),
-        ({"hub": "owner/model"}, "expected a commit hash of 40 hexadecimal digits, got None"),
-        ({"hub": "owner/model", "revision": "main"}, "got 'main'"),
+        ({"hub": "owner/model"}, "its revision 'main' has no commit in registry/fetch.lock; `qualm fetch SPEC`"),
+        ({"hub": "owner/model", "revision": "v2"}, "its revision 'v2' has no commit"),
         ({"artifact": "registry/data/x", "trust_remote_code": True}, "trust_remote_code is for a hub model"),
         ({"artifact": "registry/data/nowhere"}, "expected config.json"),
     ],

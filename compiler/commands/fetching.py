@@ -1,0 +1,157 @@
+"""`qualm fetch`: bring the datasets and models of a spec."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qualm.compiler.commands.options import JsonOption, SpecArgument
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.commands import completion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qualm.compiler.run.fetch import Item
+
+
+def fetch(
+    spec: SpecArgument = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data", metavar="CARD", help="Fetch this card's entry, without a spec.", autocompletion=completion.cards, show_default=False
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, help="Fetch what so many questions of each dataset need, if its source has single images."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the table and fetch nothing.")] = False,
+    upgrade: Annotated[bool, typer.Option("--upgrade", help="Pin the newest commits of branches and tags, and fetch those.")] = False,
+    accept_licence: Annotated[bool, typer.Option("--accept-licence", help="Accept the conditions of all licences in the table.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Fetch all datasets and models of a spec, from the hub and official addresses, after a table of what comes.
+
+    Branches and tags of the Hugging Face hub are resolved once: their commits, and the checksums of files, are pinned in
+    registry/fetch.lock, which you commit. The same command resumes an interrupted download. Checksums are verified,
+    archives unpacked, and files compared with their card. Datasets become entries of registry/data/, models go to the
+    hub's cache (HF_HOME). HF_ENDPOINT and HF_TOKEN work as usual.
+
+    Few questions need few images: if a dataset has a `limit` (or `--limit`) and its source has an address for each
+    image, only theirs are fetched.
+
+    Exit code 1 if anything is left to do by hand or failed; the lines above say what.
+
+    [bold]Examples[/]
+
+      qualm fetch vlm_uqbench --dry-run
+      qualm new mine --from vlm_uqbench --limit 50 && qualm fetch mine
+      qualm fetch --data haloquest
+    """
+    from qualm.compiler.run.fetch import BY_HAND, FAILED, item_of_card, items_of
+
+    if data and spec is not None:
+        raise ProjectError("--data names cards to fetch in place of a spec's; leave out one of them")
+    project = Project()
+    plan = None if data else project.plan(spec)
+    items = [item_of_card(project.root, name, upgrade) for name in data or ()]
+    items += items_of(plan, project.root, limit, upgrade) if plan else []
+    if not as_json:
+        _print(items, plan.spec if plan else ", ".join(data or ()))
+    failures = {item.what: "\n".join(item.notes) for item in items if item.state in (BY_HAND, FAILED)}
+    done: dict[str, str] = {}
+    if not dry_run:
+        _require_acceptance(items, accept_licence)
+        for item in items:
+            _bring(item, done, failures, as_json)
+        if plan and done and project.is_compiled(plan.spec):
+            project.compile([plan.spec])
+    if as_json:
+        from qualm.registry.text import print_json
+
+        print_json({"items": [item.as_json() for item in items], "fetched": done, "failed": failures})
+    elif not dry_run:
+        _print_end(project, plan.spec if plan else None, done, failures)
+    if failures and not dry_run:
+        raise typer.Exit(1)
+
+
+def _bring(item: Item, done: dict[str, str], failures: dict[str, str], as_json: bool) -> None:
+    from qualm.registry.commands.printing import progress_line
+    from qualm.registry.entries.adding import AddError
+    from qualm.registry.entries.fetching.lock import FetchError
+
+    if item.bring is None:
+        return
+    on_terminal = sys.stderr.isatty() and not as_json
+    try:
+        with progress_line(on_terminal and item.kind != "model") as progress:
+            done[item.what] = item.bring(progress, on_terminal)
+    except (FetchError, AddError) as error:
+        failures[item.what] = str(error)
+    else:
+        if not as_json:
+            typer.echo(f"{item.what}: {done[item.what]}")
+
+
+def _require_acceptance(items: Sequence[Item], accepted: bool) -> None:
+    """Exit with status 2 unless all terms were accepted, by the option or on the terminal."""
+    for item in (item for item in items if item.bring is not None and item.terms and not accepted):
+        typer.echo(f"{item.what}: {item.terms} ({item.licence})")
+        if not (sys.stdin.isatty() and typer.confirm("Do you accept this?")):
+            raise ProjectError(f"{item.what}: nothing was fetched; say --accept-licence if you accept its licence ({item.licence})")
+
+
+def _print(items: Sequence[Item], title: str) -> None:
+    from rich.table import Table
+
+    from qualm.compiler.run.fetch import TO_FETCH
+    from qualm.compiler.terminal.views import console
+    from qualm.registry.text import human, plain
+
+    out = console()
+    if not items:
+        out.print(f"{plain(title)}: needs no files from outside")
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("what", "from", "size", "licence", "checksums", "state"):
+        table.add_column(
+            column, justify="right" if column == "size" else "left", overflow="fold", no_wrap=column in ("what", "size", "state")
+        )
+    for item in items:
+        at = f" at {item.revision[:12]}" if item.revision else ""
+        size = "" if not item.files else human(item.size) if item.size is not None else "?"
+        licence = re.split(" as generally| \\(|;|,", item.licence)[0] or "?"
+        table.add_row(
+            *map(
+                plain,
+                (item.what, item.source + at, size, textwrap.shorten(licence, 28, placeholder="..."), item.checksums or "-", item.state),
+            )
+        )
+    out.print(table)
+    for item in items:
+        for note in item.notes:
+            out.print(f"[bold]{plain(item.what)}[/]: {plain(note)}", soft_wrap=True)
+    coming = [item for item in items if item.state == TO_FETCH]
+    known = sum(file.size or 0 for item in coming for file in item.files)
+    unknown = sum(file.size is None for item in coming for file in item.files)
+    more = f", and {unknown:,} files of unknown size" if unknown else ""
+    out.print(f"to fetch: {len(coming)} of {len(items)}, {human(known)}{more}")
+
+
+def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str]) -> None:
+    from qualm.registry.entries.fetching import lock
+
+    if done and (project.root / lock.FILE).exists():
+        typer.echo(f"commits and checksums are pinned in {lock.FILE}; commit it with registry/data/*.dvc, and everyone gets the same files")
+    for what, why in failures.items():
+        typer.echo(f"{what}: {why}", err=True)
+    if not failures and spec is not None:
+        typer.echo(f"next: qualm run {spec}")

@@ -1,0 +1,239 @@
+"""`qualm fetch`: what a spec needs from outside, where it is, and bringing it here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qualm.compiler.forecast.needs import how_to_add
+from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
+from qualm.registry.adapters import AdapterError
+from qualm.registry.entries.adding import Progress
+from qualm.registry.entries.card import Card, card_names, load_card
+from qualm.registry.entries.entries import Entry, entries
+from qualm.registry.entries.fetching import fetch as fetching
+from qualm.registry.entries.fetching import hub, lock
+from qualm.registry.entries.fetching.download import RemoteFile, need_room
+from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.plugins.rule import PluginError
+from qualm.runners.data.selection import is_early, missing_images
+from qualm.runners.runtime.stage import StageError
+
+MAX_SINGLE = 5_000
+"""Questions for whose images single requests are made; above it, archives are fetched whole."""
+HERE, TO_FETCH, BY_HAND, FAILED = "here", "to fetch", "by hand", "no answer"
+
+
+@dataclass
+class Item:
+    """A line of the table of `qualm fetch`."""
+
+    what: str
+    kind: str
+    """dataset, model or reviews."""
+    source: str
+    state: str
+    """HERE, TO_FETCH, BY_HAND or FAILED."""
+    licence: str = ""
+    revision: str = ""
+    files: Sequence[RemoteFile] = ()
+    notes: list[str] = field(default_factory=list)
+    terms: str = ""
+    """What must be accepted first."""
+    bring: Callable[[Progress, bool], str] | None = None
+    """Fetch it and return what was done; the second argument shows the hub's progress bars."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of all files, None if a size is not known."""
+        return None if not self.files or any(f.size is None for f in self.files) else sum(f.size or 0 for f in self.files)
+
+    @property
+    def checksums(self) -> str:
+        known = sum(bool(file.sha256) or file.blob is not None for file in self.files)
+        return (
+            "" if not self.files else "known" if known == len(self.files) else "not known" if not known else f"{known} of {len(self.files)}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        files = {file.name: {"url": file.url, "bytes": file.size, "sha256": dict(file.sha256)} for file in self.files}
+        return {
+            "what": self.what, "kind": self.kind, "from": self.source, "state": self.state, "licence": self.licence,
+            "revision": self.revision or None, "bytes": self.size, "checksums": self.checksums, "notes": self.notes,
+            "terms": self.terms or None, "files": files,
+        }  # fmt: skip
+
+
+def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool) -> list[Item]:
+    """Return everything that a spec's stages read and no stage makes.
+
+    Args:
+        limit: fetch what so many questions of each dataset need, where their images have addresses of their own.
+        upgrade: resolve branches and tags anew.
+    """
+    tracked = {entry.name: entry for entry in entries(root)}
+    readers: dict[str, list[PlannedStage]] = {}
+    models: dict[tuple[str, str | None], None] = {}
+    for stage in plan.stages:
+        for path in leaves(stage.inputs):
+            if path.startswith(f"{DATA}/"):
+                readers.setdefault(path.split("/")[2], []).append(stage)
+        for ref in stage.refs:
+            models |= {(args[HUB], args.get(REVISION)): None for _, args in ref.uses if args.get(HUB) and REVISION in args}
+    found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
+    return found + [_model(root, repo, revision, upgrade) for repo, revision in sorted(models, key=str)]
+
+
+def item_of_card(root: Path, name: str, upgrade: bool) -> Item:
+    """Return the item of a card that no spec needs to name; raise CardError if there is none."""
+    entry = next((entry for entry in entries(root) if entry.name == name), None)
+    return _of_card(root, name, load_card(name), [], entry, None, upgrade)
+
+
+def _entry(root: Path, name: str, stages: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool) -> Item:
+    sources = [stage for stage in stages if stage.kind == "data" and stage.inputs.get("source") == f"{DATA}/{name}"]
+    card_name = name if name in card_names() or not sources else sources[0].params["card"]
+    if card_name not in card_names() or "reviews" in stages[0].inputs:
+        state = HERE if entry is not None and entry.where in ("here", "cache", "remote") else BY_HAND
+        return Item(name, "entry", "", state, notes=[] if state == HERE else [how_to_add(stages[0], name, entry)])
+    return _of_card(root, name, load_card(card_name), sources, entry, limit, upgrade)
+
+
+def _of_card(
+    root: Path, name: str, card: Card, sources: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool
+) -> Item:
+    where = (
+        card.source.split("/")[2]
+        if card.fetch is None and "//" in card.source
+        else card.source
+        if card.fetch is None
+        else f"hub:{card.fetch.repo}"
+        if card.fetch.repo
+        else _hosts(card)
+    )
+    item = Item(name, card.kind, where, HERE, card.licence)
+    missing = _missing_files(card, sources, limit)
+    added = entry is not None and entry.where in ("here", "cache", "remote")
+    movable = upgrade and card.fetch is not None and card.fetch.repo is not None
+    few = missing is not None and added and entry is not None and entry.skipped and entry.path.is_dir()
+    if few and missing is not None and entry is not None:
+        wanted = missing(entry.path)
+        if not wanted:
+            return item
+        item.notes.append(f"{len(wanted):,} more single files are needed")
+    elif added and not movable and not (entry is not None and entry.skipped and sources):
+        return item
+    if card.fetch is None:
+        item.state = BY_HAND
+        item.notes.append(f"get it from {card.source}, then `qualm data add {name} --from PATH --card {card.name}`")
+        return item
+    item.terms = card.fetch.terms
+    if not card.fetch.verified:
+        item.notes.append("its addresses were not tried when the card was written")
+    if card.fetch.also:
+        item.notes.append(f"not fetched: {card.fetch.also}")
+    if missing is None and limit is not None:
+        item.notes.append(
+            "fetched whole: " + ("a limit needs all of it" if card.fetch.single else "its source has no addresses of single images")
+        )
+    try:
+        plan = fetching.plan(root, name, card, [stage.params["args"] for stage in sources], missing, upgrade)
+    except FetchError as error:
+        item.state, item.notes = FAILED, [*item.notes, str(error)]
+        return item
+    if added and movable and not few and entry is not None and not entry.skipped and plan.revision == _pin(root, name):
+        return item
+    plan = fetching.with_sizes(plan)
+    item.state, item.revision, item.files = TO_FETCH, plan.revision, [] if few else plan.files
+    if missing is not None:
+        item.notes.append("and only the single images that the chosen questions show")
+    item.bring = lambda progress, bars: _bring(root, plan, few, progress)
+    return item
+
+
+def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) -> str:
+    from qualm.registry.text import human
+
+    try:
+        done = (fetching.complete if few else fetching.fetch)(root, plan, progress)
+    except fetching.IncompleteError as error:
+        also = f" Not fetched: {error.also}." if error.also else ""
+        raise FetchError(
+            f"{error}\n{plan.name}: nothing was added.{also} What came is in {error.folder}; complete it there, then "
+            f"`qualm data add {plan.name} --from {error.folder} --card {plan.card.name}`"
+        ) from error
+    except (AdapterError, StageError, PluginError) as error:
+        raise FetchError(str(error)) from error
+    inspection = done.added.inspection
+    part = f", in part ({'; '.join(inspection.skipped[:3])})" if inspection.skipped else ""
+    return f"{done.added.outcome} version {done.added.entry.version}, {len(inspection.files):,} files, {human(inspection.size)}{part}"
+
+
+def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
+    """Return what finds the missing images of a few questions; None if an archive must come whole."""
+    params = [
+        ({**{k: v for k, v in stage.params.items() if k != "balance"}, "limit": limit} if limit else stage.params, stage.seed)
+        for stage in sources
+    ]
+    if card.fetch is None or not card.fetch.single or not params:
+        return None
+    if not all(is_early(one, True) and _questions(one) <= MAX_SINGLE for one, _ in params):
+        return None
+
+    def missing(folder: Path) -> list[Sequence[str]]:
+        return list(dict.fromkeys(tuple(places) for one, seed in params for places in missing_images(one, seed, folder)))
+
+    return missing
+
+
+def _questions(params: Mapping[str, Any]) -> int:
+    """Return how many questions a data stage takes at most, by its `balance` (of two classes) or `limit`."""
+    if "balance" in params:
+        return 2 * int(params["balance"]["take"])
+    limit = params["limit"]
+    return limit if isinstance(limit, int) else sum(limit["of"].values())
+
+
+def _pin(root: Path, name: str) -> str:
+    pin = lock.read(root).get(name)
+    return pin.revision if pin else ""
+
+
+def _hosts(card: Card) -> str:
+    urls = [one.url for one in card.fetch.urls.values()] if card.fetch else []
+    return ", ".join(dict.fromkeys(url.split("/")[2] for url in urls))
+
+
+def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
+    asked = revision or lock.BRANCH
+    pins = lock.read(root)
+    if hub.COMMIT.fullmatch(asked):
+        asked = next((key.partition("@")[2] for key, pin in pins.items() if key.startswith(f"{repo}@") and pin.revision == asked), asked)
+    key = lock.model_key(repo, asked)
+    commit = pins[key].revision if key in pins and not upgrade else asked
+    item = Item(repo, "model", f"hub:{repo}@{asked}", FAILED)
+    try:
+        found = hub.model_listing(repo, commit)
+    except FetchError as error:
+        item.notes = [str(error)]
+        return item
+    item.licence, item.revision, item.files = found.licence, found.commit, found.files
+    if found.gated:
+        item.notes.append(f"asks you to accept terms at {hub.page(repo, 'model')}; set HF_TOKEN to a token of that account ({hub.TOKENS})")
+    missing = [file for file in found.files if hub.cached(repo, found.commit, file) is None]
+    pinned = hub.COMMIT.fullmatch(asked) or (key in pins and pins[key].revision == found.commit)
+    item.state = TO_FETCH if missing or not pinned else HERE
+
+    def bring(progress: Progress, bars: bool) -> str:
+        if not hub.COMMIT.fullmatch(asked):
+            lock.write(root, {key: lock.Pin(f"hub:{repo}", found.commit)})
+        hub.cache_folder().mkdir(parents=True, exist_ok=True)
+        need_room(hub.cache_folder(), missing)
+        hub.download_model(repo, found.commit, found.files, bars, lambda file, size: progress("fetching", file, size, item.size or 0))
+        return f"{len(found.files):,} files at {found.commit[:12]}, in {hub.cache_folder()}"
+
+    item.bring = bring if item.state == TO_FETCH else None
+    return item

@@ -1,0 +1,172 @@
+"""`qualm fetch` as it is typed, against a server on this machine: dataset, model, pins, and the run that follows."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from qualm.registry.plugins.rule import ROOT
+from tests.support.data.small_pictures import png
+from tests.support.models.tiny_models import tiny_llava
+from tests.support.servers.hub_server import COMMIT, REPO, hub_server
+
+pytest.importorskip("huggingface_hub")
+ROWS = 12
+SPEC = f"""\
+qualm: 1
+name: mine
+datasets:
+  photos: {{card: photos, limit: 4}}
+models:
+  tiny: {{hf_vlm: {{hub: {REPO}}}}}
+judges: [rules]
+metrics: [accuracy]
+"""
+CARD = """\
+name: photos
+kind: dataset
+title: Photos
+description: d
+adapter: image_table
+source: https://photos.example/about
+licence: CC BY-NC 4.0
+citation: ""
+layout:
+  - {files: test.csv, count: 1}
+  - {files: "photos/*.png", count: ROWS}
+args: {files: {test: test.csv}, images: photos}
+fetch:
+  urls:
+    test.csv: {url: URL/test.csv}
+    photos.zip: {url: URL/photos.zip}
+  unpack: {photos.zip: .}
+  single:
+    "photos/*.png": {url: "URL/{name}", instead_of: [photos.zip]}
+"""
+
+
+@pytest.fixture
+def hub(tmp_path: Path):
+    table = "image,question,answer\n" + "".join(f"{i}.png,what is {i}?,it\n" for i in range(ROWS))
+    model = {path.name: path.read_bytes() for path in tiny_llava(tmp_path / "weights").iterdir() if path.is_file()}
+    images = {f"{i}.png": png(i) for i in range(ROWS)}
+    with hub_server(**{"test.csv": table.encode()}, **images, **model) as server:
+        server.large = {name for name in model if name.endswith(".safetensors")}
+        yield server
+
+
+@pytest.fixture
+def project(tmp_path: Path, hub) -> Path:
+    root = tmp_path / "project"
+    files = {
+        "params.yaml": "default: mine\nseed: 7\n",
+        "specs/mine.yaml": SPEC,
+        "registry/cards/photos.yaml": CARD.replace("URL", f"{hub.url}/plain").replace("ROWS", str(ROWS)),
+        ".gitignore": ".qualm/\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
+        subprocess.run(command, cwd=root, check=True, capture_output=True)
+    return root
+
+
+def environment(root: Path, hub) -> dict[str, str]:
+    return {
+        **os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", "HF_ENDPOINT": hub.url, "HF_HOME": str(root.parent / "hf"),
+        "DVC_NO_ANALYTICS": "1", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }  # fmt: skip
+
+
+def qualm(root: Path, hub, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "qualm", *arguments], cwd=root, env=environment(root, hub), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def images(hub) -> list[str]:
+    return [path for path, _ in hub.asked if path.endswith(".png")]
+
+
+def test_a_spec_is_fetched_and_runs(project: Path, hub):
+    planned = qualm(project, hub, "plan", "mine")
+    assert "photos  `qualm fetch mine`" in planned and f"{REPO}  `qualm fetch mine`, which pins its commit" in planned
+    refused = qualm(project, hub, "run", "mine", code=1)
+    assert "qualm fetch mine" in refused and "Traceback" not in refused
+    table = qualm(project, hub, "fetch", "mine", "--dry-run")
+    assert f"hub:{REPO}@main at {COMMIT[:12]}" in table and "CC BY-NC 4.0" in table and "mit" in table and "to fetch: 2 of 2" in table
+    assert "addresses were not tried" in table and hub.asked == [] and not (project / "registry/fetch.lock").exists()
+    fetched = qualm(project, hub, "fetch", "mine")
+    assert "next: qualm run mine" in fetched and len(images(hub)) == 4 and "/plain/photos.zip" not in [path for path, _ in hub.asked]
+    pins = json.loads((project / "registry/fetch.lock").read_text())
+    assert pins[f"{REPO}@main"]["revision"] == COMMIT and list(pins["photos"]["sha256"]) == ["test.csv"]
+    qualm(project, hub, "run", "mine")
+    stage = json.loads((project / "specs/mine/stages/infer-tiny-photos.json").read_text())
+    assert stage["params"]["model"]["args"]["revision"] == COMMIT
+    again = qualm(project, hub, "fetch", "mine")
+    assert "to fetch: 0 of 2" in again and len(images(hub)) == 4
+    (project / "specs/mine.yaml").write_text(SPEC.replace("limit: 4", "limit: 6"))
+    more = qualm(project, hub, "fetch", "mine")
+    assert "2 more single files are needed" in more and len(images(hub)) == 6
+    hub.commit = "c" * 40
+    assert COMMIT[:12] in qualm(project, hub, "fetch", "mine", "--dry-run")
+    moved = qualm(project, hub, "fetch", "mine", "--upgrade")
+    assert f"at {'c' * 12}" in moved
+    assert json.loads((project / "specs/mine/stages/infer-tiny-photos.json").read_text())["params"]["model"]["args"]["revision"] == "c" * 40
+
+
+def test_a_limit_of_the_command_and_everything(project: Path, hub):
+    (project / "specs/mine.yaml").write_text(SPEC.replace(", limit: 4", ""))
+    qualm(project, hub, "fetch", "mine", "--limit", "3")
+    assert len(images(hub)) == 3
+    failed = qualm(project, hub, "fetch", "mine", code=1)
+    assert "/plain/photos.zip: the server answered 404" in failed and "Traceback" not in failed
+
+
+def test_what_nobody_can_fetch_is_named(project: Path, hub):
+    hub.gated = True
+    card = (project / "registry/cards/photos.yaml").read_text()
+    (project / "registry/cards/photos.yaml").write_text(card.partition("fetch:")[0])
+    done = qualm(project, hub, "fetch", "mine", code=1)
+    assert "get it from https://photos.example/about, then `qualm data add photos --from PATH --card photos`" in done
+    assert f"accept terms: do so at {hub.url}/{REPO}, then set HF_TOKEN to a token of that account" in done
+
+
+def test_terms_are_accepted_first(project: Path, hub):
+    path = project / "registry/cards/photos.yaml"
+    path.write_text(path.read_text() + '  terms: "Not for commerce."\n')
+    refused = qualm(project, hub, "fetch", "mine", code=2)
+    assert "Not for commerce." in refused and "--accept-licence" in refused and hub.asked == []
+    report = json.loads(qualm(project, hub, "fetch", "mine", "--accept-licence", "--json"))
+    assert {item["what"]: item["state"] for item in report["items"]} == {"photos": "to fetch", REPO: "to fetch"} and not report["failed"]
+    assert report["fetched"]["photos"].startswith("added version")
+
+
+def test_an_interrupt_is_clean_and_goes_on(project: Path, hub):
+    hub.files["test.csv"] += b"x.png,none?,it\n" * 100_000
+    hub.pause = 0.2
+    command = [sys.executable, "-m", "qualm", "fetch", "mine"]
+    running = subprocess.Popen(
+        command, cwd=project, env=environment(project, hub), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    part = project / ".qualm/fetched/photos/files/test.csv.part"
+    deadline = time.monotonic() + 60
+    while not (part.exists() and part.stat().st_size):
+        assert running.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=30)[0]
+    assert running.returncode == 130 and said.rstrip().endswith("interrupted") and "Traceback" not in said
+    begun, hub.pause = part.stat().st_size, 0.0
+    qualm(project, hub, "fetch", "mine", code=1)  # 12 photos, 100,012 rows
+    assert ("/plain/test.csv", f"bytes={begun}-") in hub.asked
