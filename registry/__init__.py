@@ -47,7 +47,8 @@ UNCERTAIN = "uncertain"
 CUT_SHORT, ENDED_THINKING = "cut short by the budget", "ended while thinking"
 HELD_BACK, OVER_LIMIT = "held back by the server's content filter", "longer than the request allows"
 NO_READABLE_TEXT = "the reply has no readable text"
-WITHOUT_ANSWER = (CUT_SHORT, ENDED_THINKING, HELD_BACK, OVER_LIMIT, NO_READABLE_TEXT)
+NO_JSON_ANSWER = "the reply has no JSON object with an `answer`"
+WITHOUT_ANSWER = (CUT_SHORT, ENDED_THINKING, HELD_BACK, OVER_LIMIT, NO_READABLE_TEXT, NO_JSON_ANSWER)
 """Why a model has no answer: what the column `no_answer` says."""
 
 OPTION_PARTS: Mapping[str, str] = MappingProxyType({"label": "letter of the right option", "option": "text of the right option"})

@@ -205,13 +205,19 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
     args: Mapping[str, Any] = chosen["args"]
     url, name = str(args[plugin.declares[SERVER]]), str(args["model"])
     server = settings.server(url, name)
-    system = args.get("system")
+    # Examples and template are counted by their own text; examples from a split are counted as questions.
+    prompt = stage.params.get("prompt", {})
+    examples = prompt.get("examples", {})
+    written = examples.get("written") or [{"question": "x" * UNKNOWN_QUESTION}] * examples.get("shots", 0)
+    around = [prompt.get("system", ""), *(text for e in written for text in (e["question"], *e.get("options", ()), e.get("answer", "")))]
+    image = server.image_tokens or (LOW_DETAIL_TOKENS if args.get("detail") == "low" else IMAGE_TOKENS)
+    shown = sum(len(e.get("images", ())) if "written" in examples else 1 for e in written)
     each = QuestionLoad(
         frozenset(stage.params["needs"]),
         int(stage.params.get("draws", 0)),
         int(stage.params["max_new_tokens"]) + thinking_budget(args.get("thinking")),
-        server.image_tokens or (LOW_DETAIL_TOKENS if args.get("detail") == "low" else IMAGE_TOKENS),
-        TURN + tokens(system) if system else 0,
+        image,
+        sum(TURN + tokens(text) for text in around if text) + tokens(prompt.get("template", "")) + shown * image,
         bool(args.get("n", False)),
     )
     tables = questions_of_variants(stage, root, ["question", "choices", "image_id"])

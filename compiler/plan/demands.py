@@ -5,6 +5,9 @@ versus clean inputs read nothing of an unperturbed dataset, and metrics of uncer
 `ask_answerable:`. If no metric of the spec reads uncertainties, their table is its purpose.
 """
 
+import json
+from typing import Any
+
 from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.resolve.resolved import DatasetUse, ModelUse, PairSetUse, Resolved
 from qualm.registry import DRAWS, UNCERTAIN
@@ -55,9 +58,9 @@ def reads_inside(resolved: Resolved, model: ModelUse, dataset: Data) -> bool:
 
 
 def asked_alike(resolved: Resolved, model: ModelUse) -> list[list[Data]]:
-    """Group datasets that are asked for the same signals under the same perturbations."""
-    groups: dict[tuple[tuple[str, ...], ...], list[Data]] = {}
+    """Group datasets that are asked for the same signals under the same perturbations and prompt."""
+    groups: dict[tuple[Any, ...], list[Data]] = {}
     for d in resolved.evaluated:
         variants = tuple(p.label for p in resolved.perturbations_of(d))
-        groups.setdefault((tuple(needs(resolved, model, d)), variants), []).append(d)
+        groups.setdefault((tuple(needs(resolved, model, d)), variants, json.dumps(model.prompt_for(d), sort_keys=True)), []).append(d)
     return list(groups.values())

@@ -8,6 +8,7 @@ from qualm.compiler.plan.layout import Layout, splits, subset, variants
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import DatasetUse, FinetuneUse, ModelUse, PairSetUse
 from qualm.compiler.spec.plugin_ref import slug
+from qualm.compiler.spec.prompts import IN_WORDS_FORMATS
 from qualm.registry import BLIND, CLEAN, DRAWS, PICTURES, VALIDATION
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.columns import reads_choices
@@ -15,9 +16,9 @@ from qualm.registry.plugins.columns import reads_choices
 
 def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
     r, ref = layout.resolved, f.ref
-    base_models = [m for m in r.models if m.ref.label in f.models]
+    base_models = list({m.unprompted: m for m in r.models if m.unprompted in f.models}.values())
     inputs: dict[str, Any] = {"datasets": {label: place for label, place in layout.data.items() if label.split("@")[0] in f.datasets}}
-    bases = {m.ref.label: m.source for m in base_models if m.source}
+    bases = {m.unprompted: m.source for m in base_models if m.source}
     if bases:
         inputs["models"] = bases
     inputs |= _beneath(base_models)
@@ -26,7 +27,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
         "name": ref.label,
         "plugin": ref.plugin.name,
         "args": ref.args,
-        "models": {m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in base_models},
+        "models": {m.unprompted: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in base_models},
         "max_new_tokens": r.spec.inference.max_new_tokens,
     }
     return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in base_models)], model=ref.label)
@@ -49,6 +50,10 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
     if model.source:
         inputs["model"] = model.source
     inputs |= _beneath([model])
+    if images := {
+        image: image for e in model.prompt_for(datasets[0]).get("examples", {}).get("written", ()) for image in e.get("images", ())
+    }:
+        inputs["examples"] = images
     if stage_variants := [p.label for p in perturbations if p.label in layout.perturbed]:
         inputs["perturbed"] = {variant: {d.label: layout.perturbed[variant][d.label] for d in datasets} for variant in stage_variants}
     outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
@@ -79,7 +84,11 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse |
         params |= {"top_k": inference.top_k} if inference.top_k else {}
     if model.ref.label in r.validated:
         params["also"] = [VALIDATION]
-    if "option_logits" not in model.gives and any(reads_choices(j.plugin) for j in r.judges):
+    prompt = model.prompt_for(dataset)
+    if prompt:
+        params["prompt"] = prompt
+    in_words = "option_logits" not in model.gives or prompt.get("answer_format") in IN_WORDS_FORMATS
+    if in_words and any(reads_choices(j.plugin) for j in r.judges):
         params[IN_WORDS] = True
     if model.per_category is not None:
         params["subset"] = subset(layout, model)

@@ -49,6 +49,7 @@ def _points(
     if adapter is None:
         _no_parameters(reader, parameters, path)
     card_subsets = subsets.named(reader, (*path, "card"), card, adapter)
+    prompt = reader.prompts.read(entry.prompt, (*path, "prompt")).get("", {})
     for swept, args, prepare, answerable_by in _prepared(reader, adapter, parameters, entry, path) if adapter else [({}, {}, None, None)]:
         yield DatasetUse(
             label=validate.label(name, swept),
@@ -70,6 +71,7 @@ def _points(
             judges=None if entry.judges is None else tuple(entry.judges),
             perturb=named_perturbations(entry.perturb),
             balance=entry.balance.model_dump() if entry.balance else None,
+            prompt=prompt,
         )
 
 

@@ -1,7 +1,7 @@
 """Resolve the `models:` section and the models that fine-tunes make."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from qualm.runners.servers.presets import PRESETS, Preset, faults
 TEMPLATES = ("processor_config.json", "chat_template.json")
 """Files that may hold a chat template in older versions of transformers; both have precedence over TEMPLATE."""
 TEMPLATE = "chat_template.jinja"
-BESIDE = ("about", "leave_out", "confidence", "per_category")
+BESIDE = ("about", "leave_out", "confidence", "per_category", "prompt")
+PROMPT = "prompt"
 PRESET = "preset"
 VERIFIED = "p_yes"
 """Signal of a model that is asked whether its own answer is right."""
@@ -34,11 +35,14 @@ VERIFIED = "p_yes"
 
 def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
     uses: list[ModelUse] = []
+    of_spec = reader.prompts.read(reader.spec.prompt, (PROMPT,), sweep=True)
+    own: dict[str, dict[str, dict[str, Any]]] = {}
     for name, entry in reader.spec.models.items():
         path: Path_ = ("models", name)
         about = _about(reader, entry, path)
         left_out = _left_out(reader, entry, path)
         confident, per_category = _confident(reader, entry, path), _per_category(reader, entry, path)
+        own_prompts = reader.prompts.read(entry.get(PROMPT), (*path, PROMPT), sweep=True)
         for plugin, at, swept, all_args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
             preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
             args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
@@ -51,6 +55,9 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             sources = names_in(plugin, args, Artifact)
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
+            own[ref.label] = own_prompts
+            if own_prompts and plugin.declares.get("RECORDED"):
+                reader.problem((*path, PROMPT), "recorded answers were given to their own prompts", "leave it out", key=True)
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
             gives = rule.gives(plugin, args) if confident else rule.gives(plugin, args) - {VERIFIED}
             uses.append(ModelUse(ref, source, about, gives, beneath, left_out, confident, per_category, preset))
@@ -58,7 +65,21 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
     for model, name in swept_bases(finetunes, uses):
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
         reader.problem(("finetunes", model), message, "name each value of the sweep as a model of its own")
-    return tuple(sorted(uses, key=lambda m: m.ref.label))
+    prompted = [p for use in uses for p in _prompted(use, of_spec, own.get(use.ref.label, {}))]
+    return tuple(sorted(prompted, key=lambda m: m.ref.label))
+
+
+def _prompted(use: ModelUse, of_spec: Mapping[str, dict[str, Any]], own: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
+    """Yield a model under each prompt of a sweep; a model's own sweep replaces the spec's."""
+    if use.ref.plugin.declares.get("RECORDED"):
+        yield use
+        return
+    is_own = "" not in own and bool(own)
+    swept = {"": {}} if is_own or not of_spec else of_spec
+    for name, prompt, overrides in ((a or b, p, o) for a, p in swept.items() for b, o in (own or {"": {}}).items()):
+        labels = use.ref.label.partition("@")
+        label = f"{use.ref.label}{',' if labels[1] else '@'}{PROMPT}={name}" if name else use.ref.label
+        yield replace(use, ref=replace(use.ref, label=label), prompt=prompt, own_prompt=overrides, origin=use.ref.label)
 
 
 def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, without_template: bool) -> None:

@@ -76,6 +76,7 @@ class _Resolver:
             tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
             None if entry.judges is None else tuple(entry.judges),
             named_perturbations(entry.perturb),
+            self.reader.prompts.read(entry.prompt, ("pairs", name, "prompt")).get("", {}),
         )
 
     def _recipes(self, item: Any, path: Path_) -> Iterator[RecipeUse]:

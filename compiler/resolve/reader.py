@@ -10,6 +10,7 @@ from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, quoted
 from qualm.compiler.spec.language import RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN, Ref, located
+from qualm.compiler.spec.prompts import PromptReader
 from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_
 from qualm.registry.plugins import foreign_names
@@ -25,6 +26,7 @@ class SpecReader:
     ) -> None:
         self.document, self.spec, self.run_wide, self.problems, self.elsewhere = document, spec, run_wide, problems, elsewhere
         self.failures = failures
+        self.prompts = PromptReader(document, problems, elsewhere.specs.parent)
         self._plugins: dict[tuple[str, str], Plugin] = {}
 
     def names(self, section: str) -> list[str]:

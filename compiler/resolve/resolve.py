@@ -78,7 +78,7 @@ def _resolve(reader: SpecReader) -> Resolved:
         probes=probes.resolve(reader, [m.ref.label for m in answering]),
         metrics=metrics.with_companions(reader.refs("metrics", spec.metrics)),
         blind=blind.resolve(reader, [m.ref.label for m in answering]),
-        files=(*reader.document.files, *reader.elsewhere.files),
+        files=(*reader.document.files, *reader.elsewhere.files, *sorted(reader.prompts.files)),
     )
     if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:
         reader.problem(("models",), f"expected at most {2 * validate.MAX_POINTS:,} models x data sets, got {cells:,}", "make several specs")

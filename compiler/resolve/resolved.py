@@ -197,6 +197,8 @@ class DatasetUse:
     """Names of the perturbations that it is asked under; None = all."""
     balance: Mapping[str, Any] | None = None
     """Numbers of samples per class."""
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the prompt that the dataset sets."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +228,8 @@ class PairSetUse:
     """Names of the judges of its answers; None = all."""
     perturb: tuple[str, ...] | None = None
     """Names of the perturbations that it is asked under; None = all."""
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the prompt that the pairs set."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -250,6 +254,20 @@ class ModelUse:
     """Number of questions per category; None = all."""
     preset: Preset | None = None
     """Preset of the server that answers."""
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the prompt of the spec, at one point of its sweep."""
+    own_prompt: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the prompt that the model overrides, at one point of its sweep."""
+    origin: str = ""
+    """Label without the prompt's name, in a sweep over prompts."""
+
+    @property
+    def unprompted(self) -> str:
+        return self.origin or self.ref.label
+
+    def prompt_for(self, dataset: DatasetUse | PairSetUse) -> dict[str, Any]:
+        """Return the keys of the prompt that differ from the default for a dataset."""
+        return {**self.prompt, **dataset.prompt, **self.own_prompt}
 
     def asked_for(self, estimator: Ref) -> bool:
         return self.left_out.isdisjoint((estimator.label, estimator.plugin.name))

@@ -117,6 +117,53 @@ _PERTURB = (
 )
 
 
+class WrittenExample(_Strict):
+    """One example with its answer, as the spec or a file writes it."""
+
+    question: str = Field(description="The question.")
+    answer: str = Field(description="The answer, as the model should give it: a letter for `letter`, an object for `json`.")
+    options: list[str] = Field([], description="Options of a multiple-choice question.")
+    images: list[str] = Field([], description="Paths of its images, from the root of the project.")
+    hint: str = Field("", description="Text for `{hint}`.")
+
+
+class Examples(_Strict):
+    """Where the examples of a prompt come from."""
+
+    split: Name | None = Field(None, description="Split of the dataset that they are drawn from; scored splits are refused.")
+    file: str | None = Field(None, description="File of specs/prompts/ in JSON Lines, with the keys of written examples.")
+    shots: Whole | None = Field(None, gt=0, le=64, description="Number of examples; of a file, by default all.")
+    seed: Seed | None = Field(None, description="Seed of the draw from a split; by default the spec's.")
+
+
+class Prompt(_Strict):
+    """Text around every question."""
+
+    template: str | None = Field(
+        None,
+        description="The user's turn: a text with `{question}`, and with `{options}`, `{letters}`, `{hint}` and `{instruction}` where "
+        "wanted; or the name of a file of specs/prompts/. Lines whose placeholders are all empty are left out. By default the "
+        "question, its options, and the instruction of the answer format.",
+    )
+    system: str | None = Field(None, description="System message before the conversation.")
+    answer_format: str | dict[str, Any] | None = Field(
+        None,
+        description="`letter`: the option's letter, read from log-probabilities (the default with options); `free`: any words (the default "
+        "without); `short`: a word or short phrase; `json` or `{json: SCHEMA}`: an object whose `answer` is read. It sets "
+        "`{instruction}`. Words that answer questions with options need a judge such as `option_match`.",
+    )
+    examples: Examples | list[WrittenExample] | None = Field(
+        None, description="Questions with answers that are shown first (few-shot): drawn from a split, of a file, or a list."
+    )
+
+
+_PROMPT = (
+    "Text around the questions: the name of a file of specs/prompts/, or a mapping with `template`, `system`, `answer_format` and "
+    "`examples`. Keys of a model override those of a dataset, and these the spec's."
+)
+_PROMPTS = f"{_PROMPT} A list compares prompts: each is a row of the results, `MODEL@prompt=NAME`."
+
+
 class Balance(_Strict):
     """Draw equally many scored samples of each class by seed, from as many groups as possible."""
 
@@ -167,6 +214,7 @@ class Dataset(BaseModel):
         description="Name of a prompt in specs/prompts/ that contains {question}; with it, models are asked whether the question is "
         "uncertain.",
     )
+    prompt: Any = Field(None, description=_PROMPT)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
     skip_bad: bool = Field(
@@ -225,6 +273,7 @@ class PairSet(_Strict):
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Images that look alike across splits.")
     evaluate: bool = Field(True, description="Whether models answer it.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
+    prompt: Any = Field(None, description=_PROMPT)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
 
@@ -502,10 +551,11 @@ class Spec(_Strict):
         description="Variants of every sample, unless its dataset says otherwise: plugins of runners/plugins/perturbations/; a list of "
         "strengths is a sweep.",
     )
+    prompt: Any = Field(None, description=_PROMPTS)
     models: dict[Name, dict[str, Any]] = Field(
         {},
         description="The models that answer. Each is one plugin of runners/plugins/models/ with the optional keys `about`, `leave_out` "
-        "(estimators whose inputs the model cannot provide), `confidence: none` and `per_category`.",
+        "(estimators whose inputs the model cannot provide), `confidence: none`, `per_category` and `prompt`.",
     )
     finetunes: dict[Name, dict[str, Any]] = Field(
         {}, description="Models trained by this spec: each is one plugin of runners/plugins/finetunes/."

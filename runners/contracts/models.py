@@ -41,6 +41,7 @@ from qualm.runners.contracts.parts import draw_part as draw_part
 from qualm.runners.contracts.parts import internal_of as internal_of
 from qualm.runners.contracts.parts import is_signal as is_signal
 from qualm.runners.contracts.parts import subjects_of as subjects_of
+from qualm.runners.prompts.question import DEFAULT, Prompt
 from qualm.runners.runtime.precision import kept, kept_share
 from qualm.runners.runtime.settings import Settings
 
@@ -124,6 +125,8 @@ class Request:
     """Known sampled answers, by number, of which hidden states or attention are wanted."""
     more: tuple[PIL.Image.Image, ...] = ()
     """Further images, in the order of their places in the prompt."""
+    asked: Prompt = DEFAULT
+    """What the prompt was made with, for conversations that continue after the answer."""
 
     @property
     def images(self) -> tuple[PIL.Image.Image, ...]:
@@ -132,6 +135,11 @@ class Request:
     @property
     def pictures(self) -> int:
         return len(self.images)
+
+    @property
+    def own_pictures(self) -> int:
+        """Return the number of images that are no example's."""
+        return self.asked.own_images(self.pictures)
 
 
 @dataclass(frozen=True)

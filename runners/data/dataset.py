@@ -289,6 +289,11 @@ class DatasetFolder:
         return [True] * len(self) if self._rule is None else self._rule.scored(self.name, self.table["split"]).to_pylist()
 
     @cached_property
+    def hints(self) -> list[str]:
+        """Hints by row, from `meta.hint`; empty where there is none."""
+        return [dict(meta or ()).get("hint") or "" for meta in self.table["meta"].to_pylist()]
+
+    @cached_property
     def strangers(self) -> dict[str, int]:
         """Map each sample with images to a row of another group with as many images."""
         rows = list(zip(range(len(self)), self.samples, self.table["group"].to_pylist(), strict=True))
@@ -304,7 +309,8 @@ class DatasetFolder:
     def only(self, rows: Sequence[int]) -> DatasetFolder:
         """Select rows; the images are shared."""
         part = copy.copy(self)
-        vars(part).pop("scored", None)
+        for name in ("scored", "hints"):
+            vars(part).pop(name, None)
         part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]
         return part
 

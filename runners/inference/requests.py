@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import sys
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,11 @@ from qualm.runners.contracts.models import (
 )
 from qualm.runners.contracts.parts import internal_parts
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant
+from qualm.runners.data.splits import rule
 from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
-from qualm.runners.prompts.question import messages
+from qualm.runners.prompts.few_shot import examples_of, split_hint
+from qualm.runners.prompts.question import PLACEHOLDER, TEMPLATE, Prompt
+from qualm.runners.prompts.templates import PromptError
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import Stage, StageError
@@ -128,6 +132,7 @@ class Asker:
         self.decoding = Decoding(**decoding)
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self._identity = engine.identity
+        self._prompts = [_prompt_of(stage, dataset) for dataset in datasets]
         self.module: Any = None
         """Model weights, once loaded."""
         self.trainer: Any = None
@@ -143,8 +148,15 @@ class Asker:
         self._misfit: Callable[[str, int], str] = getattr(model, "misfit", lambda prompt, pictures: "")
         self._refusal: Callable[[int], str] = getattr(model, "refusal", lambda pictures: "")
 
+    @property
+    def answers_are_json(self) -> bool:
+        """Return whether replies are JSON objects, whose `answer` is the answer."""
+        return any(prompt.answer_format == "json" for prompt in self._prompts)
+
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
         """Return all sample variants in table order, and the faults of samples without any."""
+        for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
+            _check_prompt(dataset.whole, prompt, bool(self.stage.params.get(IN_WORDS)))
         self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[SampleVariant] = []
@@ -222,10 +234,12 @@ class Asker:
         except BrokenSample as error:
             raise StageError(f"{error}; it could be read a moment ago: the dataset must not change during the run, run it again") from error
         pictures, question = applied or ((), "")
-        prompt = self._prompt(dataset, place.row, question, len(pictures))
+        asked, question = self._asked(place.dataset, place.row, question)
         pixels = pixels_digest(pictures)
+        pictures = (*asked.example_images, *pictures)
+        prompt = self._rendered(place.dataset, place.row, asked, question, len(pictures))
         # The pixels are made twice, hours apart: this is what notices a perturbation that is not deterministic.
-        if self._base(prompt, pixels, question) != place.base:
+        if self._base(prompt, pixels, question, asked) != place.base:
             raise StageError(
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
                 "a perturbation must draw all randomness from its rngs, and the dataset must not change during the run"
@@ -242,6 +256,7 @@ class Asker:
             drawn or {},
             drawn_parts or {},
             tuple(pictures[1:]),
+            asked,
         )
 
     def _examine(self, place: tuple[int, int]) -> list[SampleVariant | str] | BrokenSample:
@@ -269,18 +284,24 @@ class Asker:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue
             sight, question = look
-            pictures = 0 if sight is None or start is None else len(start.item.files)
+            asked, question = self._asked(number, row, question)
+            examples = asked.example_images
+            pictures = len(examples) + (0 if sight is None or start is None else len(start.item.files))
             asked_as = (question, pictures)
             # Most variants change pixels alone: one rendering of the prompt serves them all.
             if asked_as not in prompts:
                 if pictures and (refusal := self._refusal(pictures)):
-                    raise StageError(f"{own.item.where}: has {pictures} image{'s' * (pictures > 1)}: {refusal}")
-                prompts[asked_as] = self._prompt(dataset, row, *asked_as)
+                    those = f", {len(examples)} of them of the prompt's examples" if examples else ""
+                    raise StageError(f"{own.item.where}: has {pictures} image{'s' * (pictures > 1)}{those}: {refusal}")
+                prompts[asked_as] = self._rendered(number, row, asked, *asked_as)
                 if misfit := self._misfit(prompts[asked_as], pictures):
                     raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")
             prompt = prompts[asked_as]
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
-            where = Place(number, row, index, self._base(prompt, pixels, question))
+            if examples:
+                area = sum(image.width * image.height for image in examples)
+                size = (area + (0 if size is None else size[0] * size[1]), 1)
+            where = Place(number, row, index, self._base(prompt, pixels, question, asked))
             input_digest = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
             yield SampleVariant(where, self._options(where), pixels, self._length(prompt, size), input_digest, pictures)
             if not variant.modality:
@@ -310,15 +331,28 @@ class Asker:
             digests.add(key, sight)
         return sight, question
 
-    def _prompt(self, dataset: DatasetFolder, row: int, question: str, pictures: int) -> str:
+    def _asked(self, number: int, row: int, question: str) -> tuple[Prompt, str]:
+        """Return a sample's prompt with its hint, and its question, from which a hint that the template places is taken out."""
+        prompt, dataset = self._prompts[number], self.datasets[number]
+        if "{hint}" not in prompt.template:
+            return prompt, question
+        hint, rest = split_hint(question, dataset.samples[row]["question"], dataset.hints[row])
+        return replace(prompt, hint=hint), rest
+
+    def _rendered(self, number: int, row: int, asked: Prompt, question: str, pictures: int) -> str:
+        dataset = self.datasets[number]
         sample = dataset.samples[row]
         try:
-            return str(self.model.render(messages(question, sample["choices"] or (), pictures)))
+            return str(self.model.render(asked.messages(question, sample["choices"] or (), pictures)))
         except ValueError as error:
             raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
 
-    def _base(self, prompt: str, pixels: str, question: str) -> bytes:
-        return base_key(self.model.digest, self._identity, prompt, pixels or None, question)
+    def _base(self, prompt: str, pixels: str, question: str, asked: Prompt) -> bytes:
+        # What is asked about an answer has the system message, and the template without options; servers are sent a schema.
+        around = [text for text in (asked.system, asked.text(""), asked.answer_format == "json" and json.dumps(asked.schema)) if text]
+        images = [pixels_digest(asked.example_images)] if asked.example_images else []
+        material = json.dumps([question, *around, *images]) if around or images else question
+        return base_key(self.model.digest, self._identity, prompt, pixels or None, material)
 
     def _options(self, place: Place) -> int:
         return len(self.datasets[place.dataset].samples[place.row]["choices"] or ())
@@ -335,3 +369,39 @@ def _bytes(pictures: Sequence[Image]) -> int:
 
 def _length(prompt: str, size: tuple[int, int] | None) -> int:
     return len(prompt) // _CHARACTERS_A_TOKEN + (0 if size is None else size[0] * size[1] // _PIXELS_A_TOKEN)
+
+
+def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
+    """Return the prompt of a stage for one of its datasets."""
+    given = dict(stage.params.get("prompt", {}))
+    how = given.pop("examples", None)
+    prompt = Prompt(**given)
+    if not how:
+        return prompt
+    whole, of = DatasetFolder(dataset.name, dataset.folder), rule(stage.params, dataset.name)
+    asked = replace(of, subset=None).asked(dataset.name, whole.table).to_pylist()
+    try:
+        return replace(prompt, examples=examples_of(how, prompt, whole, asked, stage.seed))
+    except (PromptError, BrokenSample) as error:
+        raise StageError(str(error)) from error
+
+
+def _check_prompt(dataset: DatasetFolder, prompt: Prompt, in_words: bool) -> None:
+    """Refuse a template that does not fit a dataset, which would be asked something else than meant."""
+    names, choices = set(PLACEHOLDER.findall(prompt.template)), [bool(sample["choices"]) for sample in dataset.samples]
+    way = "set another `prompt:` for this dataset"
+    if not choices:
+        return
+    needs_options = prompt.answer_format == "letter" or (prompt.template != TEMPLATE and names & {"options", "letters"})
+    if needs_options and not any(choices):
+        what = "`answer_format: letter`" if prompt.answer_format == "letter" else "{options}"
+        raise StageError(f"dataset {dataset.name}: prompt: {what} needs questions with options, and all of this dataset are open; {way}")
+    if "options" not in names and any(choices):
+        raise StageError(f"dataset {dataset.name}: prompt: expected {{options}} in the template, as the dataset has questions with options")
+    if "hint" in names and not any(dataset.hints):
+        raise StageError(f"dataset {dataset.name}: prompt: the template has {{hint}}, and no sample has a hint (`meta.hint`); {way}")
+    if any(choices) and prompt.answer_format in ("free", "short", "json") and not in_words:
+        raise StageError(
+            f"dataset {dataset.name}: prompt: `answer_format: {prompt.answer_format}` answers questions with options in words, "
+            "which a judge reads: add `judges: [option_match]`, or `answer_format: letter`"
+        )

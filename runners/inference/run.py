@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from qualm.registry import NO_JSON_ANSWER
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Remote, draw_of, internal_of, is_signal
 from qualm.runners.data.dataset import DatasetFolder, Variant
@@ -26,6 +27,7 @@ from qualm.runners.inference.origins import origins
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.thoughts import thoughts_of
+from qualm.runners.prompts.labelled import read_json_answer
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import ANSWERS, Stage, StageError, write_answers
@@ -87,9 +89,21 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
         wanted_column = name == "text" or name in asker.needs
         columns[name] = thoughts.read(name, _column(name, filled[name] if wanted_column else [], total, stored))
     columns |= thoughts.columns()
+    if asker.answers_are_json:
+        columns |= _json_answers(asker, columns)
     columns["verdict"] = pa.nulls(total, pa.float64())  # only logs have one
     asker.stage.count(**thoughts.counts())
     return pa.table([columns[field.name] for field in GENERATIONS], schema=GENERATIONS)
+
+
+def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """Return the column of texts with the `answer` of each JSON reply, and the reasons why others have none."""
+    replies, reasons = columns["text"].to_pylist(), columns["no_answer"].to_pylist()
+    answers = [None if reply is None else read_json_answer(reply) for reply in replies]
+    unread = [reply is not None and answer is None for reply, answer in zip(replies, answers, strict=True)]
+    asker.stage.count(**({"answers without the JSON that was asked for": sum(unread)} if any(unread) else {}))
+    told = [NO_JSON_ANSWER if lost else reason for lost, reason in zip(unread, reasons, strict=True)]
+    return {"text": pa.array(answers, pa.string()), "no_answer": pa.array(told, pa.string())}
 
 
 def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa.Table) -> pa.Array:

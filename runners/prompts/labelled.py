@@ -146,6 +146,17 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
         return _of_lines(parted, form)
 
 
+def read_json_answer(text: str) -> str | None:
+    """Return the value of `answer` of the first JSON object in a reply that has one; None without.
+
+    >>> read_json_answer('```json\\n{"reason": "It is round.", "answer": 3}\\n```')
+    '3'
+    """
+    answers = (value["answer"] for value in json_values(text) if isinstance(value, dict) and "answer" in value)
+    answer = next((answer for answer in answers if isinstance(answer, str | int | float)), None)
+    return answer if answer is None or isinstance(answer, str) else json.dumps(answer)
+
+
 def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
     """Lines in which a table whose heads name parts is a line `head: cell` for each cell.
 

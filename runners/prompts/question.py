@@ -1,37 +1,159 @@
-"""The one place where a sample's question becomes the text a model is asked.
+"""The one place where a sample's question becomes the conversation that a model is asked.
 
-Training, inference and the digest of what a model saw all call `render_question`; were there two of these, a model
-would be trained on one prompt and measured on another.
+Training, inference and the digest of what a model saw all use it; were there two of these, a model would be trained on one prompt and
+measured on another.
 """
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
-from qualm.registry.formats.picture_lists import segments
+import PIL.Image
+
+from qualm.registry.formats.picture_lists import marked, segments
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice question, in order."""
 
 INSTRUCTION = "Answer with the option's letter from the given choices directly."
+SHORT = "Answer with a single word or a short phrase."
+JSON = "Answer with a JSON object alone, which fits this schema: "
+TEMPLATE = "{question}\n{options}\n{instruction}"
+"""Template of the user's turn without one in the spec."""
+PLACEHOLDERS = ("question", "options", "letters", "hint", "instruction")
+ANSWER_FORMATS = ("free", "letter", "short", "json")
+ANSWER_SCHEMA: Mapping[str, Any] = MappingProxyType(
+    {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"], "additionalProperties": False}
+)
+"""Schema of `answer_format: json` without one in the spec."""
+PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
+
+Turn = dict[str, object]
 
 
-def render_question(question: str, choices: Sequence[str] = ()) -> str:
-    """The user's turn, without the image: the question alone, or with its lettered options and how to answer.
+@dataclass(frozen=True)
+class Example:
+    """A question with its answer, shown before the question that is asked (few-shot)."""
 
-    >>> print(render_question("What color is the cube?", ["red", "blue"]))
-    What color is the cube?
-    A. red
-    B. blue
-    Answer with the option's letter from the given choices directly.
+    question: str
+    answer: str
+    choices: tuple[str, ...] = ()
+    images: tuple[PIL.Image.Image, ...] = ()
+    hint: str = ""
 
-    Raises:
-        ValueError: more options than there are letters.
-    """
-    if not choices:
-        return question
-    if len(choices) > len(LETTERS):
-        raise ValueError(f"a question has {len(choices)} options, but only {len(LETTERS)} letters exist: {question!r}")
-    lines = [f"{letter}. {choice}" for letter, choice in zip(LETTERS, choices, strict=False)]
-    return "\n".join([question, *lines, INSTRUCTION])
+
+@dataclass(frozen=True)
+class Prompt:
+    """Text around a question: template, system message, answer format, examples."""
+
+    template: str = TEMPLATE
+    system: str = ""
+    answer_format: str = ""
+    """One of ANSWER_FORMATS; by default `letter` for a question with options, `free` for an open one."""
+    schema: Mapping[str, Any] | None = None
+    """JSON Schema of `answer_format: json`."""
+    examples: tuple[Example, ...] = ()
+    hint: str = ""
+    """Hint of the question that is asked."""
+
+    @property
+    def example_images(self) -> tuple[PIL.Image.Image, ...]:
+        """Return the images of all examples, in order."""
+        return tuple(image for example in self.examples for image in example.images)
+
+    def text(self, question: str, choices: Sequence[str] = (), hint: str | None = None) -> str:
+        """Return the user's turn, without images.
+
+        A line of the template is left out if it has only placeholders that are empty, such as `{options}` of an open question.
+
+        Raises:
+            ValueError: more options than there are letters.
+        """
+        if len(choices) > len(LETTERS):
+            raise ValueError(f"a question has {len(choices)} options, but only {len(LETTERS)} letters exist: {question!r}")
+        values = {
+            "question": question,
+            "options": "\n".join(f"{letter}. {choice}" for letter, choice in zip(LETTERS, choices, strict=False)),
+            "letters": ", ".join(LETTERS[: len(choices)]),
+            "hint": self.hint if hint is None else hint,
+            "instruction": self._instruction(bool(choices)),
+        }
+        lines = [line for line in self.template.split("\n") if not _is_empty(line, values)]
+        return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), "\n".join(lines))
+
+    def _instruction(self, has_options: bool) -> str:
+        if self.answer_format == "json":
+            return JSON + json.dumps(dict(self.schema or ANSWER_SCHEMA), ensure_ascii=False)
+        if self.answer_format == "short":
+            return SHORT
+        return INSTRUCTION if has_options and self.answer_format != "free" else ""
+
+    def messages(self, question: str, choices: Sequence[str] = (), image: int = True) -> list[Turn]:
+        """Return the conversation for a processor's chat template, with `add_generation_prompt=True`.
+
+        Args:
+            question: of several images with a mark for each where it stands, or none (`qualm.registry.formats.picture_lists`).
+            choices: options of a multiple-choice question.
+            image: number of images, those of the examples included; 0 shows none at all.
+        """
+        own = self.own_images(int(image))
+        # The marks of images are looked for in the question alone: the template, options and hint may contain the same word.
+        if not marked(question, own):
+            return self.ask_text(self.text(question, choices), image)
+        before, after = self.text(_BETWEEN, choices).split(_BETWEEN)
+        *first, last = segments(question, own)
+        return self._conversation([before + first[0], *first[1:]], last + after, int(image))
+
+    def ask_text(self, text: str, image: int = True) -> list[Turn]:
+        """Return the conversation with another last turn, whose images stand before its text."""
+        return self._conversation([""] * self.own_images(int(image)), text, int(image))
+
+    def own_images(self, image: int) -> int:
+        """Return how many of so many images belong to the question that is asked."""
+        return image - len(self.example_images) if image else 0
+
+    def verification(self, question: str, answer: str, image: int = True) -> list[Turn]:
+        """Return the conversation that goes on after an answer: is it right?"""
+        return self._after(question, answer, VERIFY, image)
+
+    def verbalisation(self, question: str, answer: str, image: int = True) -> list[Turn]:
+        """Return the conversation that goes on after an answer: how sure?"""
+        return self._after(question, answer, CONFIDENCE, image)
+
+    def _after(self, question: str, answer: str, follow_up: str, image: int) -> list[Turn]:
+        return [*self.messages(question, image=image), _reply(answer), _turn([], follow_up)]
+
+    def _conversation(self, before: Sequence[str], text: str, image: int) -> list[Turn]:
+        turns: list[Turn] = [{"role": "system", "content": [{"type": "text", "text": self.system}]}] if self.system else []
+        for example in self.examples:
+            shown = [""] * (len(example.images) if image else 0)
+            turns += [_turn(shown, self.text(example.question, example.choices, example.hint)), _reply(example.answer)]
+        return [*turns, _turn(before, text)]
+
+
+_BETWEEN = "\0"
+
+
+def _is_empty(line: str, values: Mapping[str, str]) -> bool:
+    names = set(PLACEHOLDER.findall(line))
+    return bool(names) and "question" not in names and not any(values.get(n, n) for n in names) and not PLACEHOLDER.sub("", line).strip()
+
+
+def _reply(answer: str) -> Turn:
+    return {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+
+
+def _turn(before: Sequence[str], text: str) -> Turn:
+    """Return the user's turn: texts with an image after each, and the last text."""
+    content: list[dict[str, object]] = []
+    for part in before:
+        if part:
+            content.append({"type": "text", "text": part})
+        content.append({"type": "image"})
+    return {"role": "user", "content": [*content, {"type": "text", "text": text}]}
 
 
 VERIFY = "Is that answer right? Answer yes or no."
@@ -45,24 +167,27 @@ CONFIDENCE_TOKENS = 8
 """Of a reply that is to be a number."""
 
 
-def messages(question: str, choices: Sequence[str] = (), image: int = True) -> list[dict[str, object]]:
-    """The conversation a processor's chat template is applied to, with `add_generation_prompt=True`.
+DEFAULT = Prompt()
 
-    Args:
-        question: of several pictures with a mark for each where it stands, or none (`qualm.registry.formats.picture_lists`).
+
+def render_question(question: str, choices: Sequence[str] = ()) -> str:
+    """Return the user's turn of the default prompt, without images.
+
+    >>> print(render_question("What color is the cube?", ["red", "blue"]))
+    What color is the cube?
+    A. red
+    B. blue
+    Answer with the option's letter from the given choices directly.
+
+    Raises:
+        ValueError: more options than there are letters.
     """
-    *before, text = segments(question, int(image))
-    return _turn(before, render_question(text, choices))
+    return DEFAULT.text(question, choices)
 
 
-def verification(question: str, answer: str, image: int = True) -> list[dict[str, object]]:
-    """The conversation that goes on after an answer: is it right?"""
-    return _after(question, answer, VERIFY, image)
-
-
-def verbalisation(question: str, answer: str, image: int = True) -> list[dict[str, object]]:
-    """The conversation that goes on after an answer: how sure?"""
-    return _after(question, answer, CONFIDENCE, image)
+messages = DEFAULT.messages
+verification = DEFAULT.verification
+verbalisation = DEFAULT.verbalisation
 
 
 def p_true(question: str, answer: str) -> str:
@@ -91,18 +216,3 @@ def p_true_sampling(question: str, answer: str, drawn: Sequence[str]) -> str:
 
 def _true_or_false(answer: str) -> str:
     return f"Possible answer: {answer}\nIs the possible answer:\n(A) True\n(B) False\nThe possible answer is:"
-
-
-def _after(question: str, answer: str, follow_up: str, image: int) -> list[dict[str, object]]:
-    reply: dict[str, object] = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
-    return [*messages(question, image=image), reply, *messages(follow_up, image=0)]
-
-
-def _turn(before: Sequence[str], text: str) -> list[dict[str, object]]:
-    """The user's turn: texts with a picture after each, and the last text."""
-    content: list[dict[str, object]] = []
-    for part in before:
-        if part:
-            content.append({"type": "text", "text": part})
-        content.append({"type": "image"})
-    return [{"role": "user", "content": [*content, {"type": "text", "text": text}]}]

@@ -32,7 +32,7 @@ from qualm.runners.store.answers import Store
 
 KIND = StageKind(
     title="Answers of {model} to {dataset}",
-    reads=("datasets", "perturbed", "model", "beneath"),
+    reads=("datasets", "perturbed", "model", "beneath", "examples"),
     writes={"generations": "generations/{model}/{dataset}.parquet", "internals": "internals/{model}/{dataset}.parquet"},
     colour="#f58518",
     seeded=True,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.registry.formats.picture_lists import unmarked
 from qualm.runners.contracts.models import OPTIONS, ModelError, Request
-from qualm.runners.prompts.question import messages
 
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.reader import Reader
@@ -159,13 +158,14 @@ def _priors(
     parts = requests[0].parts
     tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
     if "without_image" in parts or ("image_divergence" in parts and requests[0].image is not None):
-        questions = [unmarked(r.question, r.pictures) for r in requests]
-        tokens["without_image"] = tuple(model.plain_texts([model.render(messages(question, image=0)) for question in questions]))
+        blind = [r.asked.messages(unmarked(r.question, r.own_pictures), image=0) for r in requests]
+        tokens["without_image"] = tuple(model.plain_texts([model.render(turns) for turns in blind]))
     if "without_both" in parts:
-        tokens["without_both"] = tuple(model.plain_texts([model.render(messages("", image=False))] * len(requests)))
+        tokens["without_both"] = tuple(model.plain_texts([model.render(r.asked.messages("", image=0)) for r in requests]))
     if "without_question" in parts and not apart:
-        silent = {n: model.render(messages("", image=n)) for n in {r.pictures for r in requests}}
-        tokens["without_question"] = tuple(followed(model, pictures, [silent[r.pictures] for r in requests]))
+        silent = {(r.asked.hint, r.pictures): r for r in requests}
+        texts = {key: model.render(r.asked.messages("", image=r.pictures)) for key, r in silent.items()}
+        tokens["without_question"] = tuple(followed(model, pictures, [texts[r.asked.hint, r.pictures] for r in requests]))
     return tokens
 
 

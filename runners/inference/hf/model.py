@@ -178,7 +178,17 @@ class HfVlm:
 
     def apply_chat_template(self, turns: list[dict[str, Any]], **more: Any) -> str:
         """Return a conversation as text; `more` as transformers' method of this name takes it."""
-        return str(self.mine.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
+        from jinja2 import TemplateError
+
+        try:
+            text = str(self.mine.apply_chat_template(as_text(turns) if self.text_only else turns, tokenize=False, **more))
+        except TemplateError as error:
+            raise ModelError(f"model '{self.label}': its chat template refuses the conversation: {error}") from error
+        if turns and turns[0]["role"] == "system" and not _says(text, turns[0]["content"]):
+            raise ModelError(
+                f"model '{self.label}': its chat template does not show the system message; put it into the prompt's `template` instead"
+            )
+        return text
 
     def render(self, turns: list[dict[str, Any]], silent: bool = False) -> str:
         """See `qualm.runners.contracts.models.Model`; `silent` prompts skip the thinking."""
@@ -197,7 +207,9 @@ class HfVlm:
             )
         if self.plain:
             return self._encoded_apart(requests)
-        apart = requests[0].pictures > 0 and (any(marked(r.question, r.pictures) for r in requests) or not self.shares(requests[0].images))
+        apart = requests[0].pictures > 0 and (
+            any(marked(r.question, r.own_pictures) for r in requests) or not self.shares(requests[0].images)
+        )
         chiefs = leaders(requests, not apart)
         tensors = self._processor_tensors([requests[i] for i in sorted(set(chiefs))])
         read, layout = lay_out(self, requests, tensors, chiefs, apart)
@@ -477,3 +489,9 @@ class HfVlm:
                 f"model '{self.label}': option letter {letter} is not a single known token after the prompt; tokens found: {tried}"
             )
         return next(iter(ids.values()))
+
+
+def _says(prompt: str, content: Any) -> bool:
+    """Return whether a prompt contains the text of a turn as it is, not Python's notation of its parts."""
+    text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return text.strip() in prompt and "'type': 'text'" not in prompt

@@ -33,7 +33,7 @@ from qualm.runners.inference.hf.own_answer import true_share, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.thinking import ThoughtEnds
-from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, p_true_sampling, verbalisation, verification
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, p_true, p_true_sampling
 
 if TYPE_CHECKING:
     import torch
@@ -242,11 +242,11 @@ def _prior(
     """Compute logits before each answer token after a prompt that leaves something out."""
     keep = max(map(len, answers))
     if name == "without_question" and layout.apart:
-        silent = [replace(r, prompt=model.render(messages("", image=r.pictures))) for r in requests]
+        silent = [replace(r, prompt=model.render(r.asked.messages("", image=r.pictures))) for r in requests]
         return _answer_logits(model.read(silent), answers)
     if model.plain:
-        questions = [unmarked(r.question, r.pictures) if name == "without_image" else "" for r in requests]
-        blind = [Request(model.render(messages(question, image=False)), None) for question in questions]
+        questions = [unmarked(r.question, r.own_pictures) if name == "without_image" else "" for r in requests]
+        blind = [Request(model.render(r.asked.messages(q, image=0)), None) for r, q in zip(requests, questions, strict=True)]
         return _answer_logits(model.read(blind), answers)
     # The last token of an answer is predicted and need not be read.
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
@@ -380,13 +380,13 @@ _SHARED_TOKENS = 8
 
 
 def _about(name: str, request: Request, own: OwnAnswer) -> list[dict[str, object]]:
-    image = request.pictures
+    asked, image = request.asked, request.pictures
     if name == "p_true":
-        return messages(p_true(request.question, own.text), image=image)
+        return asked.ask_text(p_true(request.question, own.text), image)
     if name == "p_true_sampling":
         if not own.drawn:
             raise ModelError(
                 f"a request for P(True) over samples neither holds sampled answers nor asks for them: {request.prompt[-80:]!r}"
             )
-        return messages(p_true_sampling(request.question, own.text, own.drawn), image=image)
-    return (verification if name == "p_yes" else verbalisation)(request.question, own.text, image)
+        return asked.ask_text(p_true_sampling(request.question, own.text, own.drawn), image)
+    return (asked.verification if name == "p_yes" else asked.verbalisation)(request.question, own.text, image)

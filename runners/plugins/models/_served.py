@@ -17,7 +17,7 @@ from qualm.registry.formats.picture_lists import unmarked
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
 from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
 from qualm.runners.plugins.models._reasoning import answered
-from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
+from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Prompt, p_true
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, parted
 from qualm.runners.servers.client import AT_ONCE, Awaited, Client, Rejected, Stopped
 from qualm.runners.servers.protocol import data_url
@@ -35,7 +35,6 @@ class Content:
     logprobs: int
     truncated_entropies: bool
     prompt_logprobs: bool
-    system: str | None
     detail: str | None
     jpeg: int | None
     sampling: bool
@@ -70,8 +69,7 @@ class OpenAIModel:
         """Tests still to be made of whether drawn tokens' log-probabilities are those of the model's own softmax."""
 
     def render(self, messages: list[dict[str, Any]]) -> str:
-        system = [{"role": "system", "content": [{"type": "text", "text": self.content.system}]}] if self.content.system else []
-        return json.dumps([*system, *messages], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     def parts(self, request: Request, decoding: Decoding) -> Iterator[PartReply]:
         url = tuple(map(self._url, request.images))
@@ -111,7 +109,7 @@ class OpenAIModel:
             return
 
     def _answer(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
-        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies)
+        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies) | _format(request.asked)
         if self.content.prompt_logprobs:
             body["return_token_ids"] = True
         return self._reply_of(ANSWER, self._ask_once(body, ANSWER).choices[0])
@@ -130,14 +128,17 @@ class OpenAIModel:
         return PartReply(OPTIONS, part)
 
     def _signal(self, part: str, request: Request, url: Sequence[str], greedy: Part) -> PartReply:
-        text, image = greedy.text or "", request.pictures
+        text, image, asked = greedy.text or "", request.pictures, request.asked
         if part in _PRIORS:
             return self._prior(part, request, url, greedy)
         if part == "said_confidence":
-            body = self._body(self.render(verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False, silent=True)
+            body = self._body(
+                self.render(asked.verbalisation(request.question, text, image)), url, CONFIDENCE_TOKENS, top=False, silent=True
+            )
             choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
             return PartReply(part, Part() if how in REASONS else self._part(choice), REASONS.get(how, ""))
-        talk = verification(request.question, text, image) if part == "p_yes" else messages(p_true(request.question, text), image=image)
+        about = p_true(request.question, text)
+        talk = asked.verification(request.question, text, image) if part == "p_yes" else asked.ask_text(about, image)
         body = self._body(self.render(talk), url, 1, top=True, silent=True)
         choice, how = answered(self._ask_once(body, part).choices[0], self.declared)
         if how in REASONS or choice.no_logprobs:
@@ -152,8 +153,8 @@ class OpenAIModel:
         if not greedy.tokens:
             return PartReply(part, Part(), "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)")
         image = request.pictures if part == "without_question" else 0
-        question = unmarked(request.question, request.pictures) if part == "without_image" else ""
-        talk = [*messages(question, image=image), _assistant(greedy.text or "")]
+        question = unmarked(request.question, request.own_pictures) if part == "without_image" else ""
+        talk = [*request.asked.messages(question, image=image), _assistant(greedy.text or "")]
         body = self._body(self.render(talk), url if image else (), 1, top=False)
         scored = self._ask_once({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt
         if scored is None:
@@ -165,6 +166,7 @@ class OpenAIModel:
 
     def _draws(self, request: Request, url: Sequence[str], draws: Sequence[int], decoding: Decoding) -> Iterator[PartReply]:
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies, decoding=decoding)
+        body |= _format(request.asked)
         if self.content.logprobs and decoding.temperature != 1.0:
             self._check_scale(request.prompt, url, decoding.temperature)
         left, short = list(draws), False
@@ -287,6 +289,13 @@ _PRIORS = ("without_image", "without_question", "without_both")
 
 def _undefined(part: str) -> Part:
     return Part(numbers=[]) if part in ("p_yes", "p_true") else Part()
+
+
+def _format(asked: Prompt) -> dict[str, Any]:
+    """Return the parameter by which servers keep replies to a JSON Schema."""
+    if asked.answer_format != "json":
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(asked.schema or ANSWER_SCHEMA)}}}
 
 
 def _assistant(text: str) -> dict[str, Any]:

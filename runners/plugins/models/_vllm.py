@@ -20,7 +20,7 @@ from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, M
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.own_answer import spellings
-from qualm.runners.prompts.question import CONFIDENCE_TOKENS, messages, p_true, verbalisation, verification
+from qualm.runners.prompts.question import CONFIDENCE_TOKENS, Prompt, p_true
 from qualm.runners.runtime.libraries import library_version
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class VllmModel:
                 continue
             if part not in _TALKS:
                 raise ModelError(f"model '{self.label}': vLLM does not give '{part}'")
-            text = self.render(_TALKS[part](request.question, greedy.text or "", request.pictures))
+            text = self.render(_TALKS[part](request.asked, request.question, greedy.text or "", request.pictures))
             if greedy.text is None or self.misfit(text, request.pictures):  # what it said spells the mark of a picture, or is too long
                 parts[part] = Part() if part == "said_confidence" else Part(numbers=[])
                 continue
@@ -200,8 +200,8 @@ class VllmModel:
 
     def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> Ask:
         pictures = request.pictures if part == "without_question" else 0
-        question = unmarked(request.question, request.pictures) if part == "without_image" else ""
-        prompt = self._prompt(self.render(messages(question, image=pictures)), request if pictures else None)
+        question = unmarked(request.question, request.own_pictures) if part == "without_image" else ""
+        prompt = self._prompt(self.render(request.asked.messages(question, image=pictures)), request if pictures else None)
         whole = {**prompt, "prompt_token_ids": [*prompt["prompt_token_ids"], *tokens]}
         params = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 0}
 
@@ -249,15 +249,15 @@ class VllmModel:
         return values
 
 
-def _asked_true(question: str, answer: str, pictures: int) -> list[dict[str, Any]]:
-    return messages(p_true(question, answer), image=pictures)
+def _asked_true(asked: Prompt, question: str, answer: str, pictures: int) -> list[dict[str, Any]]:
+    return asked.ask_text(p_true(question, answer), pictures)
 
 
 _PRIORS = ("without_image", "without_question", "without_both")
-_TALKS: Mapping[str, Callable[[str, str, int], list[dict[str, Any]]]] = {
-    "p_yes": verification,
+_TALKS: Mapping[str, Callable[[Prompt, str, str, int], list[dict[str, Any]]]] = {
+    "p_yes": Prompt.verification,
     "p_true": _asked_true,
-    "said_confidence": verbalisation,
+    "said_confidence": Prompt.verbalisation,
 }
 
 

@@ -55,7 +55,6 @@ def openai(
     truncated_entropies: bool = False,
     partial_p_true: bool = False,
     prompt_logprobs: bool = False,
-    system: str | None = None,
     detail: Literal["auto", "low", "high"] | None = None,
     jpeg: Annotated[int, Ge(1), Le(100)] | None = None,
     n: bool = True,
@@ -77,7 +76,6 @@ def openai(
         partial_p_true: fill p_true where "True" is among these tokens. It is undefined elsewhere, where the model is least sure, so answers
             with a value are a biased sample.
         prompt_logprobs: the server scores prompts (as vLLM does), which the priors need.
-        system: a system message before every conversation.
         detail: OpenAI's resolution of images; null sends none.
         jpeg: send images as JPEG of this quality; null sends exactly the pixels, as PNG.
         n: request all sampled answers to a question at once, so that its prompt is paid once; no seed is sent then. A server without
@@ -105,7 +103,7 @@ def openai(
         client = Client(f"model '{context.label}'", model, base_url, (context.settings or Settings()).server(base_url, model))
     except ValueError as error:
         raise ModelError(f"model '{context.label}': {error}") from None
-    content = Content(version, logprobs, truncated_entropies, prompt_logprobs, system, detail, jpeg, sampling)
+    content = Content(version, logprobs, truncated_entropies, prompt_logprobs, detail, jpeg, sampling)
     try:
         thought = declared(thinking)
     except ThinkingError as error:

@@ -100,7 +100,7 @@ def test_a_stage_is_the_sum_of_its_questions(tmp_path: Path) -> None:
 def test_a_system_message_is_sent_with_every_request(tmp_path: Path) -> None:
     write_dataset(tmp_path / "results/t/data/scenes", 9, choices=False)
     (plain,) = found(tmp_path, Settings())
-    (cost,) = found(tmp_path, Settings(), SPEC.replace("logprobs: 5", "logprobs: 5, system: Answer in one word."))
+    (cost,) = found(tmp_path, Settings(), SPEC + "prompt: {system: Answer in one word.}\n")
     assert cost.load.requests == plain.load.requests == 18 * 3
     assert cost.load.sent - plain.load.sent == 18 * 3 * (16 + tokens("Answer in one word."))
 

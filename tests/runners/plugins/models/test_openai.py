@@ -15,7 +15,7 @@ import pytest
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.plugins.models._completions import is_scaled, option_logits, within, yes_share
 from qualm.runners.plugins.models.openai import openai
-from qualm.runners.prompts.question import messages, p_true, render_question, verbalisation, verification
+from qualm.runners.prompts.question import Prompt, messages, p_true, render_question, verbalisation, verification
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.servers.protocol import data_url
@@ -40,14 +40,16 @@ class Served(Project):
         super().__init__(folder, folder)
         self.url, self.servers = url, PATIENT
 
-    def stage(self, datasets, variants=(CLEAN,), needs=SIGNALS, draws=3, temperature=0.7, max_new_tokens=4, in_words=False, **args):
+    def stage(
+        self, datasets, variants=(CLEAN,), needs=SIGNALS, draws=3, temperature=0.7, max_new_tokens=4, in_words=False, prompt=None, **args
+    ):
         data = {name: f"results/t/data/{name}" for name in datasets}
         out = {name: f"results/t/generations/base/{name}.parquet" for name in datasets}
         args = {"model": "toy", "base_url": self.url, "logprobs": 20, **args}
         args.setdefault("partial_p_true", args["logprobs"] > 0)
         params = {
             "model": {"label": "gpt", "plugin": "openai", "args": args}, "variants": list(variants), "needs": list(needs),
-            **({"in_words": True} if in_words else {}),
+            **({"in_words": True} if in_words else {}), **({"prompt": prompt} if prompt else {}),
             "max_new_tokens": max_new_tokens, "draws": draws, "temperature": temperature, "top_p": 1.0,
         }  # fmt: skip
         stage = {"kind": "infer", "seed": 7, "params": params, "inputs": {"datasets": data}, "outputs": {"generations": out}}
@@ -288,7 +290,7 @@ def test_the_end_is_counted_where_the_server_keeps_it_to_itself(project):
 def test_the_pixels_are_sent_as_they_are_or_as_jpeg(project):
     with toy_serving() as server:
         project.url = server.url
-        project.stage(["open"], [CLEAN, BLUR], needs=["text"], logprobs=0, detail="low", system="Be brief.")
+        project.stage(["open"], [CLEAN, BLUR], needs=["text"], logprobs=0, detail="low", prompt={"system": "Be brief."})
         project.run()
         system, user = server.bodies[0]["messages"]
         assert system == {"role": "system", "content": "Be brief."} and user["content"][0]["image_url"]["detail"] == "low"
@@ -310,7 +312,7 @@ def test_what_shapes_answers_is_in_the_digest_and_nothing_else():
         return openai(ModelContext("gpt", settings=Settings(servers=servers or {})), **made).digest
 
     plain = digest()
-    others = [{"version": "2"}, {"model": "n"}, {"base_url": "http://i/v1"}, {"logprobs": 5}, {"system": "Hi"}, {"detail": "low"}]
+    others = [{"version": "2"}, {"model": "n"}, {"base_url": "http://i/v1"}, {"logprobs": 5}, {"detail": "low"}]
     others += [{"jpeg": 90}, {"jpeg": 91}, {"sampling": False}, {"logprobs": 5, "truncated_entropies": True}]
     assert len({plain, *(digest(**o) for o in others)}) == len(others) + 1
     assert digest(n=False, seeds=False, limit_name="max_completion_tokens") == plain
@@ -612,8 +614,8 @@ def test_scales():
 
 
 def test_rendered_prompts_stand_for_the_whole_conversation():
-    model = openai(ModelContext("gpt"), model="m", base_url="http://h/v1", system="Be brief.")
-    text = model.render(messages("What?", ["x", "y"]))
+    model = openai(ModelContext("gpt"), model="m", base_url="http://h/v1")
+    text = model.render(Prompt(system="Be brief.").messages("What?", ["x", "y"]))
     assert json.loads(text)[1]["content"][1]["text"] == render_question("What?", ["x", "y"])
     assert hashlib.sha256(text.encode()).hexdigest() != hashlib.sha256(model.render(messages("What?")).encode()).hexdigest()
 
@@ -654,3 +656,14 @@ def test_several_pictures_and_none_are_sent_in_their_places(project):
         if rows[name]["logprobs_without_image"] is not None:  # None where the answer's tokens, written out, are read as others
             assert rows[name]["logprobs_without_image"] == pytest.approx(by_hand, abs=1e-6)
     assert sum(row["logprobs_without_image"] is not None for row in rows.values()) >= 2
+
+
+def test_json_is_asked_for_by_its_schema_and_its_answer_is_the_text(project):
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}, "why": {"type": "string"}}, "required": ["answer"]}
+    with toy_serving() as server:
+        project.url = server.url
+        project.stage(["open"], needs=["text"], logprobs=0, prompt={"answer_format": "json", "schema": schema})
+        stage = project.run()
+        assert all(body["response_format"]["json_schema"]["schema"] == schema for body in server.bodies)
+        assert json.dumps(schema) in server.bodies[0]["messages"][0]["content"][1]["text"]
+        assert stage.counters["answers without the JSON that was asked for"] == 6  # the toy replies in words

@@ -14,7 +14,7 @@ import pytest
 from qualm.runners.contracts.models import Decoding, ModelContext, Part, PartReply, Request
 from qualm.runners.plugins.models._served import Content
 from qualm.runners.plugins.models.openai import openai
-from qualm.runners.prompts.question import messages, p_true, verbalisation, verification
+from qualm.runners.prompts.question import Prompt, messages, p_true, verbalisation, verification
 from qualm.runners.prompts.thinking import FILTERED
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import Stopped
@@ -54,12 +54,10 @@ def test_the_digest_is_over_what_shapes_answers_and_not_over_how_they_are_fetche
         material = ["openai", server.url, "toy", asdict(content), encoder]
         return hashlib.sha256(json.dumps(material).encode()).hexdigest()
 
-    usual = Content("", 0, False, False, None, None, None, True)
+    usual = Content("", 0, False, False, None, None, True)
     assert model_of(server).digest == sha(usual) == model_of(server, n=False, seeds=False, limit_name="max_completion_tokens").digest
-    own = Content("2", 5, True, True, "Be brief.", "low", 80, False)
-    args = {
-        name: getattr(own, name) for name in ("version", "logprobs", "truncated_entropies", "prompt_logprobs", "system", "detail", "jpeg")
-    }
+    own = Content("2", 5, True, True, "low", 80, False)
+    args = {name: getattr(own, name) for name in ("version", "logprobs", "truncated_entropies", "prompt_logprobs", "detail", "jpeg")}
     assert model_of(server, sampling=False, **args).digest == sha(own, PIL.__version__)
 
 
@@ -68,7 +66,7 @@ def test_a_rendered_prompt_is_the_conversation_with_the_system_message_before_it
     plain = '[{"content":[{"type":"image"},{"text":"Ünd?","type":"text"}],"role":"user"}]'
     assert model_of(server).render(turns) == plain
     system = '[{"content":[{"text":"Be brief.","type":"text"}],"role":"system"},'
-    assert model_of(server, system="Be brief.").render(turns) == system + plain[1:]
+    assert model_of(server).render(Prompt(system="Be brief.").messages("Ünd?")) == system + plain[1:]
 
 
 @pytest.mark.parametrize(
@@ -89,10 +87,10 @@ def test_what_is_sent_for_an_answer(server, args, body):
 
 
 def test_what_is_sent_with_a_picture(server):
-    model = model_of(server, detail="low", system="Be brief.")
+    model = model_of(server, detail="low")
     replies(model, request(model, "answer", image=IMAGE))
-    system, turn = server.bodies[0]["messages"]
-    assert system == {"role": "system", "content": "Be brief."} and turn["content"][1] == {"type": "text", "text": "What ?"}
+    (turn,) = server.bodies[0]["messages"]
+    assert turn["content"][1] == {"type": "text", "text": "What ?"}
     assert turn["content"][0]["type"] == "image_url" and turn["content"][0]["image_url"]["detail"] == "low"
     data = base64.b64decode(turn["content"][0]["image_url"]["url"].removeprefix("data:image/png;base64,"))
     assert PIL.Image.open(io.BytesIO(data)).tobytes() == IMAGE.tobytes()

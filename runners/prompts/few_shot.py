@@ -1,0 +1,140 @@
+"""Examples that are shown before a question (few-shot): drawn by seed from a split of its dataset, or written.
+
+Every question of a dataset gets the same examples. None is a sample that models answer, or shares its image or group.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from qualm.registry.formats import pictures
+from qualm.registry.formats.picture_lists import MARK, picture_ids
+from qualm.runners.prompts.question import LETTERS, Example, Prompt
+from qualm.runners.prompts.templates import PromptError
+
+COLUMNS = ["sample_id", "image_id", "question", "references", "choices", "answer_index", "answerable", "split", "group", "meta"]
+
+
+class Folder(Protocol):
+    """All samples of a dataset."""
+
+    name: str
+    table: Any
+
+    def files(self, row: int) -> tuple[bytes, ...]: ...
+
+
+def examples_of(how: Mapping[str, Any], prompt: Prompt, folder: Folder, asked: Sequence[bool], seed: int) -> tuple[Example, ...]:
+    """Return the examples of a prompt for one dataset.
+
+    Args:
+        how: `written` examples, or `split`, `shots` and perhaps `seed`.
+        prompt: the prompt without examples, whose format their answers have.
+        folder: the whole dataset.
+        asked: of each row, whether models answer it.
+        seed: for a draw without one of its own.
+
+    Raises:
+        PromptError: an example is a sample that models answer, the split has too few, or an image cannot be read.
+    """
+    rows = folder.table.select(COLUMNS).to_pylist()
+    if "written" in how:
+        return tuple(_written(example, folder, rows, asked) for example in how["written"])
+    return _drawn(how, prompt, folder, rows, asked, seed)
+
+
+def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
+    """Return the hint and the question of a text that may begin with the hint, perhaps perturbed.
+
+    >>> split_hint("Look letf.\\nWhat is it?", "Look left.\\nWhat is it?", "Look left.")
+    ('Look letf.', 'What is it?')
+    """
+    if not hint or not clean.startswith(f"{hint}\n"):
+        return hint, question
+    lines = question.split("\n")
+    count = hint.count("\n") + 1
+    return ("\n".join(lines[:count]), "\n".join(lines[count:])) if len(lines) > count else ("", question)
+
+
+def _written(entry: Mapping[str, Any], folder: Folder, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> Example:
+    data = tuple(Path(image).read_bytes() for image in entry.get("images", ()))
+    for number, (row, is_asked) in enumerate(zip(rows, asked, strict=True)):
+        if is_asked and row["question"].strip() == entry["question"].strip() and folder.files(number) == data:
+            raise PromptError(
+                f"dataset {folder.name}: prompt: examples: {entry['question']!r} is sample '{row['sample_id']}', which models answer; "
+                "examples are never taken from scored samples: write another one"
+            )
+    images = tuple(_decoded(file, f"prompt: examples: {entry['question']!r}") for file in data)
+    return Example(entry["question"], entry["answer"], tuple(entry.get("options", ())), images, entry.get("hint", ""))
+
+
+def _drawn(
+    how: Mapping[str, Any], prompt: Prompt, folder: Folder, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool], seed: int
+) -> tuple[Example, ...]:
+    where, split = f"dataset {folder.name}: prompt: examples", how["split"]
+    free = sorted(
+        {row["split"] or "" for row in rows} - {row["split"] or "" for row, is_asked in zip(rows, asked, strict=True) if is_asked}
+    )
+    if split not in free:
+        there = ", ".join(map(repr, free)) or "none"
+        is_known = any(row["split"] == split for row in rows)
+        why = "is answered, and examples are never taken from scored samples" if is_known else "is no split of it"
+        raise PromptError(f"{where}: split: '{split}' {why}; splits that are not answered: {there}")
+    taken = {key for row, is_asked in zip(rows, asked, strict=True) if is_asked for key in _keys(row)}
+    usable = [
+        (number, answer)
+        for number, row in enumerate(rows)
+        if row["split"] == split and taken.isdisjoint(_keys(row)) and (answer := _answer(row, prompt, where)) is not None
+    ]
+    shots = how["shots"]
+    if shots > len(usable):
+        raise PromptError(
+            f"{where}: shots: expected at most {len(usable)}, the samples of split '{split}' with a reference answer and without the group "
+            f"or image of an answered sample, got {shots}"
+        )
+    start = how.get("seed", seed)
+    order = sorted(usable, key=lambda one: hashlib.sha256(f"{start}\n{rows[one[0]]['sample_id']}".encode()).digest())
+    return tuple(_example(folder, rows[number], number, answer, "{hint}" in prompt.template) for number, answer in order[:shots])
+
+
+def _keys(row: Mapping[str, Any]) -> set[tuple[str, str]]:
+    return {("image", name) for name in picture_ids(row["image_id"])} | ({("group", row["group"])} if row["group"] else set())
+
+
+def _answer(row: Mapping[str, Any], prompt: Prompt, where: str) -> str | None:
+    """Return a sample's reference answer in the prompt's format; None if it has none."""
+    if not row["answerable"]:
+        return None
+    if row["choices"]:
+        right = row["answer_index"]
+        if right is None or right < 0:
+            return None
+        text = row["choices"][right] if prompt.answer_format in ("free", "short") else LETTERS[right]
+    elif row["references"] and prompt.answer_format != "letter":
+        text = row["references"][0]
+    else:
+        return None
+    if prompt.answer_format != "json":
+        return str(text)
+    if prompt.schema is not None and set(prompt.schema["required"]) != {"answer"}:
+        raise PromptError(
+            f"{where}: samples have an answer alone, and the JSON schema requires more; write the examples, or put them in a file"
+        )
+    return json.dumps({"answer": text}, ensure_ascii=False)
+
+
+def _example(folder: Folder, row: Mapping[str, Any], number: int, answer: str, has_hint: bool) -> Example:
+    question, hint = row["question"], ""
+    if has_hint:
+        hint, question = split_hint(question, question, dict(row["meta"] or ()).get("hint") or "")
+    images = tuple(_decoded(file, f"dataset {folder.name}: sample '{row['sample_id']}'") for file in folder.files(number))
+    return Example(question.replace(MARK, "").strip() if len(images) > 1 else question, answer, tuple(row["choices"] or ()), images, hint)
+
+
+def _decoded(data: bytes, where: str) -> Any:
+    try:
+        return pictures.decoded(data)
+    except pictures.PictureError as error:
+        raise PromptError(f"{where}: its image cannot be decoded: {error}") from error
