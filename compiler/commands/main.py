@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from qualm.compiler.commands import fetching, origins, people, pipeline, results, sharing, specs, viewing
+from qualm.compiler.commands import fetching, origins, people, pipeline, prompts, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.diagnostics.failures import TRACEBACK, log_error, summarize_error
 from qualm.registry.dvc.files import DvcStateError
@@ -70,6 +70,7 @@ COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "validate": (RUN, pipeline.validate),
     "plan": (RUN, pipeline.plan),
     "power": (RUN, results.power),
+    "prompt": (RUN, prompts.prompt),
     "compile": (RUN, pipeline.compile_),
     "fetch": (RUN, fetching.fetch),
     "run": (RUN, pipeline.run),

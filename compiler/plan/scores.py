@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from typing import Any
 
 from qualm.compiler.plan.answers import scoring_judges, settings
@@ -64,7 +64,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
-    """Return the pairs of models that the report's studies draw: a base with its chat-tuned form, and neighbouring sizes of a family."""
+    """Return the pairs of models that the report's studies draw: a base and its chat-tuned form, sizes of a family, prompts."""
     about = {model.ref.label: model.about for model in resolved.models if model.about and resolved.spec.compare.interval.bootstrap}
     tuned = [(name, of["base"]) for name, of in sorted(about.items()) if of.get("base") and of.get("chat") is not False]
     pairs = [[base, name] for name, base in tuned if base in resolved.scored_models]
@@ -75,7 +75,17 @@ def _studied(resolved: Resolved) -> list[list[str]]:
     for _, by_size in sorted(families.items()):
         neighbours = pairwise(names for _, names in sorted(by_size.items()))
         pairs += [[small, large] for smaller, larger in neighbours for small, large in product(smaller, larger)]
+    if resolved.spec.compare.interval.bootstrap:
+        pairs += [list(pair) for labels in _prompted(resolved).values() for pair in combinations(labels, 2)]
     return pairs
+
+
+def _prompted(resolved: Resolved) -> dict[str, list[str]]:
+    """Return the labels of each model that is asked with several prompts."""
+    by_origin: dict[str, list[str]] = {}
+    for model in resolved.models:
+        by_origin.setdefault(model.unprompted, []).append(model.ref.label)
+    return {origin: labels for origin, labels in by_origin.items() if len(labels) > 1}
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
@@ -95,6 +105,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "title": r.spec.title or r.spec.name,
         "description": r.spec.description,
         "about": {m.ref.label: m.about for m in r.models if m.about},
+        **({"prompts": prompts} if (prompts := _prompted(r)) else {}),
         "examples": r.spec.report.examples,
         "metrics": [m.as_json() for m in r.metrics],
         "settings": settings(layout),

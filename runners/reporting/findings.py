@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import polars as pl
+
 from qualm.registry import BLIND, blind_of
 from qualm.registry.sample import SHORTCUTS
 from qualm.runners.data.statistics import ALL
@@ -37,6 +39,7 @@ def _of(results: Results, dataset: str) -> Iterator[str]:
         yield from _answers(results, dataset, label)
         yield from _without_looking(results, dataset, label)
         yield from _against_baseline(results, dataset, label)
+        yield from _over_prompts(results, dataset, label)
         yield from _not_held_against(results, dataset)
     yield from _estimators(results, dataset)
     yield from _sets(results, dataset, results.main_labels(dataset))
@@ -153,6 +156,29 @@ def _picked(ranked: Sequence[dict[str, Any]]) -> str:
 def _others(ranked: Sequence[dict[str, Any]]) -> str:
     """How many of the others a test tells from the best; one that may not be the best need not be told from the best itself."""
     return _apart(sum(row["p_adjusted"] is None or row["p_adjusted"] >= ALPHA for row in ranked[1:]), len(ranked) - 1)
+
+
+def _over_prompts(results: Results, dataset: str, label: Label) -> Iterator[str]:
+    """Yield each model's spread over its prompts, with the test of the best against the worst."""
+    for origin, models in results.stage.params.get("prompts", {}).items():
+        values = {m: value for m in models if (value := results.value(m, dataset, label.text)) is not None}
+        if len(values) < 2:
+            continue
+        worst, best = min(values, key=lambda m: values[m]), max(values, key=lambda m: values[m])
+        names = {m: m.rpartition("prompt=")[2] for m in values}
+        sentence = (
+            f"{origin}: over {len(values)} prompts, {label.title} is {number(values[worst])} ({names[worst]}) to {number(values[best])} "
+            f"({names[best]}), a spread of {number(values[best] - values[worst])}"
+        )
+        pair = pl.col("a").is_in([worst, best]) & pl.col("b").is_in([worst, best]) & (pl.col("a") != pl.col("b"))
+        here = (pl.col("dataset") == dataset) & (pl.col("slice") == ALL) & (pl.col("metric") == label.text)
+        for test in results.comparisons.filter(pair & here).iter_rows(named=True):
+            if test["p_adjusted"] is not None and test["low"] is not None:
+                low, high = sorted((test["low"], test["high"])) if test["b"] == best else sorted((-test["high"], -test["low"]))
+                differs = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
+                tied = "the prompts differ significantly" if differs else "the prompts are statistically tied"
+                sentence += f" (95% CI of this pair {signed(low)} to {signed(high)}); {tied}, corrected p = {number(test['p_adjusted'], 4)}"
+        yield f"{sentence}."
 
 
 def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[str]:

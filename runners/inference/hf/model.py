@@ -336,6 +336,11 @@ class HfVlm:
             self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self._mark_names()}
         return self._usual_marks[pictures]
 
+    @property
+    def image_marks(self) -> list[str]:
+        """Return the texts that may stand for an image in a rendered prompt."""
+        return self._mark_names()
+
     def _mark_names(self) -> list[str]:
         names = (getattr(self.processor, name, None) for name in ("image_token", "boi_token", "start_image_token"))
         return [str(name) for name in names if name is not None]

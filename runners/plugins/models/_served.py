@@ -77,7 +77,7 @@ class OpenAIModel:
         draws = [draw_of(part) for part in request.parts if draw_of(part)]
         greedy = request.greedy
         if OPTIONS in request.parts:
-            yield from self._reply(OPTIONS, lambda: self._options(request, url))
+            yield from self._reply(OPTIONS, lambda: self._options(request, url, decoding))
         if ANSWER in request.parts:
             answer = next(self._reply(ANSWER, lambda: self._answer(request, url, decoding)), None)
             if answer is None:
@@ -109,13 +109,17 @@ class OpenAIModel:
             return
 
     def _answer(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
-        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies) | _format(request.asked)
-        if self.content.prompt_logprobs:
-            body["return_token_ids"] = True
-        return self._reply_of(ANSWER, self._ask_once(body, ANSWER).choices[0])
+        return self._reply_of(ANSWER, self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
 
-    def _options(self, request: Request, url: Sequence[str]) -> PartReply:
-        choice, how = answered(self._ask_once(self._body(request.prompt, url, 1, top=True), OPTIONS).choices[0], self.declared)
+    def body(self, request: Request, url: Sequence[str], decoding: Decoding) -> dict[str, Any]:
+        """Return the body of the request for an answer, or for the options' logits, without images but for their URLs."""
+        if OPTIONS in request.parts:
+            return self._body(request.prompt, url, 1, top=True)
+        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies) | _format(request.asked)
+        return {**body, "return_token_ids": True} if self.content.prompt_logprobs else body
+
+    def _options(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
+        choice, how = answered(self._ask_once(self.body(request, url, decoding), OPTIONS).choices[0], self.declared)
         if how in REASONS:
             return PartReply(OPTIONS, Part(), REASONS[how])
         part = self._part(choice)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import chdir
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +128,24 @@ def test_mistakes(project, prompt, expected):
 def test_a_dataset_has_no_sweep_and_recorded_answers_no_prompt(project):
     (found,) = problems(project, "", dataset=", prompt: [terse, typo]")
     assert "a sweep over prompts belongs to the spec or to a model" in found
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/change_the_prompt.md"
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_the_blocks_of_the_page_are_valid(project, block):
+    path = project / "t.yaml"
+    head = {
+        "qualm": "1",
+        "name": "t",
+        "datasets": "\n  a: {card: synthetic_scenes}",
+        "models": '\n  m: {openai: {model: m, base_url: "http://h/v1"}}',
+    }
+    path.write_text("\n".join([*(f"{key}: {text}" for key, text in head.items() if f"{key}:" not in block.splitlines()), block]))
+    assert resolve_file(path, project, RunWide(default="t")).models
+
+
+def test_there_are_blocks():
+    assert len(BLOCKS) >= 6

@@ -1,0 +1,75 @@
+"""What a model is sent for one question: the text after its chat template, or the body of a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from qualm.registry.formats.picture_lists import picture_ids
+from qualm.runners.contracts.models import Remote, Request
+from qualm.runners.inference.requests import Asker
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages.infer import opened
+
+
+def sent(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[str, Any]:
+    """Return what the model of an inference stage is sent, without reading its weights.
+
+    Args:
+        stage: of the model.
+        dataset: its name, one of the stage's.
+        sample: its id; by default the first sample that is asked.
+        variant: name of the perturbation.
+
+    Returns:
+        `sample`; `images`, as they are shown in the text; and `body` of a request, or `text`.
+
+    Raises:
+        StageError: no such sample or variant, or the model's answers are recorded.
+        ModelError: the model cannot be had.
+    """
+    question = opened(stage)
+    if hasattr(question.model, "lookup"):
+        raise StageError(f"model '{stage.params['model']['label']}': its answers are recorded; nothing is sent")
+    folder = next(d for d in question.datasets if d.name == dataset)
+    rows = [row for row, one in enumerate(folder.samples) if sample in (None, one["sample_id"])]
+    variants = [v for v in question.variants if v.name == variant]
+    if not variants:
+        raise StageError(
+            f"expected a variant of dataset '{dataset}', got '{variant}'; there are: {', '.join(v.name for v in question.variants)}"
+        )
+    if not rows:
+        raise StageError(f"dataset '{dataset}': models answer no sample '{sample}'; its first is '{folder.samples[0]['sample_id']}'")
+    asker = Asker(question.model, engine(question.module), [folder.only(rows[:1])], variants, question.needs, stage)
+    cells, broken = asker.survey()
+    if not cells:
+        raise StageError("; ".join(broken) or f"variant '{variant}' does not apply to this sample")
+    request = asker.request(cells[0].place, asker.parts(cells[0].options)[:1])
+    row = asker.datasets[0].samples[0]
+    images = _images(request, picture_ids(row["image_id"]))
+    told = {"sample": row["sample_id"], "images": images}
+    if isinstance(question.model, Remote):
+        return {**told, "body": question.model.body(request, images, asker.decoding)}  # type: ignore[attr-defined]
+    return {**told, "text": _with_images(request.prompt, getattr(question.model, "image_marks", ()), images)}
+
+
+def _images(request: Request, names: Sequence[str]) -> list[str]:
+    examples = len(request.asked.example_images)
+    of = [*(f"example {n + 1}" for n in range(examples)), *names]
+    return [f"<image: {name}, {image.width}x{image.height}>" for name, image in zip(of, request.images, strict=False)]
+
+
+def _with_images(text: str, marks: Sequence[str], images: Sequence[str]) -> str:
+    """Return a prompt with each image in the place of its mark, where there is one mark per image."""
+    mark = next((mark for mark in marks if images and text.count(mark) == len(images)), None)
+    if mark is None:
+        return "\n".join([text, *images]) if images else text
+    first, *others = text.split(mark)
+    return first + "".join(image + other for image, other in zip(images, others, strict=True))
+
+
+def printed(told: dict[str, Any]) -> str:
+    """Return the text or body as it is printed."""
+    return told["text"] if "text" in told else json.dumps(told["body"], indent=1, ensure_ascii=False)

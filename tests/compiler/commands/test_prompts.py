@@ -1,0 +1,43 @@
+"""`qualm prompt`: what a model is sent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from qualm.compiler.commands.main import complete_app
+from tests.support.projects.asked_project import asked_project
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return asked_project(tmp_path_factory.mktemp("made") / "t").root
+
+
+def qualm(root, monkeypatch, *arguments):
+    monkeypatch.chdir(root)
+    return CliRunner().invoke(complete_app(), ["prompt", *arguments])
+
+
+def test_a_local_model_s_text_has_special_tokens_and_names_the_image(made, monkeypatch):
+    done = qualm(made, monkeypatch, "t", "base", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    (image,) = told["images"]
+    assert image in told["text"] and told["text"].startswith("USER:") and told["text"].endswith("ASSISTANT:")
+    again = qualm(made, monkeypatch, "t", "--sample", told["sample"])
+    assert told["text"] in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("t", "bose"), "expected a model that is asked, got 'bose'; did you mean 'base'?"),
+        (("t", "--sample", "none"), "models answer no sample 'none'"),
+        (("t", "--variant", "blurr"), "expected a variant of dataset"),
+    ],
+)
+def test_what_is_not_there_is_said(made, monkeypatch, arguments, message):
+    assert message in str(qualm(made, monkeypatch, *arguments).exception)
