@@ -56,6 +56,20 @@ class Weights:
         return iter(np.bincount(cells, columns.T.ravel(), groups * width).astype(np.float64).reshape(width, groups))
 
 
+def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the place of each row's group among the distinct groups in ascending order, and the number of rows of each group.
+
+    >>> [part.tolist() for part in number_groups(np.array([7, 2, 7]))]
+    [[1, 0, 1], [1, 2]]
+    """
+    if not len(group) or group.min() < 0 or group.max() > 16 * len(group) + 65_536:  # numbers far apart
+        _, place, rows = np.unique(group, return_inverse=True, return_counts=True)
+        return place.astype(np.int64), rows.astype(np.int64)
+    counts = np.bincount(group)
+    there = counts > 0
+    return (np.cumsum(there) - 1)[group], counts[there]
+
+
 def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
     """Return the real part of each product of two columns: (n, l), (n, r) -> (n, l * r)."""
     real: Floats = left.real[:, :, None] * right.real[:, None, :]

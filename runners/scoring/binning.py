@@ -12,7 +12,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from qualm.runners.contracts.grouped_weights import Floats, number_groups
+
 DRAWS = 1000
 """Of what gaps could be by chance, and the seed of these draws."""
 HALVINGS, AT_ONCE, FEW = 2, 5, 64
@@ -124,7 +125,7 @@ class Calibrated:
     @classmethod
     def of(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
         """The correlation is that of correctness less confidence, over all pairs of rows of a group, at least 0."""
-        place = numbered(group)[0]
+        place = number_groups(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
         # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left; of a row alone none is.
         product, pairs = ((np.bincount(place, x) ** 2 - np.bincount(place, x**2)).sum() for x in (off, spread))
@@ -163,25 +164,11 @@ def apart_of_groups(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, 
 
     (k,) and (groups, k). A group's share is that of its rows: what is drawn are groups, and how many rows there are is no result.
     """
-    place, rows = numbered(group)
+    place, rows = number_groups(group)
     sums = _group_sums(columns, place, len(rows))
     total = sums.sum(axis=0)
     # The root undoes what a sample's spread around its own mean lacks.
     return total, (sums - np.outer(rows / len(group), total)) / np.sqrt(1 - 1 / len(rows))
-
-
-def numbered(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The place of each row's group among those that there are, in their order, and how many rows each has.
-
-    >>> [part.tolist() for part in numbered(np.array([7, 2, 7]))]
-    [[1, 0, 1], [1, 2]]
-    """
-    if not len(group) or group.min() < 0 or group.max() > 16 * len(group) + 65_536:  # numbers far apart
-        _, place, rows = np.unique(group, return_inverse=True, return_counts=True)
-        return place.astype(np.int64), rows.astype(np.int64)
-    counts = np.bincount(group)
-    there = counts > 0
-    return (np.cumsum(there) - 1)[group], counts[there]
 
 
 def _group_sums(columns: Floats, group: NDArray[np.int64], groups: int) -> Floats:

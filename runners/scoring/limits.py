@@ -36,8 +36,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.binning import numbered
+from qualm.runners.contracts.grouped_weights import Floats, number_groups
 
 METHODS = ("t", "proportion", "optimistic", "skewed", "correlation", "own", "none")
 FEWEST_GROUPS = 5
@@ -119,7 +118,7 @@ def effective_units(group: NDArray[np.int64]) -> float:
     >>> effective_units(np.array([0, 0, 1, 1])), effective_units(np.array([0, 0, 0, 1]))
     (2.0, 1.6)
     """
-    sizes = numbered(group)[1].astype(np.float64)
+    sizes = number_groups(group)[1].astype(np.float64)
     return float(sizes.sum() ** 2 / max(1.0, (sizes**2).sum()))
 
 

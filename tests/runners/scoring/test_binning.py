@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qualm.runners.contracts.grouped_weights import number_groups
 from qualm.runners.scoring.binning import (
     Calibrated,
     apart_of_groups,
@@ -10,7 +11,6 @@ from qualm.runners.scoring.binning import (
     calibration_error_ends,
     members,
     normal_draws,
-    numbered,
 )
 from qualm.runners.scoring.limits import critical, effective_units
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
@@ -207,4 +207,4 @@ def test_ends_are_those_of_plain_bisection_to_the_bit(seed):
 def test_numbers_of_groups_are_those_of_numpy(group):
     group = np.array(group, dtype=np.int64)
     _, place, rows = np.unique(group, return_inverse=True, return_counts=True)
-    assert [part.tolist() for part in numbered(group)] == [place.tolist(), rows.tolist()]
+    assert [part.tolist() for part in number_groups(group)] == [place.tolist(), rows.tolist()]
