@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.column_names import SET_COLUMNS
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Floats
+from qualm.runners.scoring.binning import numbered
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
 from qualm.runners.scoring.conformal.draws import Steps
 from qualm.runners.scoring.measuring.measured import MetricTask
@@ -31,9 +32,12 @@ def at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     # Whole numbers of all metrics stand together, fractions of each metric apart; both by the groups whose rows they are of.
     sums: dict[tuple[str, bytes], _Sums] = {}
     plans = []
+    states: dict[tuple[int, bytes], list[_States]] = {}  # those of metrics that are over the same rows
     for task in tasks:
-        plan = []
-        for columns in _columns(task, bootstrap):
+        same, plan = (id(task.redraw), task.of_cell.tobytes()), []
+        if same not in states:
+            states[same] = _states(task, bootstrap)
+        for columns in _columns(task, states[same]):
             places = []
             for column in columns:
                 key = "" if column.is_whole else task.metric.label, column.groups.tobytes()
@@ -101,41 +105,70 @@ class _Column:
         return sums
 
 
-def _columns(task: MetricTask, bootstrap: Resamples) -> Iterator[list[_Column]]:
-    """Yield what a metric sums, column by column; of each the rows that share thresholds, apart from others."""
+@dataclass(frozen=True)
+class _States:
+    """All states that the sets of a task's rows are ever in: at the lowest threshold, then before and after each change."""
+
+    steps: Steps
+    members: Ints
+    changing: Ints
+    """Places in the task of the rows, and of the rows of changes."""
+    there: NDArray[np.bool_]
+    here: NDArray[np.bool_]
+    """Which rows and changes of the steps these are."""
+    place: Ints
+    """Places of the rows of changes among `members`."""
+    groups: Ints
+    group: Ints
+    """The groups of the rows, and which of them each row is of."""
+
+    @property
+    def rows(self) -> Ints:
+        return np.concatenate([self.members, self.changing, self.changing])
+
+    def column(self, name: str) -> Floats:
+        of = self.steps
+        return np.concatenate([of.lowest[name][self.there], of.before[name][self.here], of.after[name][self.here]])
+
+
+def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
+    """Return the states of a task's rows, of each part of the questions that has thresholds of its own."""
     assert task.redraw is not None
     of_task = np.full(len(task.redraw.truth), -1, dtype=np.int64)
     of_task[task.of_cell] = np.arange(len(task.rows))
-    group, shared = bootstrap.seen_on(task.rows).group, []
+    group, place, states = bootstrap.seen_on(task.rows).group, np.empty(len(task.rows), dtype=np.int64), []
     for steps in task.redraw.steps(bootstrap.whole):
         members, changing = of_task[steps.members], of_task[steps.rows]
-        if (there := members >= 0).any():
-            shared.append((steps, members[there], there, changing[changing >= 0], changing >= 0))
-    states = np.concatenate([rows for _, members, _, changing, _ in shared for rows in (members, changing, changing)])
-    arrays = []
-    for name, of in zip(task.metric.reads, task.arrays, strict=True):
-        if name in SET_COLUMNS:
-            by_steps = [(s.lowest[name][there], s.before[name][here], s.after[name][here]) for s, _, there, _, here in shared]
-            arrays.append(np.concatenate([values for of_steps in by_steps for values in of_steps]))
-        else:
-            arrays.append(of[states])
+        there, here = members >= 0, changing >= 0
+        members, changing = members[there], changing[here]
+        if len(members):
+            place[members] = np.arange(len(members))
+            of_group, counts = numbered(group[members])
+            groups = np.empty(len(counts), dtype=np.int64)
+            groups[of_group] = group[members]
+            states.append(_States(steps, members, changing, there, here, place[changing], groups, of_group))
+    return states
+
+
+def _columns(task: MetricTask, states: Sequence[_States]) -> Iterator[list[_Column]]:
+    """Yield what a metric sums, column by column; of each the rows that share thresholds, apart from others."""
+    rows = np.concatenate([of.rows for of in states])
     # The metric is asked once for all states that any row is ever in; ROW_BY_ROW promises that rows do not see each other.
-    recorder = Recorder(len(states))
+    recorder = Recorder(len(rows))
+    arrays = [
+        np.concatenate([each.column(name) for each in states]) if name in SET_COLUMNS else of[rows]
+        for name, of in zip(task.metric.reads, task.arrays, strict=True)
+    ]
     task.metric.function(*arrays, recorder, **task.metric.args)
-    ends = np.cumsum([size for _, members, _, changing, _ in shared for size in (len(members), len(changing), len(changing))])
-    place, groups_of = np.empty(len(task.rows), dtype=np.int64), []
-    for _, members, *_ in shared:
-        place[members] = np.arange(len(members))
-        groups_of.append(np.unique(group[members], return_inverse=True))
     for columns in recorder.columns:
         for column in columns.T:
-            pieces, is_whole = np.split(column, ends[:-1]), bool((column == np.rint(column)).all())
-            of_steps = []
-            for k, (steps, _, _, changing, here) in enumerate(shared):
-                lowest, before, after = pieces[3 * k : 3 * k + 3]
-                groups, of_row = groups_of[k]
-                of_steps.append(_Column(lowest, before, after, place[changing], steps.at[here], groups, of_row, steps, is_whole))
-            yield of_steps
+            start, is_whole, apart = 0, bool((column == np.rint(column)).all()), []
+            for of in states:
+                n, m = len(of.members), len(of.changing)
+                lowest, before, after = (column[start + a : start + b] for a, b in ((0, n), (n, n + m), (n + m, n + 2 * m)))
+                apart.append(_Column(lowest, before, after, of.place, of.steps.at[of.here], of.groups, of.group, of.steps, is_whole))
+                start += n + 2 * m
+            yield apart
 
 
 @dataclass
