@@ -57,14 +57,15 @@ class SpecResults:
     def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None, verify: bool = False) -> None:
         """Those of this checkout, or of another state of the spec of that name; `verify` warns of changed files."""
         self._verify = verify
-        self._side = side or side_here(project, spec)
-        self._stage = self._side.stage
+        self.side = side or side_here(project, spec)
+        """Score stage and models, for comparisons."""
+        self._stage = self.side.stage
         self.spec: str = side.name if side else project.spec_path(spec).stem
 
     @property
     def root(self) -> Path:
         """The folder that paths of inputs and outputs are of."""
-        return self._side.root
+        return self.side.root
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -79,7 +80,7 @@ class SpecResults:
     @property
     def models(self) -> list[str]:
         """Models, those that abstain and those that do not look among them."""
-        return list(self._side.models)
+        return list(self.side.models)
 
     @property
     def datasets(self) -> list[str]:
@@ -139,7 +140,7 @@ class SpecResults:
         for what, name, names in (("model", model, self.models), ("data set", dataset, self.datasets)):
             if name is not None and name not in names:
                 raise ProjectError(f"'{self.spec}' has no {what} '{name}'; {nearest(name, names)}")
-        self._warn(leaves(run_time_stage(self._side, set(self.models if model is None else [model])).inputs))
+        self._warn(leaves(run_time_stage(self.side, set(self.models if model is None else [model])).inputs))
         parts = [self._answers_of(cell) for cell in self._cells(model, dataset, variant)]
         if not parts:
             raise ProjectError(f"'{self.spec}' has no answers under the variant '{variant}'; `variant=None` gives those of all")
@@ -233,7 +234,7 @@ class SpecResults:
         from qualm.runners.scoring.reading.read_cells import read_cells
         from qualm.runners.scoring.reading.tables import Tables
 
-        stage = run_time_stage(self._side, {model} if model is not None else set(self.models))
+        stage = run_time_stage(self.side, {model} if model is not None else set(self.models))
         names = self.datasets if dataset is None else [dataset]
         try:
             datasets = [read_scored(stage, name, stage.inputs["datasets"][name]) for name in names]

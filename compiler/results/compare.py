@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 CORRECTIONS = {"max_t": "max-T", "holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
-OVER = {"study": "all that is compared here", "slice": "the metrics of a data set", "metric": "nothing but itself"}
+OVER = {"study": "all that is compared here", "slice": "the metrics of a dataset", "metric": "nothing but itself"}
 
 
 def compare_results(
@@ -97,6 +97,18 @@ def compare_scores(
             "name one of each: SPEC:MODEL SPEC:MODEL"
         )
     return _paired((one, {m: m for m in shared}), (other, shared), one.name, other.name, metrics)
+
+
+def compare_models(side: ComparisonSide, a: str, b: str) -> dict[str, Any]:
+    """Compare two models of one spec, as `compare_scores` does."""
+    return _paired((side, {a: a}), (side, {a: b}), a, b)
+
+
+def correction_in_words(test: Mapping[str, Any]) -> str:
+    """Return the test of a comparison and what its p-values are corrected for."""
+    named = CORRECTIONS.get(test["correction"])
+    how = f"{named}: corrected over {OVER[test['family']]}" if named else "uncorrected"
+    return f"{test['name']} test over whole groups; {how}"
 
 
 @dataclass(frozen=True)
@@ -306,9 +318,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         )
         console.print()
     if test := comparison["test"]:
-        named = CORRECTIONS.get(test["correction"])
-        how = f"{named}: corrected over {OVER[test['family']]}" if named else "uncorrected"
-        console.print(Text(f"p: {test['name']} test over whole groups; {how}", style="dim"))
+        console.print(Text(f"p: {correction_in_words(test)}", style="dim"))
         from qualm.compiler.results.comparisons import remarks
 
         lines = remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qualm.compiler.library.results import SpecResults
+from qualm.compiler.results.compare import compare_models, correction_in_words
 from qualm.compiler.viewing.board import packed
 from qualm.registry import CLEAN
 from qualm.runners.reporting.text import titled
@@ -32,7 +33,9 @@ def comparisons(results: SpecResults, params: Mapping[str, Any]) -> dict[str, An
         "level": params["interval"]["level"],
         "models": {
             "tests": _tests(results, "comparisons"),
-            "note": f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings)}." if settings else "",
+            "note": f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings)}. These are the tests of the run."
+            if settings
+            else "",
             "none": "" if settings else "The spec compares no models; `compare: {baseline: MODEL}` in the spec tests each against MODEL.",
         },
         "estimators": {
@@ -41,6 +44,15 @@ def comparisons(results: SpecResults, params: Mapping[str, Any]) -> dict[str, An
             "none": f"A test needs two estimators with values of one model, and {FEWEST_GROUPS} groups of questions.",
         },
     }
+
+
+def compared_now(results: SpecResults, a: str, b: str) -> dict[str, Any]:
+    """Return the comparison of two models that `qualm compare` makes: `tests` by column, and a `note`."""
+    found = compare_models(results.side, a, b)
+    renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
+    rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]
+    note = "; ".join([f"Tested now, as by `qualm compare`: {correction_in_words(found['test'])}", *found["notes"]])
+    return {"tests": packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS), "note": f"{note}."}
 
 
 def _tests(results: SpecResults, table: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
-from qualm.compiler.viewing.comparisons import comparisons
+from qualm.compiler.viewing.comparisons import compared_now, comparisons
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
@@ -126,6 +126,9 @@ class SitePart:
                 return board(self.results)
             if kind == "tests":
                 return comparisons(self.results, next(stage.params for stage in self._stages if "scores" in stage.outputs))
+            if kind == "p":
+                places = divmod(number, len(models := self.results.models))
+                return compared_now(self.results, *(models[place] for place in places)) if places[0] < len(models) else None
             if kind == "index":
                 return self.index(pictures)
             if kind == "ids":
@@ -141,7 +144,7 @@ class SitePart:
             return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
-        """Yield kinds and numbers of all chunks except details."""
+        """Yield kinds and numbers of all chunks except details and comparisons on demand."""
         yield from ((name, 0) for name in SINGLE)
         yield from (("c", i) for i in range(len(self.answers.columns)))
         yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
@@ -175,7 +178,7 @@ class Site:
             return self.index()
         if path == "live.json" and self.live is not None:
             return json.dumps(self.live.state()).encode()
-        if match := re.fullmatch(r"data/([^/]+)/(board|tests|index|ids|[cstd])(?:/(\d{1,7}))?\.js", path):
+        if match := re.fullmatch(r"data/([^/]+)/(board|tests|index|ids|[cstdp])(?:/(\d{1,7}))?\.js", path):
             part = self.parts.get(match[1])
             return None if part is None else data_file(part, match[2], int(match[3] or 0), self.pictures)
         if match := re.fullmatch(r"pictures/([^/]+)/(\d{1,7})/(\d{1,9})(?:-(\d{1,7})-(\d{1,3}))?\.webp", path):

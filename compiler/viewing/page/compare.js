@@ -43,15 +43,25 @@ async function showCompare(main, [key], chosen, wanted) {
       result.datasets.length > 1 ? select("Dataset", result.datasets, dataset, (value) => go({ dataset: value })) : null,
       variants.length > 1 ? select("Variant", variants, variant, (value) => go({ variant: value })) : null,
       slices.length > 1 ? select("Slice", slices, slice, (value) => go({ slice: value })) : null),
-    found.length || turned.length ? comparisonTable(found.length ? found : turned, tested, kind, titles) : untested(result, tested[kind], byEstimator, a, b, titles)));
+    found.length || turned.length ? comparisonTable(found.length ? found : turned, tested, kind, titles) : untested(result, tested, byEstimator, a, b, dataset, titles)));
   return null;
 }
 
-/** Why a pair has no test, and what makes one. */
-function untested(result, of, byEstimator, a, b, titles) {
+/** Why a pair has no test, and what makes one: a button where the page is served, and the command. */
+function untested(result, tested, byEstimator, a, b, dataset, titles) {
   const named = (name) => el("b", null, said(titles[name] ?? name, 80));
-  return el("p", { class: "untested", role: "status" }, "This run has no test of ", named(a), " and ", named(b), " here. ", of.none,
+  const words = el("p", { class: "untested", role: "status" }, "This run has no test of ", named(a), " and ", named(b), " here. ", tested[byEstimator ? "estimators" : "models"].none,
     byEstimator || result.revision ? null : [" ", el("code", null, `qualm compare ${visible(result.spec, 80)} ${visible(a, 80)} ${visible(b, 80)}`), " tests this pair."]);
+  if (byEstimator || !site.live) return words;
+  const place = el("div", null, words, el("p", null, el("button", { type: "button", class: "test-now", onclick: async () => {
+    put(place, el("p", { class: "untested", role: "status" }, "Testing this pair…"));
+    try {
+      const now = await chunk(`${result.key}/p/${result.models.indexOf(a) * result.models.length + result.models.indexOf(b)}`).ready;
+      const rows = unpackedRows(now.tests).filter((row) => row.dataset === dataset);
+      put(place, ...(rows.length ? comparisonTable(rows, { level: tested.level, models: now }, "models", titles) : [el("p", { class: "untested", role: "status" }, "The two share no metric on this dataset.")]));
+    } catch (error) { put(place, words, el("p", { class: "warning" }, visible(error.message, 400))); }
+  } }, "Test this pair now")));
+  return place;
 }
 
 function comparisonTable(rows, tested, kind, titles) {
@@ -73,7 +83,7 @@ function comparisonTable(rows, tested, kind, titles) {
     el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("th", { scope: "col", role: "columnheader" }, "metric"), columns.map(([name]) => el("th", { scope: "col", role: "columnheader" }, name)))),
     el("tbody", { role: "rowgroup" }, rows.map((row) => el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, capital(visible(row.title, 160)), " ", el("span", { class: "arrow" }, ARROWS[row.higher_is_better] ?? "")),
       columns.map(([name, of]) => el("td", { role: "cell", "data-label": name }, el("span", null, of(row))))))))),
-    el("p", { class: "note" }, tested[kind].note, " An interval is for its difference alone. “Statistically tied” is no evidence of equality. These are the tests of the run; qualm compare corrects for what it compares itself.",
+    el("p", { class: "note" }, tested[kind].note, " An interval is for its difference alone. “Statistically tied” is no evidence of equality.",
       margins ? ` p, equal: that the difference is within the margin; p, not worse: that ${called(b)} is not worse by it.` : "",
       rows.some((row) => row.compared_by) ? " Calibration errors are compared by their squared bias-corrected error, since the plain estimate is biased." : "")];
 }

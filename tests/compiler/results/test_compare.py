@@ -267,7 +267,7 @@ def test_every_number_of_a_comparison_by_line() -> None:
         ["m", "·", "d"], [*head, "n"], ["acc", *whole, "1,199"], ["ece", *whole, "1,200"],
     ]  # fmt: skip
     assert [line.rstrip() for line in found[9:]] == [
-        "p: paired t test over whole groups; Holm: corrected over the metrics of a data set",
+        "p: paired t test over whole groups; Holm: corrected over the metrics of a dataset",
         "McNemar, exact, d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123, Holm 0.00247",
         "McNemar, exact, m · d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123",
         "a [note]",

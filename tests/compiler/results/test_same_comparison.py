@@ -139,6 +139,18 @@ def test_the_viewer(scored: Project, tests: list[dict[str, Any]]) -> None:
         assert row["finding"] == in_words(test)
 
 
+def test_the_viewer_on_demand(scored: Project) -> None:
+    """A pair that the run did not test, b against a, has the numbers of `qualm compare`."""
+    now = json.loads(content_of(site_of(scored, ["small"]).file("data/small/p/2.js") or b""))
+    found = compare_scores(scored, "small", "other", "base")
+    columns = now["tests"]["columns"]
+    assert now["tests"]["n"] == len(found["differences"]) > 5 and "max-T: corrected over" in now["note"]
+    for name, other in {"difference": "delta", "value_a": "a", "value_b": "b", "low": "low", "p_adjusted": "p_adjusted", "n": "n"}.items():
+        expected = [d[other] for d in found["differences"]]
+        assert columns[name] == [None if value is None else pytest.approx(value, rel=1e-6) for value in expected]
+    assert set(columns["a"]["texts"]) == {"other"} and set(columns["b"]["texts"]) == {"base"}
+
+
 def test_the_export(scored: Project, tests: list[dict[str, Any]], tmp_path: Path) -> None:
     assert export_results(scored, ExportRequest("small", tmp_path / "out", "csv"))
     written = pl.read_csv(tmp_path / "out" / "comparisons.csv", infer_schema_length=None).filter(slice="all").to_dicts()

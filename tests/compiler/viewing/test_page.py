@@ -191,6 +191,16 @@ def test_two_estimators_are_compared_by_the_tests_of_the_run(browser: Chromium, 
     browser.size(1280)
 
 
+def test_a_served_page_tests_a_pair_on_demand(browser: Chromium, site: Site, tmp_path: Path) -> None:
+    with PageServer(Site(list(site.parts.values()), "x", live=LiveRun(tmp_path)), free_port()) as server:
+        went(browser, f"{server.url}#/compare/small?kind=models&dataset=options", "document.querySelector('.test-now')")
+        browser.run("document.querySelector('.test-now').click()")
+        browser.until("document.querySelector('.tested tbody tr')")
+        assert text(browser, ".tested thead th")[1:4] == ["base", "other", "difference, other − base"]
+        assert "Accuracy ↑" in text(browser, ".tested tbody th") and text(browser, ".tested .note")[0].startswith("Tested now")
+        assert set(text(browser, ".tested .finding")) and not text(browser, ".tested .warning")
+
+
 def test_columns_out_of_view_are_named(browser: Chromium, disk: str) -> None:
     went(browser, f"{disk}#/?dataset=options", "document.querySelector('.interval')")
     make = (
@@ -280,6 +290,7 @@ def test_nothing_runs_over_the_edge(browser: Chromium, disk: str, results: SpecR
     sample_id = results.samples("options")["sample_id"][0]
     for where, ready in (
         ("#/", ".interval"),
+        ("#/compare/small", ".untested"),
         (TABLE, ".row"),
         (TABLE + "&beside=other", ".pair"),
         (f"#/q/small/options/{sample_id}", ".card"),

@@ -61,7 +61,8 @@ def test_no_chunk_begins_behind_the_last_row(site: Site, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    "path", ["data/small/board.js", "data/small/index.js", "data/small/ids.js", "data/small/c/0.js", "data/small/d/0.js"]
+    "path",
+    ["data/small/board.js", "data/small/tests.js", "data/small/index.js", "data/small/ids.js", "data/small/c/0.js", "data/small/d/0.js"],
 )
 def test_chunks_bear_their_own_name(site: Site, path: str) -> None:
     name = path.removeprefix("data/").removesuffix(".js")
@@ -80,7 +81,14 @@ def test_chunks_bear_their_own_name(site: Site, path: str) -> None:
             "data/small/x/0.js",
             "data/../index.html",
         ),
-        *("data/small/c/999.js", "data/small/t/99.js", "data/small/s/99.js", "data/small/d/9999.js", "data/small/t/-1.js"),
+        *(
+            "data/small/c/999.js",
+            "data/small/t/99.js",
+            "data/small/s/99.js",
+            "data/small/d/9999.js",
+            "data/small/p/4.js",
+            "data/small/t/-1.js",
+        ),
         *(
             "pictures/small/2/0.webp",
             "pictures/small/9/0.webp",
