@@ -110,35 +110,28 @@ def _require_acceptance(items: Sequence[Item], accepted: bool) -> None:
 
 
 def _print(items: Sequence[Item], title: str) -> None:
-    from rich.table import Table
-
     from qualm.compiler.run.fetch import TO_FETCH
     from qualm.compiler.terminal.views import console
+    from qualm.registry.terminal.grids import Grid
     from qualm.registry.text import human, plain
 
     out = console()
     if not items:
         out.print(f"{plain(title)}: needs no files from outside")
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("what", "from", "size", "licence", "checksums", "state"):
-        table.add_column(
-            column, justify="right" if column == "size" else "left", overflow="fold", no_wrap=column in ("what", "size", "state")
-        )
+    columns = [(name, "right" if name == "size" else "left") for name in ("what", "state", "size", "checksums", "licence", "from")]
+    grid = Grid(columns)
     for item in items:
         at = f" at {item.revision[:12]}" if item.revision else ""
         size = "" if not item.files else human(item.size) if item.size is not None else "?"
-        licence = re.split(" as generally| \\(|;|,", item.licence)[0] or "?"
-        table.add_row(
-            *map(
-                plain,
-                (item.what, item.source + at, size, textwrap.shorten(licence, 28, placeholder="..."), item.checksums or "-", item.state),
-            )
-        )
-    out.print(table)
+        licence = re.split(" as generally|not verified| \\(|;|,", item.licence)[0] or "?"
+        grid.add(item.what, item.state, size, item.checksums or "-", textwrap.shorten(licence, 28, placeholder="..."), item.source + at)
+    grid.print(out)
     for item in items:
         for note in item.notes:
             out.print(f"[bold]{plain(item.what)}[/]: {plain(note)}", soft_wrap=True)
+    if untried := [item.what for item in items if not item.is_tried]:
+        out.print(f"[bold]addresses not tried when their cards were written[/]: {plain(', '.join(untried))}", soft_wrap=True)
     coming = [item for item in items if item.state == TO_FETCH]
     known = sum(file.size or 0 for item in coming for file in item.files)
     unknown = sum(file.size is None for item in coming for file in item.files)

@@ -43,6 +43,8 @@ class Item:
     notes: list[str] = field(default_factory=list)
     terms: str = ""
     """What must be accepted first."""
+    is_tried: bool = True
+    """Whether its addresses were tried when its card was written."""
     bring: Callable[[Progress, bool], str] | None = None
     """Fetch it and return what was done; the second argument shows the hub's progress bars."""
 
@@ -63,7 +65,7 @@ class Item:
         return {
             "what": self.what, "kind": self.kind, "from": self.source, "state": self.state, "licence": self.licence,
             "revision": self.revision or None, "bytes": self.size, "checksums": self.checksums, "notes": self.notes,
-            "terms": self.terms or None, "files": files,
+            "terms": self.terms or None, "addresses_tried": self.is_tried, "files": files,
         }  # fmt: skip
 
 
@@ -131,8 +133,7 @@ def _of_card(
         item.notes.append(f"get it from {card.source}, then `qualm data add {name} --from PATH --card {card.name}`")
         return item
     item.terms = card.fetch.terms
-    if not card.fetch.verified:
-        item.notes.append("its addresses were not tried when the card was written")
+    item.is_tried = card.fetch.verified
     if card.fetch.also:
         item.notes.append(f"not fetched: {card.fetch.also}")
     if missing is None and limit is not None:
@@ -149,7 +150,7 @@ def _of_card(
     plan = fetching.with_sizes(plan)
     item.state, item.revision, item.files = TO_FETCH, plan.revision, [] if few else plan.files
     if missing is not None:
-        item.notes.append("and only the single images that the chosen questions show")
+        item.notes.append("annotations whole, and only the images that the chosen questions show")
     item.bring = lambda progress, bars: _bring(root, plan, few, progress)
     return item
 
@@ -204,7 +205,8 @@ def _pin(root: Path, name: str) -> str:
 
 def _hosts(card: Card) -> str:
     urls = [one.url for one in card.fetch.urls.values()] if card.fetch else []
-    return ", ".join(dict.fromkeys(url.split("/")[2] for url in urls))
+    first, *others = dict.fromkeys(url.split("/")[2] for url in urls)
+    return first + (f" and {len(others)} more" if others else "")
 
 
 def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:

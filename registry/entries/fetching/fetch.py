@@ -22,6 +22,8 @@ from qualm.registry.formats.archives import ArchiveError, unpack
 from qualm.registry.formats.locks import ProcessLock
 
 FOLDER = Path(".qualm/fetched")
+OUTER = 2
+"""Folders around the layout that an archive may have."""
 
 MissingFiles = Callable[[Path], list[Sequence[str]]]
 """Folder of official files -> for each file that a spec needs and that is not there, its possible paths in the folder."""
@@ -214,20 +216,33 @@ def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], prog
         stage = home / "unpacked"
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir()
-        strip, prefix = ("" if folder == "." else f"{folder}/" for folder in (members.strip, members.into))
+        taken: dict[str, str] = {}
 
-        def takes(member: str, strip: str = strip, prefix: str = prefix) -> bool:
-            return member.startswith(strip) and is_named(card, prefix + member.removeprefix(strip))
+        def takes(member: str, members: Members = members, taken: dict[str, str] = taken) -> bool:
+            target = _target(card, members, member)
+            if target in taken.values():
+                raise ArchiveError(f"{member!r}: another member goes to {target} too; correct `unpack` on the card")
+            return target is not None and bool(taken.setdefault(member, target))
 
         try:
             unpack(place(home / "archives", archive), stage, progress, None, takes)
         except ArchiveError as error:
             raise FetchError(f"{archive}: {error}") from error
-        for path in sorted(p for p in stage.rglob("*") if p.is_file()):
-            target = place(home / "files", prefix + path.relative_to(stage).as_posix().removeprefix(strip))
+        for member, name in sorted(taken.items()):
+            target = place(home / "files", name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            atomic.publish(path, target)
+            atomic.publish(stage / member, target)
         shutil.rmtree(stage)
+
+
+def _target(card: Card, members: Members, member: str) -> str | None:
+    """Return the path in the entry of an archive's member: what the layout names, without outer folders if need be."""
+    strip, prefix = ("" if folder == "." else f"{folder}/" for folder in (members.strip, members.into))
+    if not member.startswith(strip):
+        return None
+    parts = member.removeprefix(strip).split("/")
+    names = (prefix + "/".join(parts[first:]) for first in range(min(len(parts), OUTER + 1)))
+    return next((name for name in names if is_named(card, name)), None)
 
 
 @contextmanager

@@ -105,7 +105,11 @@ def test_a_spec_is_fetched_and_runs(project: Path, hub):
     assert "qualm fetch mine" in refused and "Traceback" not in refused
     table = qualm(project, hub, "fetch", "mine", "--dry-run")
     assert f"hub:{REPO}@main at {COMMIT[:12]}" in table and "CC BY-NC 4.0" in table and "mit" in table and "to fetch: 2 of 2" in table
-    assert "addresses were not tried" in table and hub.asked == [] and not (project / "registry/fetch.lock").exists()
+    assert (
+        "addresses not tried when their cards were written: photos" in table
+        and hub.asked == []
+        and not (project / "registry/fetch.lock").exists()
+    )
     fetched = qualm(project, hub, "fetch", "mine")
     assert "next: qualm run mine" in fetched and len(images(hub)) == 4 and "/plain/photos.zip" not in [path for path, _ in hub.asked]
     pins = json.loads((project / "registry/fetch.lock").read_text())

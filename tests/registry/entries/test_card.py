@@ -142,14 +142,21 @@ def test_what_the_files_of_a_card_are() -> None:
     assert formats({"files": "a.json"}, format="a table") == "a table" and formats(source="generated") == "generated"
 
 
-def test_a_repository_without_a_commit_is_told() -> None:
-    def unpinned(**fetch: object) -> str:
-        card = Card.model_validate({**GOOD, "fetch": fetch})
-        assert card.fetch is not None
-        return card.fetch.unpinned
+def test_what_a_fetch_section_names_must_be_there() -> None:
+    address = {"url": "https://a/b"}
+    for wrong, message in (
+        ({"urls": {"a.zip": address}, "unpack": {"b.zip": "."}}, "b.zip is neither under `urls` nor under `files`"),
+        ({"urls": {"a.zip": address}, "single": {"*.jpg": {**address, "instead_of": ["b.zip"]}}}, "b.zip is not under `urls`"),
+        ({"repo": "a/b", "revision": "-x"}, "revision"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Card.model_validate({**GOOD, "fetch": wrong})
 
-    assert unpinned(repo="a/b").startswith("the card names no commit of a/b: ")
-    assert unpinned(repo="a/b", revision="0" * 40) == "" == unpinned(urls={"a": {"url": "https://a/b"}})
+
+def test_an_address_is_needed_by_some_uses() -> None:
+    address = Address.model_validate({"url": "https://a/b", "when": {"parts": "train"}})
+    assert address.is_needed([{"parts": ["train", "val"]}]) and address.is_needed([{}, {"parts": "train"}])
+    assert not address.is_needed([]) and not address.is_needed([{"parts": None}, {"parts": ["val"]}])
 
 
 def test_every_problem_at_once(tmp_path: Path) -> None:

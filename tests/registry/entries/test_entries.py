@@ -23,7 +23,8 @@ def added(repo: Path, model: Callable[..., Path]) -> Path:
 def test_cards_without_files(repo: Path) -> None:
     where = {e.name: e.where for e in entries(repo)}
     assert where["scene-vlm-base"] == "not added" and where["synthetic_scenes"] == "generated"
-    assert find(repo, "vlm_uncertainty_bench").get == "qualm data add vlm_uncertainty_bench --from PATH"
+    assert find(repo, "unk_vqa").get == "qualm data add unk_vqa --from PATH"
+    assert find(repo, "vlm_uncertainty_bench").get == "qualm fetch --data vlm_uncertainty_bench"
     with pytest.raises(EntryError, match="no entry or card named 'synthetic-scene'; did you mean 'synthetic_scenes'"):
         find(repo, "synthetic-scene")
 
