@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.language import PROMPT_PATTERN
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.places import PACKAGE
 from qualm.registry.plugins.rule import PROMPTS
@@ -42,8 +43,12 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
     for other in dict.fromkeys(parents + makers):
         if other in names and not (root / "specs" / f"{other}.yaml").exists():
             written += copy_shipped(root, other, other)
-    for prompt in dict.fromkeys(value for key, value in values if key in ("ask_answerable", "prompt")):
-        path = Path(PROMPTS) / f"{prompt}.md"
+    prompts = [
+        f"{value}.md" for key, value in values if key in ("ask_answerable", "prompt", "template") and re.match(PROMPT_PATTERN, value)
+    ]
+    examples = [value for key, value in values if key == "file"]
+    for prompt in dict.fromkeys(prompts + examples):
+        path = Path(PROMPTS) / prompt
         if (PACKAGE / path).is_file() and not (root / path).exists():
             atomic.write_text(root / path, textfiles.read_text(PACKAGE / path))
             written.append(path)

@@ -11,7 +11,7 @@ from qualm.registry.recordings.vlmevalkit import ROTATION
 from qualm.registry.sample import Image, Sample
 
 WHAT = "a table of MMBench"
-META = ["rotation", "base_index", "options", "l2-category"]
+META = ["rotation", "base_index", "options", "l2-category", "hint"]
 LETTERS = "ABCD"
 LONGEST = 18
 """The most digits that an index has."""
@@ -25,9 +25,9 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     `sample_id` is the row's index. Rows whose indices differ by a multiple of 1,000,000 ask one question with its options
     rotated: they are one group, `meta.base_index` is the index of the question as it is, and `meta.rotation` counts from there. There
     may be fewer rotations than options: one such as "all of the above" stays where it is. An empty hint or option is none; options
-    end at the first that is empty. A hint stands above the question, a line of its own. The category is the table's; `meta` has its
-    `l2-category`, and how many options there are. A table without the column `answer` (the test split) gives samples without a right
-    option.
+    end at the first that is empty. A hint stands above the question, a line of its own, and in `meta.hint`. The category is
+    the table's; `meta` has its `l2-category`, and how many options there are. A table without the column `answer` (the test split)
+    gives samples without a right option.
 
     The circular score (`group_accuracy: {by: base_index}`) needs all rotations; `where: rotation == 0`, or `rotations: false`, is the
     vanilla evaluation.
@@ -68,7 +68,7 @@ def _sample(row: dict[str, str], where: str) -> Sample:
     if empty:
         raise AdapterError(f"{where}: {', '.join(empty)}: expected text, got an empty cell")
     options = _options(row, where)
-    level = {"l2-category": row["l2-category"]} if row.get("l2-category") else {}
+    more = {key: row[key] for key in ("l2-category", "hint") if row.get(key)}
     return Sample(
         sample_id=index,
         question=f"{row['hint']}\n{row['question']}" if row.get("hint") else row["question"],
@@ -78,7 +78,7 @@ def _sample(row: dict[str, str], where: str) -> Sample:
         split=row.get("split") or "test",
         source="mmbench",
         group=f"question {base}",
-        meta={"rotation": str(rotation), "base_index": str(base), "options": str(len(options)), **level},
+        meta={"rotation": str(rotation), "base_index": str(base), "options": str(len(options)), **more},
     )
 
 

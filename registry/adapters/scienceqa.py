@@ -9,7 +9,7 @@ from qualm.registry.adapters._official import need, read_image, read_records, te
 from qualm.registry.sample import Image, Sample
 
 WHAT = "ScienceQA's problems (`qualm data show scienceqa`)"
-META = ["subject", "topic", "skill", "task", "grade", "grades", "has_text", "has_image", "no_context"]
+META = ["subject", "topic", "skill", "task", "grade", "grades", "has_text", "has_image", "no_context", "hint"]
 KEYS = (
     *("question", "choices", "answer", "hint", "image", "task", "grade", "subject", "topic", "category", "skill"),
     *("lecture", "solution", "split"),
@@ -105,6 +105,7 @@ def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
             "has_text": _yes(hint != ""),
             "has_image": _yes(image_id is not None),
             "no_context": _yes(hint == "" and image_id is None),
+            **({"hint": hint} if hint else {}),
         },
     )
 

@@ -174,10 +174,14 @@ def _over_prompts(results: Results, dataset: str, label: Label) -> Iterator[str]
         here = (pl.col("dataset") == dataset) & (pl.col("slice") == ALL) & (pl.col("metric") == label.text)
         for test in results.comparisons.filter(pair & here).iter_rows(named=True):
             if test["p_adjusted"] is not None and test["low"] is not None:
-                low, high = sorted((test["low"], test["high"])) if test["b"] == best else sorted((-test["high"], -test["low"]))
+                sign = 1 if test["b"] == best else -1
+                low, high = sorted((sign * test["low"], sign * test["high"]))
                 differs = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
                 tied = "the prompts differ significantly" if differs else "the prompts are statistically tied"
-                sentence += f" (95% CI of this pair {signed(low)} to {signed(high)}); {tied}, corrected p = {number(test['p_adjusted'], 4)}"
+                sentence += (
+                    f" (on the questions that both have, {signed(sign * test['difference'])}, 95% CI {signed(low)} to {signed(high)}); "
+                    f"{tied}, corrected p = {number(test['p_adjusted'], 4)}"
+                )
         yield f"{sentence}."
 
 

@@ -11,7 +11,7 @@ name: everything
 seed: 3
 datasets:
   scenes: {card: synthetic_scenes, test: 20, where: not answerable or category == 'x', uncertain: not answerable, limit: 10}
-  easy: {card: synthetic_scenes, level: [easy, hard], format: [open, multiple_choice], test: 9, splits: [test]}
+  easy: {card: synthetic_scenes, level: [easy, hard], format: [open, multiple_choice], test: 9, splits: [test], prompt: {system: Hi.}}
   image: {card: vizwiz_ans_difference, where: clean or image, uncertain: image, ask_answerable: ambiguity_zero_shot, disjoint: [text]}
   text: {card: vizwiz_ans_difference, where: LQI >= 4 and INV <= 2}
 taxonomy:
@@ -23,7 +23,8 @@ pairs:
 perturbations: [blur: {radius: [1, 2.5]}, shuffle: {unit: words}, jpeg, amb, inv: {generator: {openai: {model: x, base_url: "http://a"}}}]
 models:
   base: {hf_vlm: {artifact: scene-vlm-base}, about: {family: scenes, billions: 0.001, chat: false}}
-  far: {openai: {model: x, logprobs: 5}, leave_out: [p_true]}
+  far: {openai: {model: x, logprobs: 5}, leave_out: [p_true], prompt: {answer_format: short}}
+prompt: {system: Be brief., examples: {split: train, shots: 2}}
 finetunes:
   tuned: {sft: {base: base, train: [ours], steps: 3, tune: {lora: {r: 2}}}}
 inference: {draws: 3, temperature: 0.5, top_p: 0.9, confidence: verify}

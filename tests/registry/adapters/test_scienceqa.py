@@ -74,6 +74,7 @@ def test_questions_with_and_without_a_picture(tmp_path, inside):
         "has_text": "yes",
         "has_image": "yes",
         "no_context": "no",
+        "hint": "Use the map.",
     }
     kept = ("grades", "has_text", "has_image", "no_context")
     assert [second.meta[k] for k in kept] == ["1-6", "no", "no", "yes"] and second.image_id is None

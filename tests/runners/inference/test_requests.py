@@ -349,3 +349,30 @@ def test_what_is_known_of_pictures_is_kept_by_the_bytes_of_their_files():
         ((b"a", b"b"), b"pictures" + b"".join(hashlib.sha256(f).digest() for f in (b"a", b"b"))),
     ):
         assert _Start(SimpleNamespace(files=files)).digest == hashlib.sha256(text).digest()
+
+
+def test_a_perturbed_question_goes_through_the_template_with_its_hint(tmp_path):
+    hinted = {**sample("a", "red", "Look left.\nWhat color is it?"), "meta": {"hint": "Look left."}}
+    folder = write_samples(tmp_path / "d", [hinted], {"red": png(RED)})
+    shouted = applied(lambda question: question.upper(), "text")
+    prompt = {"template": "Hint: {hint}\nQ: {question}\nA:", "system": "Be brief."}
+    asker = asker_of({"d": folder}, [CLEAN, shouted], prompt=prompt)
+    cells, _ = asker.survey()
+    clean, loud = (asker.request(cell.place, ("answer",)) for cell in cells)
+    assert clean.prompt == "Be brief.\n<image>\nHint: Look left.\nQ: What color is it?\nA:"
+    assert loud.prompt == "Be brief.\n<image>\nHint: LOOK LEFT.\nQ: WHAT COLOR IS IT?\nA:"
+    assert clean.question == "What color is it?" and len({cell.place.base for cell in cells}) == 2
+
+
+def test_examples_have_their_images_first_and_count_in_the_keys(tmp_path):
+    splits = {"red": "test", "blue": "train"}
+    rows = [{**sample(n, n, f"What is {n}?"), "references": [n], "split": split} for n, split in splits.items()]
+    folder = write_samples(tmp_path / "d", rows, {"red": png(RED), "blue": png(BLUE)})
+    asker = asker_of({"d": folder}, prompt={"examples": {"split": "train", "shots": 1}}, splits={"d": ["test"]})
+    (cell, *_), _ = asker.survey()
+    request = asker.request(cell.place, ("answer",))
+    assert request.prompt == "<image>\nWhat is blue?\nblue\n<image>\nWhat is red?"
+    assert [pixel_digest(image) for image in request.images] == [pixel_digest(BLUE), pixel_digest(RED)] and request.own_pictures == 1
+    other = write_samples(tmp_path / "e", rows, {"red": png(RED), "blue": png(picture(3))})
+    (again, *_), _ = asker_of({"e": other}, prompt={"examples": {"split": "train", "shots": 1}}, splits={"e": ["test"]}).survey()
+    assert again.place.base != cell.place.base  # only the pixels of the example differ

@@ -6,9 +6,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.models import ModelError
+from qualm.runners.prompts.question import Prompt
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
-from tests.support.models.tiny_models import tiny_idefics3, tiny_llava, tiny_llm
+from tests.support.models.loaded import loaded_model
+from tests.support.models.tiny_gemmas import tiny_kosmos2
+from tests.support.models.tiny_models import TEMPLATES, tiny_idefics3, tiny_llava, tiny_llm
 from tests.support.projects.tiny_project import BLUR, CLEAN, Project
 
 SIGNALS = ["text", "token_logprobs", "p_yes", "p_true", "said_confidence", "draws", "logprobs_without_image", "logprobs_without_question"]
@@ -111,3 +115,24 @@ def test_a_text_only_model_has_a_system_message_and_examples(tmp_path):
     project.stage(["open"], prompt={**OPEN, "system": "Be long."})
     project.run(4)
     assert len(before) == 6 and {r["input_digest"] for r in before}.isdisjoint(r["input_digest"] for r in rows(project, "open"))
+
+
+def test_a_chat_template_without_a_system_message_is_refused(tmp_path):
+    user = "{% for m in messages if m.role == 'user' %}{% for c in m.content if c.type == 'text' %}{{ c.text }}{% endfor %}{% endfor %}"
+    model = loaded_model(tiny_llava(tmp_path / "model"), "plain", template=user)
+    assert model.render(Prompt().messages("What?", image=0)) == "What?"
+    with pytest.raises(ModelError, match="its chat template does not show the system message; put it into the prompt's `template`"):
+        model.render(Prompt(system="Be brief.").messages("What?", image=0))
+    raising = loaded_model(tiny_llava(tmp_path / "other"), "gemma", template="{{ raise_exception('System role not supported') }}")
+    with pytest.raises(ModelError, match="model 'gemma': its chat template refuses the conversation: System role not supported"):
+        raising.render(Prompt(system="Be brief.").messages("What?", image=0))
+
+
+def test_a_model_of_one_image_is_not_shown_those_of_examples(tmp_path):
+    project = Project(tmp_path, tiny_kosmos2(tmp_path / "model"))
+    project.dataset("open", 12)
+    with_train(project, "open")
+    args = {"artifact": "registry/data/tiny", "template": TEMPLATES["kosmos2"]}
+    project.stage(["open"], needs=["text"], args=args, prompt=OPEN | {"system": ""})
+    with pytest.raises(StageError, match="has 3 images, 2 of them of the prompt's examples: kosmos-2, the family"):
+        project.run()
