@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins.column_names import SET_COLUMNS
-from qualm.runners.contracts.grouped_weights import Weights
+from qualm.runners.contracts.grouped_weights import Weights, number_groups
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.binning import numbered
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
 from qualm.runners.scoring.conformal.draws import Steps
 from qualm.runners.scoring.measuring.measured import MetricTask
@@ -143,7 +142,7 @@ def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
         members, changing = members[there], changing[here]
         if len(members):
             place[members] = np.arange(len(members))
-            of_group, counts = numbered(group[members])
+            of_group, counts = number_groups(group[members])
             groups = np.empty(len(counts), dtype=np.int64)
             groups[of_group] = group[members]
             states.append(_States(steps, members, changing, there, here, place[changing], groups, of_group))
