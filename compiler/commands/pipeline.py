@@ -172,6 +172,9 @@ def run(
     jobs: JobsOption = None,
     on: OnOption = None,
     pull: Annotated[bool, typer.Option("--pull/--no-pull", help="Fetch results from the default remote instead of making them.")] = True,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=2, help="Run a variant with at most so many questions of each dataset.", show_default=False)
+    ] = None,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 
@@ -188,11 +191,18 @@ def run(
     are stored here. `ray` means a cluster on this machine, which is started for the run if there is none. Everything
     else runs here.
 
+    With `--limit 20`, the spec stays as it is: specs/SPEC-limit-20.yaml extends it, and has results of its own. Answers
+    are reused when you run the whole spec.
+
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
+    from qualm.compiler.project.new_spec import write_limited
     from qualm.compiler.run.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)
         spec = None
-    raise typer.Exit(run_pipeline(Project(), spec, context.args, verbose, jobs, on, pull))
+    project = Project()
+    if limit is not None:
+        spec = write_limited(project, spec, limit)
+    raise typer.Exit(run_pipeline(project, spec, context.args, verbose, jobs, on, pull))

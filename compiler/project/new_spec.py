@@ -86,6 +86,15 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
     return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm fetch {name}\n  qualm run {name}"
 
 
+def write_limited(project: Project, spec: str | None, limit: int) -> str:
+    """Return the name of the variant of a spec with at most `limit` questions of each dataset; write it unless it exists."""
+    parent = project.resolve(spec).spec.name
+    name = f"{parent}-limit-{limit}"
+    if name not in project.specs():
+        write_new(project, name, parent, limit=limit)
+    return name
+
+
 def _fewer(entry: dict[str, Any], limit: int) -> dict[str, Any]:
     """Return the keys by which a dataset has at most so many questions; empty if it has no more now."""
     if balance := entry.get("balance"):

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from qualm.compiler.project import new_spec
-from qualm.compiler.project.new_spec import write_new
+from qualm.compiler.project.new_spec import write_limited, write_new
 from qualm.compiler.spec.errors import ProjectError
 from tests.compiler.resolve.resolving import resolve
 
@@ -46,3 +46,17 @@ def test_what_cannot_be_written(project, name, extends, message):
     with pytest.raises(ProjectError) as error:
         write_new(project, name, extends)
     assert message in str(error.value) and list(old.parent.iterdir()) == [old] and old.read_text() == "kept"
+
+
+def test_a_limited_variant_is_written_once(project, monkeypatch):
+    """`qualm run SPEC --limit 20` leaves the spec alone; its variant may be edited."""
+    monkeypatch.setattr(project, "resolve", lambda spec: SimpleNamespace(spec=SimpleNamespace(name="quickstart")), raising=False)
+    parent = project.root / "specs" / "quickstart.yaml"
+    parent.write_text("qualm: 1\nname: quickstart\ndatasets:\n  a: {card: x}\n  b: {card: y, limit: 10}\n")
+    name = write_limited(project, None, 20)
+    file = project.root / "specs" / f"{name}.yaml"
+    written = yaml.safe_load(file.read_text())
+    assert name == "quickstart-limit-20" and written["extends"] == "quickstart.yaml" and written["datasets"] == {"a": {"limit": 20}}
+    file.write_text("edited")
+    monkeypatch.setattr(project, "specs", lambda: ["quickstart", name])
+    assert write_limited(project, "quickstart", 20) == name and file.read_text() == "edited"
