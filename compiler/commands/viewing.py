@@ -42,8 +42,8 @@ def view(
     A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Compare two models
     or estimators by paired tests. Filter all answers by model, category, variant, verdict,
     confidence, estimator or text; open one to see its image under every variant, the prompt,
-    token probabilities, sampled answers, judges and conformal sets. Every view has an address
-    to send to others. Press ? there for the keys.
+    token probabilities, sampled answers, judges and conformal sets.
+    Every view has an address to send to others. Press ? there for the keys.
 
     --publish writes the same page as plain files: for GitHub Pages, an object store, or to be
     opened from disk. Questions, answers and images of your data are then in that folder.
