@@ -144,7 +144,11 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
                     samples, recorded = Path(stage.inputs["datasets"][dataset]), stage.params["model"]
                     elsewhere = recorded["args"] if recorded["plugin"] == RECORDED else None
                     source = Path(stage.inputs["model"]) if elsewhere is not None and "model" in stage.inputs else None
-                    parts.append(ExportPart(model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source))
+                    parts.append(
+                        ExportPart(
+                            model, dataset, variant, stage.seed, samples, Path(path), elsewhere, source, stage.params.get("prompt", {})
+                        )
+                    )
                     missing += [] if Path(path).is_file() and parts[-1].samples.is_dir() else [stage.name]
     for kind, names in (("model", request.models), ("dataset", request.datasets), ("variant", request.variants)):
         for name in names or ():

@@ -18,7 +18,7 @@ from qualm.compiler.viewing.chunks import finite
 from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import GREEDY
-from qualm.runners.prompts.question import render_question
+from qualm.runners.prompts.few_shot import user_turn
 
 OF_GREEDY = (
     *("text", "thinking", "no_answer", "token_logprobs", "token_entropies", "option_logits"),
@@ -51,17 +51,23 @@ def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFra
 
 
 def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: list[dict[str, Any]]) -> dict[str, Any]:
-    choices = row["choices"] or []
     question = row["question"] or ""
+    sample = {"question": question, "choices": row["choices"] or [], "meta": dict(_pairs(row.get("meta")))}
+    of_models = model_inputs.prompts.get(row["dataset"], [{}])
+
+    def asked(text: str) -> list[str]:
+        """Return the different turns of the user that models are asked with."""
+        return [_cut(turn) for turn in dict.fromkeys(user_turn(prompt, sample, text) for prompt in of_models)]
+
     variants = dict.fromkeys(answer["variant"] for answer in answer_rows)
     texts = model_inputs.questions(row["dataset"], row["sample_id"], variants)
     return {
         "id": row["sample_id"],
         "dataset": row["dataset"],
         "question": _cut(question),
-        "prompt": _cut(render_question(question, choices)),
+        "prompts": asked(question),
         "variants": {
-            name: {"prompt": _cut(render_question(text, choices)), "changes": changed_words(question, text)}
+            name: {"question": _cut(text), "prompts": asked(text), "changes": changed_words(question, text)}
             for name, text in texts.items()
             if text != question
         },

@@ -35,11 +35,15 @@ class ModelInputs:
         self.entries: dict[str, Mapping[str, Any]] = {}
         """Variant -> its parameters, from the inference stages."""
         self._perturbed: dict[str, dict[str, str]] = {}
+        self.prompts: dict[str, list[Mapping[str, Any]]] = {}
+        """Dataset -> keys of the prompt of each model."""
         self.seed = 0
         for stage in stages:
             if "generations" not in stage.outputs:
                 continue
             self.seed = stage.seed
+            for name in stage.inputs["datasets"]:
+                self.prompts.setdefault(name, []).append(stage.params.get("prompt", {}))
             self.entries |= {entry["variant"]: entry for entry in stage.params["variants"]}
             for name, folders in stage.inputs.get("perturbed", {}).items():
                 self._perturbed.setdefault(name, {}).update({d: str(results.root / f) for d, f in folders.items()})

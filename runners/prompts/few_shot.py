@@ -58,6 +58,20 @@ def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
     return ("\n".join(lines[:count]), "\n".join(lines[count:])) if len(lines) > count else ("", question)
 
 
+def user_turn(params: Mapping[str, Any], sample: Mapping[str, Any], question: str) -> str:
+    """Return the last turn of the user, without images.
+
+    Args:
+        params: keys of the prompt, as a stage has them.
+        sample: row of SAMPLES.
+        question: its question under a variant.
+    """
+    prompt, hint = Prompt(**{key: value for key, value in params.items() if key != "examples"}), ""
+    if "{hint}" in prompt.template:
+        hint, question = split_hint(question, sample["question"], dict(sample["meta"] or ()).get("hint") or "")
+    return prompt.text(question, sample["choices"] or (), hint)
+
+
 def _written(entry: Mapping[str, Any], folder: Folder, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> Example:
     data = tuple(Path(image).read_bytes() for image in entry.get("images", ()))
     for number, (row, is_asked) in enumerate(zip(rows, asked, strict=True)):

@@ -43,7 +43,7 @@ class SamplePage {
           this.asked_(),
           el("p", { class: "chips" }, of.category ? el("span", { class: "chip" }, said(of.category, 120)) : null, of.answerable === false ? el("span", { class: "chip warn" }, "has no answer") : null, this.variant === "clean" ? null : el("span", { class: "chip" }, said(this.variant, 80)), of.pair ? this.partner() : null),
           this.expected(),
-          el("details", null, el("summary", null, "The prompt"), el("pre", null, said(this.variantOf().prompt ?? of.prompt)), el("p", { class: "quiet" }, `This is the user's turn; ${this.whereShown()}the model's chat template is put around it.`)),
+          el("details", null, el("summary", null, "The prompt"), (this.variantOf().prompts ?? of.prompts).map((prompt) => el("pre", null, said(prompt))), el("p", { class: "quiet" }, `This is the user's turn${of.prompts.length > 1 ? " under each prompt of the spec" : ""}; ${this.whereShown()}the model's chat template is put around it, and a system message and examples if the spec has them: qualm prompt shows all of it.`)),
           this.modelPicks(),
           el("div", { class: "cards" }, this.shown.map((model) => this.card(model)))),
       ),

@@ -168,7 +168,9 @@ class ExportContext:
                     counts["answers"] += len(mine)
                     name = sample["sample_id"]
                     elsewhere = part.recorded is not None
-                    yield ExportEntry(i, sample, inputs.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name))
+                    yield ExportEntry(
+                        i, sample, inputs.question(i, sample), mine, ratings.get(name, {}), elsewhere, sent.get(name), part.prompt
+                    )
                 advance(end - begin)
 
     def selects(self, row: Mapping[str, Any]) -> bool:

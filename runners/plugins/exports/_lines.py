@@ -161,13 +161,13 @@ def _results(context: ExportContext, part: ExportPart, tasks: list[HarnessTask])
                 "task": t.name,
                 "output_type": "multiple_choice" if t.choices else "generate_until",
                 "metric_list": [{"metric": m, "aggregation": "mean", "higher_is_better": True} for m in t.values],
-                **({"num_fewshot": 0, "repeats": 1} if own else {}),
+                **({"num_fewshot": part.shots, "repeats": 1} if own else {}),
                 "metadata": {"dataset": part.dataset, "variant": part.variant.name, "spec": context.spec, "revision": context.revision},
             }
             for t in tasks
         },
         "versions": {t.name: 1 for t in tasks},
-        **({"n-shot": {t.name: 0 for t in tasks}} if own else {}),
+        **({"n-shot": {t.name: part.shots for t in tasks}} if own else {}),
         "higher_is_better": {t.name: {**dict.fromkeys(t.values, True), **higher} for t in tasks},
         "n-samples": {t.name: {"original": t.n, "effective": t.n} for t in tasks},
         "config": {

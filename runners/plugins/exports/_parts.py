@@ -12,7 +12,7 @@ import numpy as np
 
 from qualm.registry import CLEAN
 from qualm.runners.data.dataset import Variant
-from qualm.runners.prompts.question import render_question
+from qualm.runners.prompts.few_shot import user_turn
 
 LETTERS = string.ascii_uppercase
 
@@ -38,6 +38,8 @@ class ExportEntry:
     """The answers were made elsewhere, with their own prompt."""
     sent: str | None = None
     """That prompt, if the recording has it."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the prompt of the stage that asked."""
 
     @property
     def name(self) -> str:
@@ -50,7 +52,7 @@ class ExportEntry:
     @property
     def prompt(self) -> str | None:
         """The user's turn without the chat template; None if unknown."""
-        return self.sent if self.recorded else render_question(self.question, self.choices)
+        return self.sent if self.recorded else user_turn(self.asked, self.sample, self.question)
 
     @property
     def by_numbers(self) -> bool:
@@ -99,6 +101,14 @@ class ExportPart:
     recorded: Mapping[str, Any] | None = None
     """Arguments of the model `recorded`, for answers that were made elsewhere."""
     source: Path | None = None
+    prompt: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of the prompt of the stage that asked."""
+
+    @property
+    def shots(self) -> int:
+        """Return the number of examples before each question."""
+        examples = self.prompt.get("examples", {})
+        return len(examples["written"]) if "written" in examples else int(examples.get("shots", 0))
 
     @property
     def task(self) -> str:

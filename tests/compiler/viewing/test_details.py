@@ -52,8 +52,8 @@ def test_prompts_are_those_of_inference(results: SpecResults, known: list[dict[s
     samples = {s["sample_id"]: s for name in results.datasets for s in results.samples(name).to_dicts()}
     for of in known:
         sample = samples[of["id"]]
-        assert of["prompt"] == render_question(sample["question"], sample["choices"])
-        assert all(v["prompt"] != of["prompt"] for v in of["variants"].values())
+        assert of["prompts"] == [render_question(sample["question"], sample["choices"])]
+        assert all(v["prompts"] != of["prompts"] for v in of["variants"].values())
     changed = [of for of in known if any(name.startswith("typos") for name in of["variants"])]
     assert len(changed) > 30 and not any(name.startswith("blur") for of in known for name in of["variants"])
 
