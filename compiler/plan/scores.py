@@ -152,9 +152,12 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
+    prompts: dict[str, str] = {}
     for stage in writers(before, "generations"):
         model = stage.params["model"]
         decoding |= {key: stage.params[key] for key in ("max_new_tokens", "draws", "temperature", "top_p", "top_k") if key in stage.params}
+        if "prompt" in stage.params:
+            prompts[f"{model['label']}, {', '.join(stage.inputs['datasets'])}"] = canonical(to_mappings(stage.params["prompt"]))
         files = {"files": stage.inputs["model"]} if stage.inputs.get("model") else {}
         models[model["label"]] = {"name": model["label"], "plugin": model["plugin"], "args": model["args"], **files}
     tested = {"compare": spec.compare.model_dump(include={"correction", "family", "margin"}, exclude_none=True)}
@@ -163,6 +166,7 @@ def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, A
         **({"family": spec.compare.family} if spec.compare.interval.bootstrap else {}),
         **(tested if spec.compare.baseline or spec.compare.pairs or _studied(layout.resolved) else {}),
         "decoding": {"max_new_tokens": spec.inference.max_new_tokens, **decoding},
+        **({"prompts": prompts} if prompts else {}),
         "confidence": spec.inference.confidence,
         "models": list(models.values()),
         "data": [_data_facts(stage) for stage in before if stage.params.get("dataset") in {d.label for d in layout.evaluated}],

@@ -76,6 +76,11 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         else ""
     )
     yield "Decoding", f"greedy, {longest}{sampled or '; no draws'}"
+    by_prompt: dict[str, list[str]] = {}
+    for name, prompt in settings.get("prompts", {}).items():
+        by_prompt.setdefault(prompt, []).append(name)
+    for prompt, names in by_prompt.items():
+        yield f"Prompt of {visible('; '.join(names), 200)}", visible(prompt, 2000)
     yield "Confidence of open answers", visible(settings["confidence"], 40)
 
 
