@@ -65,7 +65,8 @@ def fetch(
     items += items_of(plan, project.root, limit, upgrade) if plan else []
     if not as_json:
         _print(items, plan.spec if plan else ", ".join(data or ()))
-    failures = {item.what: "\n".join(item.notes) for item in items if item.state in (BY_HAND, FAILED)}
+    left = {item.what: "\n".join(item.notes) for item in items if item.state in (BY_HAND, FAILED)}
+    failures: dict[str, str] = {}
     done: dict[str, str] = {}
     if not dry_run:
         _require_acceptance(items, accept_licence)
@@ -76,10 +77,10 @@ def fetch(
     if as_json:
         from qualm.registry.text import print_json
 
-        print_json({"items": [item.as_json() for item in items], "fetched": done, "failed": failures})
+        print_json({"items": [item.as_json() for item in items], "fetched": done, "failed": {**left, **failures}})
     elif not dry_run:
-        _print_end(project, plan.spec if plan else None, done, failures)
-    if failures and not dry_run:
+        _print_end(project, plan.spec if plan else None, done, failures, list(left))
+    if (left or failures) and not dry_run:
         raise typer.Exit(1)
 
 
@@ -139,12 +140,14 @@ def _print(items: Sequence[Item], title: str) -> None:
     out.print(f"to fetch: {len(coming)} of {len(items)}, {human(known)}{more}")
 
 
-def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str]) -> None:
+def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str], left: Sequence[str]) -> None:
     from qualm.registry.entries.fetching import lock
 
     if done and (project.root / lock.FILE).exists():
         typer.echo(f"commits and checksums are pinned in {lock.FILE}; commit it with registry/data/*.dvc, and everyone gets the same files")
     for what, why in failures.items():
         typer.echo(f"{what}: {why}", err=True)
-    if not failures and spec is not None:
+    if left:
+        typer.echo(f"not fetched, for the reasons above: {', '.join(left)}", err=True)
+    if not failures and not left and spec is not None:
         typer.echo(f"next: qualm run {spec}")

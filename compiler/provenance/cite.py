@@ -8,7 +8,7 @@ from typing import Any
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.plugin_ref import DATA, Ref
+from qualm.compiler.spec.plugin_ref import DATA, HUB, Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.dvc.git import output
 from qualm.registry.entries import card
@@ -60,6 +60,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
     resolved = project.resolve(spec)
     result = Bibliography()
     names = [path.removeprefix(f"{DATA}/") for ref in _refs(resolved) for path in ref.artifacts if path.startswith(f"{DATA}/")]
+    names += [args[HUB] for ref in _refs(resolved) for _, args in ref.uses if args.get(HUB)]
     try:
         for d in resolved.datasets:
             citation = card.load_card(d.card).citation
@@ -81,7 +82,8 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
 
 def _model(bibliography: Bibliography, project: Project, name: str) -> None:
     published_model = _published(name)
-    citations = cited([*(published_model.cites if published_model else ()), *keys_of_entries().get(name, ())], name)
+    keys = keys_of_entries().get(name.rpartition("/")[2].lower(), ())
+    citations = cited([*(published_model.cites if published_model else ()), *keys], name)
     try:
         details = find(project.root, name).details
     except EntryError:

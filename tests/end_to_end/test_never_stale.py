@@ -173,6 +173,6 @@ def test_data_that_nobody_added_and_stages_that_do_not_read_it(finished: Clone, 
     for file in (clone.root / "registry/data").glob("*.dvc"):
         file.unlink()
     done = clone.dvc("repro", check=False)
-    assert "qualm: registry/data/scene-vlm-base: add it by `qualm data add scene-vlm-base --from PATH`" in done.stdout
+    assert "qualm: registry/data/scene-vlm-base: not here; `qualm fetch" in done.stdout
     assert executed(done.stdout) == set()
     assert Clone(clone.root).repro("data-scenes") == {"data-scenes"}, "no fork: the command line of DVC itself is looked at"

@@ -89,10 +89,10 @@ def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
         listed
         == """\
   data and models to add:
-    docci         `qualm data add docci --from PATH`; DOCCI: https://google.github.io/docci (1 stage)
+    docci         `qualm fetch t` (1 stage)
     llava-1.5-7b  `qualm data add llava-1.5-7b --from PATH --card transformers_model` (2 stages)
     my-reviews    `qualm verify t ours`, by which people decide on its questions (1 stage)
-    vqav2         `qualm data add vqav2 --from PATH`; VQA v2: https://visualqa.org (1 stage)
+    vqav2         `qualm fetch t` (1 stage)
   models of the Hugging Face hub, unless they are in its cache:
     org/model  `qualm fetch t` at 012345678901 (2 stages)
   environment variables to set:

@@ -18,13 +18,13 @@ def test_the_papers_of_vlm_uqbench_at_its_own_scale() -> None:
     made = bibliography(Project(), "vlm_uqbench")
     said = made.cited_for
     assert said["goyal2017making"] == {"datasets": ["vqav2"]}
-    assert said["peng2023kosmos2"] == {"models": ["kosmos-2-patch14-224"]}
-    assert said["liu2024improved"] == {"models": ["llava-1.5-7b-hf"]}
-    assert said["wang2024qwen2vl"] == {"models": ["Qwen2-VL-7B-Instruct"]}
+    assert said["peng2023kosmos2"] == {"models": ["microsoft/kosmos-2-patch14-224"]}
+    assert said["liu2024improved"] == {"models": ["llava-hf/llava-1.5-7b-hf"]}
+    assert said["wang2024qwen2vl"] == {"models": ["Qwen/Qwen2-VL-7B-Instruct"]}
     assert said["kuhn2023semantic"] == said["farquhar2024detecting"] == {"estimators": ["semantic_entropy"]}
     assert said["radford2021learning"] == {"models": ["clip-vit-large-patch14-336"], "perturbations": ["clip_mask"]}
     assert said["wang_vlmuqbench"]["perturbations"][0] == "amb" and said["wang_vlmuqbench"]["datasets"] == ["hallucination"]
-    assert said["he2021deberta"] == {"models": ["deberta-large-mnli"]} and made.without == []
+    assert said["he2021deberta"] == {"models": ["microsoft/deberta-large-mnli"]} and made.without == []
 
 
 @pytest.mark.parametrize("spec", Project().specs())
