@@ -45,7 +45,8 @@ def test_pictures_of_questions(site: Site, results: SpecResults, answers: Answer
 def test_what_a_plan_says_of_variants() -> None:
     def asking(name: str, seed: int, perturbed: dict[str, dict[str, str]]) -> SimpleNamespace:
         entries = [{"variant": name, "modality": "cross"}, {"variant": f"without {name}", "picture": "grey"}]
-        return SimpleNamespace(outputs={"generations": {}}, seed=seed, params={"variants": entries}, inputs={"datasets": {"d": "data/d"}, "perturbed": perturbed})
+        inputs = {"datasets": {"d": "data/d"}, "perturbed": perturbed}
+        return SimpleNamespace(outputs={"generations": {}}, seed=seed, params={"variants": entries}, inputs=inputs)
 
     stages = [
         asking("a", 5, {"a": {"d": "made/a-d"}}),
