@@ -265,7 +265,7 @@ _MEASURED = [
     ("n_groups", pa.int64()),  # with a scored row
     ("interval", pa.string()),  # its method: t, proportion, optimistic, skewed, correlation, own, macro
     ("level", pa.float64()),
-    ("n_resamples", pa.int64()),
+    ("n_resamples", pa.int64()),  # 0 of an interval that rests on none, where no average or comparison needs them
     ("n_undefined_resamples", pa.int64()),  # left out, having no value
     ("why_no_interval", pa.string()),  # of a value without one
     ("low_at_threshold", pa.float64()),  # of conformal sets: were no other threshold ever drawn
