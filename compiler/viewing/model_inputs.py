@@ -42,7 +42,7 @@ class ModelInputs:
             if "generations" not in stage.outputs:
                 continue
             self.seed = stage.seed
-            for name in stage.inputs["datasets"]:
+            for name in stage.outputs["generations"]:
                 self.prompts.setdefault(name, []).append(stage.params.get("prompt", {}))
             self.entries |= {entry["variant"]: entry for entry in stage.params["variants"]}
             for name, folders in stage.inputs.get("perturbed", {}).items():
