@@ -54,6 +54,7 @@ READING: dict[str, list[tuple[str, str]]] = {
 NOT_READING = {
     "init new validate compile ls schema graph cite clean": "they read specs, plugins and entries",
     "data ls, data show, data add, data new, data diff, data check, data verify": "they read entries, each with its own hashes",
+    "fetch": "brings data and models from outside",
     "judges": "measures the judges on answers that people labelled",
     "experiments": "reads commits",
     "plan": "compares every output with the lock itself, and says which was changed by hand",
