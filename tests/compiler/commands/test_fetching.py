@@ -174,3 +174,23 @@ def test_an_interrupt_is_clean_and_goes_on(project: Path, hub):
     begun, hub.pause = part.stat().st_size, 0.0
     qualm(project, hub, "fetch", "mine", code=1)  # 12 photos, 100,012 rows
     assert ("/plain/test.csv", f"bytes={begun}-") in hub.asked
+
+
+def test_models_within_plugins_are_pinned_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from qualm.compiler.project.checkout import Project
+
+    nested = SPEC.replace("card: photos, limit: 4", "card: synthetic_scenes, test: 4") + (
+        "estimators: [{semantic_entropy: {nli: {hf: {hub: a/nli, revision: v1}}}}]\ninference: {draws: 2}\n"
+    )
+    pins = {f"{REPO}@main": "a" * 40, "a/nli@v1": "b" * 40, "a/nli@main": "c" * 40}
+    lock = {name: {"source": "hub", "revision": commit, "sha256": {}} for name, commit in pins.items()}
+    files = {"params.yaml": "default: mine\n", "specs/mine.yaml": nested, "registry/fetch.lock": json.dumps(lock)}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    plan = Project().plan()
+    assert "registry/fetch.lock" in plan.sources
+    (estimator,) = plan.stage("estimate").params["estimators"]
+    assert estimator["args"]["nli"]["args"]["revision"] == "b" * 40
+    assert plan.stage("infer-tiny-photos").params["model"]["args"]["revision"] == "a" * 40
