@@ -9,7 +9,7 @@ import polars as pl
 
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import between, number, read_label, signed, visible
+from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by, verdict
 
 HEADER = ["models", "metric", "values", "difference", "interval", "corrected p", "finding"]
@@ -58,7 +58,7 @@ def _row(test: dict[str, Any], has_margin: bool) -> list[str]:
     p = [test[name] for name in ("p_adjusted", *(("p_equivalent", "p_not_worse") if has_margin else ()))]
     first, *others = ["–" if value is None else number(value, 4) for value in p]
     names = f"{visible(test['b'], 60)} against {visible(test['a'], 60)}"
-    values = f"{number(test['value_b'])} and {number(test['value_a'])}"
+    values = " and ".join(rounded(test, side) for side in ("value_b", "value_a"))
     finding = visible(in_words(test), 300)
-    change = "–" if test["difference"] is None else signed(test["difference"])
+    change = "–" if test["difference"] is None else rounded(test, "difference", signed)
     return [names, visible(test["title"], 120), values, change, limits, first, finding, *others]

@@ -1,4 +1,4 @@
-"""Every estimator of a model against its best one: which of them the tests of the score stage tell apart."""
+"""Every estimator of a model against its best one: the corrected tests of the score stage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qualm.registry import CLEAN
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import between, number, read_label, signed, visible, words
+from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible, words
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.rankings import ESTIMATORS
 
@@ -32,12 +32,12 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
     tests = list(_tests(results, dataset))
     if not tests:
         return None
-    n_told_apart = sum(bool(test["verdict"]) for test in tests)
-    many, verb = "s" * (len(tests) > 1), "tells" if n_told_apart == 1 else "tell"
-    sentence = f"Of {len(tests):,} comparison{many} of an estimator with the best one of its model, {n_told_apart:,} {verb} the two apart "
-    sentence += "(corrected p below .05)."
-    if n_told_apart < len(tests):
-        sentence += " Not told apart is no evidence that both are equally good."
+    n_significant = sum(bool(test["verdict"]) for test in tests)
+    many = "s" * (len(tests) > 1)
+    sentence = f"{n_significant:,} of {len(tests):,} comparison{many} of an estimator with the best one of its model "
+    sentence += f"{'is' if n_significant == 1 else 'are'} significant (corrected p below .05)."
+    if n_significant < len(tests):
+        sentence += " A statistical tie is no evidence of equality."
     for model, metric, best in dict.fromkeys((t["model"], t["metric"], t["a"]) for t in tests):
         row = next(r for r in results.candidates(ESTIMATORS, dataset, metric, model=model) if r["candidate"] == best)
         if (no_better := none_beats_chance(row)) or row["not_comparable"]:
@@ -72,5 +72,6 @@ def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
 def _row(test: Mapping[str, Any]) -> list[str]:
     names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(words(test[side]), 60) for side in "ab")]
     p = number(test["p_adjusted"], 4)
+    finding = f"significantly {test['verdict']}" if test["verdict"] else "statistically tied"
     limits = (between(test) or "no interval").replace(" ", "\N{NO-BREAK SPACE}")  # names are broken where there is no room, numbers are not
-    return [*names, signed(test["difference"]), limits, p, test["verdict"] or "not told apart"]
+    return [*names, rounded(test, "difference", signed), limits, p, finding]

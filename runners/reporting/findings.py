@@ -13,13 +13,15 @@ from qualm.runners.data.statistics import ALL
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
-from qualm.runners.reporting.text import Label, aside, between, number, promised, signed, visible, words
+from qualm.runners.reporting.text import Label, aside, between, number, promised, rounded, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict, within_margin
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.studies.gains import Beyond, beyond_blind
 from qualm.runners.studies.shortcuts import told_apart
 
+MAX_FINDINGS = 7
+"""Findings that are shown without being asked for."""
 MOST = 3
 """Models of which a sentence each stands there; the tables have all."""
 QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
@@ -28,21 +30,43 @@ RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncert
 """What an estimator is to rank above the rest, by metric."""
 
 
-def findings(results: Results) -> list[tuple[str, list[str]]]:
-    """Data set -> its sentences; data sets of which nothing can be said are left out."""
-    by_dataset = [(visible(name, 80), [visible(s, 600) for s in _of(results, name)]) for name in results.datasets]
-    return [(name, sentences) for name, sentences in by_dataset if sentences]
+def findings(results: Results) -> list[str]:
+    """Return the findings of a spec, the most important first; those of one kind are in the order of the datasets.
+
+    The report shows the first `MAX_FINDINGS` and has the others on demand.
+    """
+    by_dataset = {name: list(_of(results, name)) for name in results.datasets}
+    named = sum(map(bool, by_dataset.values())) > 1
+    found = [(rank, f"{name}: {text}" if named else text) for name, of in by_dataset.items() for rank, text in of]
+    found += [(0, text) for text in _one_model(results)]
+    return [visible(text, 600) for _, text in sorted(found, key=lambda finding: finding[0])]
 
 
-def _of(results: Results, dataset: str) -> Iterator[str]:
+def _of(results: Results, dataset: str) -> Iterator[tuple[int, str]]:
+    """Yield the findings of one dataset with their rank of importance."""
     if label := quality(results, dataset):
-        yield from _answers(results, dataset, label)
-        yield from _without_looking(results, dataset, label)
-        yield from _against_baseline(results, dataset, label)
-        yield from _over_prompts(results, dataset, label)
-        yield from _not_held_against(results, dataset)
-    yield from _estimators(results, dataset)
-    yield from _sets(results, dataset, results.main_labels(dataset))
+        for rank, kind in enumerate((_answers, _without_looking, _against_baseline, _over_prompts), 1):
+            yield from ((rank, text) for text in kind(results, dataset, label))
+    yield from ((5, text) for text in _estimators(results, dataset))
+    yield from ((6, text) for text in _sets(results, dataset))
+    if label:
+        yield from ((7, text) for text in _not_held_against(results, dataset))
+
+
+def _one_model(results: Results) -> Iterator[str]:
+    """Yield one sentence with the values of the only model on every dataset."""
+    if len(models := looking(results)) != 1:
+        return
+    values: dict[str, list[str]] = {}
+    for dataset in results.datasets:
+        if (label := quality(results, dataset)) and results.value(models[0], dataset, label.text) is not None:
+            values.setdefault(label.title, []).append(f"{_named(results, dataset, models[0], label)} on {dataset}")
+    if values:
+        yield f"{models[0]} has {'; '.join(f'{title} {_and(of)}' for title, of in values.items())}."
+
+
+def _and(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def quality(results: Results, dataset: str) -> Label | None:
@@ -62,13 +86,11 @@ def _named(results: Results, dataset: str, model: str, label: Label) -> str:
     if row is None:
         return ""
     none = ": ".join(filter(None, ("no interval", row.get("why_no_interval"))))
-    return f"{number(row['value'])}{aside('; '.join(filter(None, (between(row) or none, bounds_in_words(row)))))}"
+    return f"{rounded(row)}{aside('; '.join(filter(None, (between(row) or none, bounds_in_words(row)))))}"
 
 
 def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
     models = [m for m in looking(results) if results.value(m, dataset, label.text) is not None]
-    if len(models) == 1:
-        yield f"{models[0]} reaches {label.title} {_named(results, dataset, models[0], label)}."
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
         return
@@ -80,7 +102,7 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
     of = _compared(ranked, models, models_in_words(results, [row["candidate"] for row in ranked]))
     alike = [row["candidate"] for row in ranked if row["value"] == ranked[0]["value"]]
     if len(alike) == len(ranked):
-        yield f"{'Both models' if of == '2 models' else f'All of {of}'} have the same {label.title}, {number(ranked[0]['value'])}."
+        yield f"{'Both models' if of == '2 models' else f'All {of}'} have the same {label.title}, {rounded(ranked[0])}."
     elif len(alike) > 1:
         yield f"{', '.join(alike[:-1])} and {alike[-1]} share the best {label.title} of {of}, {_picked(ranked)}."
     else:
@@ -117,7 +139,7 @@ def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[s
     best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
     if best and (not results.baseline or best == results.baseline):
         beyond = _beyond(results, dataset, label, best)
-        sentence += f"; {best} is better than {_listed(beyond.rows, 'of them')}" if beyond.beyond else (
+        sentence += f"; {best} is significantly better than {_listed(beyond.rows, 'of them')}" if beyond.beyond else (
             f"; no test shows {best} to be better than every row it must be compared with{_least(beyond)}"
         )  # fmt: skip
     yield f"{sentence}."
@@ -136,7 +158,7 @@ def unseen_by(rows: Sequence[str]) -> str:
 
 
 def _not_held_against(results: Results, dataset: str) -> Iterator[str]:
-    """What tells the questions of a data set apart by itself where no row does so: what a model gains there may be just that."""
+    """Yield the shortcuts of a dataset that no baseline uses: a gain may come from them."""
     table = results.stage.inputs.get("shortcuts", {}).get(dataset)
     missing = {"question": "refuser", "picture": "picture_refuser"}
     missing = {sees: way for sees, way in missing.items() if not any(m.endswith(f"+{BLIND[way]}") for m in results.models)}
@@ -148,13 +170,13 @@ def _not_held_against(results: Results, dataset: str) -> Iterator[str]:
 
 
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
-    """The best value with the interval that holds for all of a column at once: its own would not allow for its being picked."""
+    """Return the best value with its selection-adjusted interval, which holds for all values of a column at once."""
     ends = between(ranked[0])
-    return number(ranked[0]["value"]) + aside(ends and f"{ends}, accounting for the choice")
+    return rounded(ranked[0]) + aside(ends and f"{ends}, selection-adjusted")
 
 
 def _others(ranked: Sequence[dict[str, Any]]) -> str:
-    """How many of the others a test tells from the best; one that may not be the best need not be told from the best itself."""
+    """Say how many of the others are statistically tied with the best: some are worse than another one, not than the best."""
     return _apart(sum(row["p_adjusted"] is None or row["p_adjusted"] >= ALPHA for row in ranked[1:]), len(ranked) - 1)
 
 
@@ -194,9 +216,10 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
     differing = [t for t in tests if verdict(t["p_adjusted"], t["difference"], t["higher_is_better"])]
     for test in sorted(differing, key=lambda t: -abs(t["difference"]))[:MOST]:
         better = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
-        change = f"{signed(test['difference'])}{aside(between(test, form=signed))}"
+        change = f"{rounded(test, 'difference', signed)}{aside(between(test, form=signed))}"
         sentence = (
-            f"{test['b']} is {better} than {results.baseline} on {label.title}: {change}, corrected p = {number(test['p_adjusted'], 4)}"
+            f"{test['b']} is significantly {better} than {results.baseline} on {label.title}: {change}, "
+            f"corrected p = {number(test['p_adjusted'], 4)}"
         )
         shares = unequal_shares({side: test[f"scored_share_{of}"] for of in "ab" for side in [test[of]]})
         looked = _looked(results, dataset, label, test["b"]) if better == "better" else ""
@@ -205,15 +228,15 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
     for test in equal[:MOST]:
         to = "to" if within_margin(test).startswith("equal") else "than"
         p = test["p_equivalent"] if to == "to" else test["p_not_worse"]
-        ends = f"{signed(test['difference'])}{aside(between(test, form=signed))}"
+        ends = f"{rounded(test, 'difference', signed)}{aside(between(test, form=signed))}"
         yield f"{test['b']} is {within_margin(test)} {to} {results.baseline} on {label.title}: {ends}, corrected p = {number(p, 4)}."
     if tests and len(differing) + len(equal) < len(tests):
         left = len(tests) - len(differing) - len(equal)
         if left == len(tests):
-            rest = f"{tests[0]['b']} is not" if left == 1 else f"none of {left} others is"
+            rest = f"{tests[0]['b']} is" if left == 1 else f"all {left} others are"
         else:
-            rest = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'} not"
-        yield f"On {label.title} {rest} told apart from {results.baseline}, which does not prove equality."
+            rest = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'}"
+        yield f"On {label.title} {rest} statistically tied with {results.baseline}, which does not prove equality."
 
 
 def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
@@ -237,9 +260,7 @@ def _least(beyond: Beyond) -> str:
 
 def _listed(names: Sequence[str], what: str) -> str:
     """Names in words; of many how many of what there are."""
-    if len(names) > MOST:
-        return f"{len(names)} {what}"
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return f"{len(names)} {what}" if len(names) > MOST else _and(names)
 
 
 def _estimators(results: Results, dataset: str) -> Iterator[str]:
@@ -275,26 +296,28 @@ def estimator_values(results: Results, dataset: str, model: str, metric: str) ->
     return {a.estimator: value for a in labels if (value := results.value(model, dataset, a.text)) is not None}
 
 
-def _sets(results: Results, dataset: str, labels: list[Label]) -> Iterator[str]:
+def _sets(results: Results, dataset: str) -> Iterator[str]:
+    """Yield one sentence per model about its prediction sets."""
+    labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     for model in looking(results)[:MOST]:
-        for label in (a for a in labels if a.plugin == "coverage" and a.score not in ("", "mean")):
+        parts = []
+        for label in labels:
             row = results.cells.get((model, dataset, label.text))
             if row is None or row["value"] is None or not (band := promised(row)):
                 continue
             size = results.value(model, dataset, label.text.replace("coverage", "set_size", 1))
-            options = "" if size is None else f", with {number(size, 2)} options each"
-            hold = f"{words(label.score)} sets of {model} hold the right option in {number(row['value'])} of questions"
-            yield f"{hold} ({band}){options}. Guaranteed: {row['promise']}."
+            options = "" if size is None else f" with {number(size, 1)} options on average"
+            if (model, dataset, label.setting, label.score) in results.uninformative:
+                options = " but contain every option, so they are uninformative"
+            parts.append(f"{words(label.score)} sets cover {rounded(row)} of questions ({band}){options}")
+        if parts:
+            yield f"{model}: {'; '.join(parts)}."
 
 
 def _apart(alike: int, others: int) -> str:
-    """How many of the others a test tells from the best."""
-    if others == 1:
-        return "the other is not told apart from it" if alike else "it is told apart from the other"
+    """Say how many of the others are statistically tied with the best."""
     if not alike:
-        return f"it is told apart from all {others} others"
-    return (
-        f"none of the other {others} is told apart from it"
-        if alike == others
-        else f"{alike} of the other {others} {'is' if alike == 1 else 'are'} not told apart from it"
-    )
+        return f"it is significantly better than {'the other' if others == 1 else f'all {others} others'}"
+    if alike == others:
+        return f"{'the other is' if others == 1 else f'all {others} others are'} statistically tied"
+    return f"{alike} of the {others} others {'is' if alike == 1 else 'are'} statistically tied"

@@ -17,12 +17,12 @@ from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
 MOST_PANELS = 12
-MOST_ROWS = 26
+MOST_ROWS = 12
 CHANCE = 0.5
 """AUROC of an order that knows nothing."""
 STATES = {
-    "lead": (ACCENT, "may be the best: not told apart from any better one"),
-    "behind": (MUTED, "told apart from a better one"),
+    "lead": (ACCENT, "best, or statistically tied with it"),
+    "behind": (MUTED, "significantly worse than a better one"),
     "not compared": (SERIES[1], "could not be compared"),
     "unequal": (SERIES[1], "not ranked: scored shares differ"),
     "inverted": (MUTED, "worse than chance"),
@@ -31,10 +31,11 @@ STATES = {
 
 def findings_figure(results: Results) -> Figure | None:
     """What each data set's sentences rank: its models by the quality of their answers, and the estimators of its first models by AUROC;
-    None where nothing was ranked."""
+    None where nothing was ranked. Models come first, then what differs significantly."""
     drawn = [panel for dataset in results.datasets for panel in _panels(results, dataset)]
     if not drawn:
         return None
+    drawn.sort(key=lambda panel: (panel[0] != "Models", len({row["state"] for row in panel[2]}) < 2))
     kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
     rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
     caption = ["Dot: value; line: its simultaneous interval, which holds for all rows of a panel at once."]

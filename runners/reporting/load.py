@@ -10,13 +10,14 @@ from typing import Any
 import polars as pl
 import pyarrow.compute as pc
 
-from qualm.registry import abstaining
+from qualm.registry import abstaining, blind_of
 from qualm.registry.sample import (
     ABSTENTION_RULES,
     ABSTENTIONS,
     CALIBRATOR_COMPARISONS,
     CLEAN,
     COMPARISONS,
+    CONFORMAL_SETS,
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
     ESTIMATOR_COMPARISONS,
@@ -66,7 +67,7 @@ class Results:
     provenance: list[dict[str, Any]] = field(default_factory=list)
     judge: str = ""
     rankings: pl.DataFrame = field(default_factory=lambda: read_frame(None, RANKINGS))
-    """Which models and estimators are best, and what cannot be told from them."""
+    """The best models and estimators, and those statistically tied with them."""
     estimator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, ESTIMATOR_COMPARISONS))
     """Every pair of estimators of one model."""
     calibrator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, CALIBRATOR_COMPARISONS))
@@ -85,7 +86,44 @@ class Results:
 
     @cached_property
     def models(self) -> list[str]:
-        return self.scores["model"].unique(maintain_order=True).to_list()
+        """The baseline, then the other models, the best first: by the main metric's mean over datasets, then as in the spec.
+
+        Models on more datasets precede. Every table and figure has this order.
+        """
+        means: dict[str, tuple[int, float]] = {}
+        names = self.scores["model"].unique(maintain_order=True).to_list()
+        for dataset in self.datasets:
+            if label := next(iter(self.headline(dataset, 1)), None):
+                sign = 1 if label.higher_is_better is False else -1
+                for model in names:
+                    if (value := self.value(model, dataset, label.text)) is not None and math.isfinite(value):
+                        n, total = means.get(model, (0, 0.0))
+                        means[model] = n + 1, total + sign * value
+
+        def place(model: str) -> tuple[bool, int, float]:
+            n, total = means.get(model, (0, 0.0))
+            return model != self.baseline, -n, total / max(n, 1)
+
+        return sorted(names, key=place)
+
+    @cached_property
+    def palette(self) -> list[str]:
+        """Models in the order of their colours, the same in every figure: models as they are, then those derived from them."""
+        return sorted(self.models, key=lambda m: bool(m in self.abstaining or blind_of(m)))
+
+    @cached_property
+    def uninformative(self) -> set[tuple[str, str, str, str]]:
+        """(model, dataset, setting, score) whose prediction sets of clean test questions all contain every option."""
+        if not (path := self.stage.inputs.get("sets")):
+            return set()
+        rows = read_frame(path, CONFORMAL_SETS).filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration"))
+        options = [
+            frame.select("sample_id", dataset=pl.lit(name), options=pl.col("choices").list.len()) for name, frame in self.samples.items()
+        ]
+        keys = ["model", "dataset", "setting", "score"]
+        sizes = rows.join(pl.concat(options), on=["dataset", "sample_id"]).group_by(keys)
+        full = sizes.agg(is_full=(pl.col("set_size") >= pl.col("options")).all())
+        return set(full.filter("is_full").select(keys).iter_rows())
 
     @cached_property
     def datasets(self) -> list[str]:
@@ -136,7 +174,7 @@ class Results:
         return max(by_leader.values(), key=len, default=[])
 
     def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
-        """`best`: told apart from every other candidate; `lead`: not told apart from any better one; nothing where none is told apart."""
+        """`best`: significantly better than every other; `lead`: statistically tied with every better one; empty if all are tied."""
         rows = self.candidates(among, dataset, metric, part, model)
         if any(r["is_best"] for r in rows):
             return {rows[0]["candidate"]: "best"}
@@ -187,7 +225,7 @@ class Results:
 
     def _ranking(self, dataset: str, label: Label) -> float:
         """The mean of an AUROC over models, by which estimators are set in order; 0 for other metrics and where it is undefined."""
-        values = [self.value(m, dataset, label.text) for m in self.models] if label.plugin == "auroc" else []
+        values = [self.value(m, d, t) for m, d, t in self.cells if (d, t) == (dataset, label.text)] if label.plugin == "auroc" else []
         finite = [v for v in values if v is not None and math.isfinite(v)]
         return sum(finite) / len(finite) if finite else 0.0
 

@@ -18,7 +18,9 @@ from qualm.runners.scoring.measuring.labels import taken_apart
 from qualm.runners.scoring.missing.scored_share import share_in_words
 
 DIGITS = 3
-"""Decimals of every measure, in the report as in the terminal; a share is a fraction of 1 in both, never times 100."""
+"""Decimals of a measure without an interval; a share is a fraction of 1, never times 100."""
+MAX_DIGITS = 4
+"""Decimals of a measure, however narrow its interval."""
 
 
 def number(value: float | None, digits: int = DIGITS) -> str:
@@ -38,15 +40,39 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{number(100 * share, digits)}%"
 
 
-def between(row: Mapping[str, Any], digits: int = DIGITS, form: Callable[[float, int], str] = number) -> str:
-    """A row's interval as `0.91 – 0.93`; empty where it has none.
+def decimals(row: Mapping[str, Any]) -> int:
+    """Return how many decimals a row's interval supports: up to the first digit of a quarter of its width, about the standard error.
 
-    >>> between({"low": 0.5, "high": 0.625}, 1, form=percent), between({"low": None, "high": None})
-    ('50.0% – 62.5%', '')
+    Without an interval, or with one of no width, `DIGITS`.
+
+    >>> [decimals({"low": 0.5, "high": high}) for high in (0.5042, 0.54, 0.8, 60.0)], decimals({"low": None, "high": None})
+    ([3, 2, 2, 0], 3)
+    """
+    low, high = row.get("low"), row.get("high")
+    if low is None or high is None or not 0 < high - low < math.inf:
+        return DIGITS
+    return min(max(math.ceil(-math.log10((high - low) / 4) - 1e-9), 0), MAX_DIGITS)
+
+
+def rounded(row: Mapping[str, Any], key: str = "value", form: Callable[[float | None, int], str] = number) -> str:
+    """Return a row's value in as many decimals as its interval supports.
+
+    >>> rounded({"value": 0.9333, "low": 0.9113, "high": 0.9502}), rounded({"value": 0.9333, "low": None, "high": None})
+    ('0.933', '0.933')
+    """
+    return form(row[key], decimals(row))
+
+
+def between(row: Mapping[str, Any], digits: int | None = None, form: Callable[[float, int], str] = number) -> str:
+    """Return a row's interval as `0.91 – 0.93`, by default in as many decimals as it supports; empty if it has none.
+
+    >>> between({"low": 0.5, "high": 0.625}, 1, form=percent), between({"low": 0.5, "high": 0.625}), between({"low": None, "high": None})
+    ('50.0% – 62.5%', '0.50 – 0.62', '')
     """
     if any(row[end] is None or math.isnan(row[end]) for end in ("low", "high")):
         return ""
-    return f"{form(row['low'], digits)} – {form(row['high'], digits)}"
+    digits = decimals(row) if digits is None else digits
+    return f"{form(row['low'], digits)} {'to' if form is signed else '–'} {form(row['high'], digits)}"
 
 
 def aside(text: str) -> str:
@@ -67,7 +93,7 @@ def promised(row: Mapping[str, Any]) -> str:
     """Where coverage lies against its target's band; empty of other metrics, and where nothing is promised.
 
     >>> promised({"value": 0.987, "target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"})
-    'target 0.900, band 0.866 – 0.931: above'
+    'target 0.90, band 0.87 – 0.93: above'
     >>> promised({"value": 0.9})
     ''
     """
@@ -75,7 +101,8 @@ def promised(row: Mapping[str, Any]) -> str:
     if any(end is None or math.isnan(end) for end in ends) or str(row.get("promise") or "").startswith("nothing"):
         return ""
     side = "above" if row["value"] > row["band_high"] else "below" if row["value"] < row["band_low"] else "within"
-    return f"target {number(row['target'])}, band {between({'low': row['band_low'], 'high': row['band_high']})}: {side}"
+    band = {"low": row["band_low"], "high": row["band_high"]}
+    return f"target {number(row['target'], decimals(band))}, band {between(band)}: {side}"
 
 
 def small(value: float) -> str:
@@ -85,7 +112,7 @@ def small(value: float) -> str:
     return (f"{value:.1e}" if abs(value) < 1e-4 else f"{value:.4f}").replace("-", "−")
 
 
-def signed(value: float, digits: int = DIGITS) -> str:
+def signed(value: float | None, digits: int = DIGITS) -> str:
     """A difference with its sign always shown."""
     text = number(value, digits)
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"

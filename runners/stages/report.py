@@ -7,6 +7,7 @@ on it is hostile: Jinja2 escapes all of it, and a content security policy allows
 import base64
 import hashlib
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.endings import endings
-from qualm.runners.reporting.findings import findings
+from qualm.runners.reporting.findings import MAX_FINDINGS, findings
 from qualm.runners.reporting.findings_figure import findings_figure
 from qualm.runners.reporting.load import Results, read_results
 from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
@@ -32,6 +33,7 @@ from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.sections.recalibrated import recalibrated
 from qualm.runners.reporting.sections.shown_tables import shown_tables
 from qualm.runners.reporting.sections.uncertain_questions import uncertain_questions
+from qualm.runners.reporting.summary import summary
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stage import Stage
@@ -126,6 +128,7 @@ def render(results: Results) -> bytes:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["visible"] = visible
+    environment.filters["described"] = described
     template = environment.get_template("report.html")
     content: dict[str, Any] = {"style": style, "script": script, "policy": _policy(script), "fewer": "", **_content(results)}
     total = sum(len(content[part]) for part in PICKED)
@@ -137,6 +140,11 @@ def render(results: Results) -> bytes:
         content |= {part: content[part][::2] if len(content[part]) > MIN_PICKED else content[part] for part in PICKED}
         n = sum(len(content[part]) for part in PICKED)
         content["fewer"] = f"{n:,} of {total:,} examples are shown: with more, the page would be larger than {MOST_BYTES / 2**20:.0f} MiB."
+
+
+def described(svg: str, text: str) -> str:
+    """Return a drawing with a text alternative."""
+    return svg.replace('role="img"', f'role="img" aria-label="{escape(text.strip())}"', 1)
 
 
 def _policy(script: str) -> str:
@@ -156,14 +164,16 @@ def _content(results: Results) -> dict[str, Any]:
     singles = [d for d in results.datasets if d in results.samples and d not in with_pairs]
     each = n_examples // (len(with_pairs) + len(singles) or 1)
     tables = strategies.strategies(results)
-    drawn = studies.studies(results)
+    found = findings(results)
     whole = results.scores.filter(pl.col("slice") == score_warnings.ALL)
     of_datasets = [_dataset(results, name) for name in results.datasets]
     return {
         "title": visible(params.get("title") or results.stage.spec, 200),
         "description": visible(params.get("description") or "", 4000),
         "facts": _facts(results),
-        "findings": findings(results),
+        "summary": summary(results),
+        "findings": found[:MAX_FINDINGS],
+        "further_findings": found[MAX_FINDINGS:],
         "findings_figure": findings_figure(results),
         "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
         "collapses": [visible(line, 3000) for line in score_warnings.collapses(whole.iter_rows(named=True))],
@@ -174,10 +184,11 @@ def _content(results: Results) -> dict[str, Any]:
             for line in lines([*results.overall.iter_rows(named=True), *results.averages.iter_rows(named=True)])
         ],
         "datasets": of_datasets,
+        "figures": _figures(results),
         "macro_averages": leaderboard.macro_averages(results),
         "chance": any(table.chance for of in of_datasets for table in of["tables"]),
         "published": published.compare(results),
-        "studies": drawn if any(not f.missing for f in drawn) else [],
+        "studies": studies.studies(results),
         "taxonomy": data_sets.taxonomy(results),
         "data_sets": data_sets.data_sets(results),
         "strategies": tables,
@@ -203,11 +214,9 @@ def _content(results: Results) -> dict[str, Any]:
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:
-    digest = str(results.stage.params.get("spec_sha256") or "")
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
     facts = [
         ("Spec", results.stage.spec),
-        ("Digest", digest[:16] or "not given"),
         ("Seed", str(results.stage.seed)),
         ("Models", _models(results)),
         ("Datasets", f"{len(results.datasets)}"),
@@ -232,6 +241,22 @@ def _models(results: Results) -> str:
     return f"{len(results.models) - versions - blind:,}" + (f", beside {rows}" if rows else "")
 
 
+def _figures(results: Results) -> dict[str, list[figures.Figure]]:
+    """Return the figures of each section, those of all datasets together."""
+    slices: dict[str, dict[str, figures.Figure]] = {}
+    for dataset in results.datasets:
+        for figure in figures.slices(results, dataset):
+            slices.setdefault(figure.title, {})[dataset] = figure
+    kinds = {
+        "calibration": [figures.reliability, figures.risk_coverage],
+        "uncertainty": [figures.set_sizes, figures.right_and_wrong],
+        "breakdown": [figures.variants],
+    }
+    drawn = {key: [{d: draw(results, d) for d in results.datasets} for draw in of] for key, of in kinds.items()}
+    drawn["breakdown"] = [*slices.values(), *drawn["breakdown"]]
+    return {key: [whole for by in of if (whole := figures.merged(by)) is not None] for key, of in drawn.items()}
+
+
 def _dataset(results: Results, dataset: str) -> dict[str, Any]:
     return {
         "name": visible(dataset, 80),
@@ -241,11 +266,6 @@ def _dataset(results: Results, dataset: str) -> dict[str, Any]:
         "tables": leaderboard.leaderboards(results, dataset),
         "estimators": estimators.against_best(results, dataset),
         "models": compared_models(results, dataset),
-        "figures": {
-            "calibration": [figures.reliability(results, dataset), figures.risk_coverage(results, dataset)],
-            "uncertainty": [figures.set_sizes(results, dataset), figures.right_and_wrong(results, dataset)],
-            "breakdown": [*figures.slices(results, dataset), figures.variants(results, dataset)],
-        },
     }
 
 

@@ -96,7 +96,7 @@ def _claim(metric: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], betw
     if n <= FEWEST or between["pearson"] is None or theirs["n_models"] != n:
         return f"{text}; too few models for an interval"
     low, high = difference_limits(ours, theirs, between["pearson"])
-    verdict = "not told apart" if low <= 0 <= high else "told apart"
+    verdict = "no significant difference" if low <= 0 <= high else "significant"
     return f"{text}; difference {ours['pearson'] - theirs['pearson']:+.2f} ({low:+.2f} to {high:+.2f}): {verdict}"
 
 

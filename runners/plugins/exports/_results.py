@@ -146,7 +146,7 @@ def legend(tables: Sequence[ResultTable], scoring: Mapping[str, Any]) -> str:
 def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: str, perhaps: str) -> str:
     """Explain the two marks, if a table has them, and their tests."""
     marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
-    meanings = {BEST: f"{best}: told apart from every other", PERHAPS: f"{perhaps}: may be the best, not told apart from any better one"}
+    meanings = {BEST: f"{best}: significantly better than every other", PERHAPS: f"{perhaps}: the best, or statistically tied with it"}
     present = [text for rank, text in meanings.items() if rank in marks]
     how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
     return f"{'; '.join(present)}: by paired differences over resamples of whole groups, {how}." if present else ""

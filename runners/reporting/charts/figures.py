@@ -1,11 +1,11 @@
-"""The figures of one dataset: which rows go into which drawing, and what is said where there is nothing to draw."""
+"""The figures of one dataset: which rows go into which drawing. A figure without panels is not shown."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from qualm.registry.sample import CLEAN
 from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, aside, between, natural, number, visible, words
+from qualm.runners.reporting.text import Label, aside, between, natural, number, rounded, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE
 
 MOST_PANELS = 60
@@ -47,14 +47,13 @@ class Panel:
 
 @dataclass
 class Figure:
-    """Panels side by side under one caption; `missing` says why there are none."""
+    """Panels side by side under one caption."""
 
     title: str
     caption: str = ""
     panels: list[Panel] = field(default_factory=list)
     legend: list[tuple[str, str]] = field(default_factory=list)
     """(colour, text); colour is a CSS value of ours."""
-    missing: str = ""
     wide: bool = False
     broad: bool = False
     """Of panels that need half a page each."""
@@ -78,18 +77,48 @@ def brief(text: str, longest: int = 40) -> str:
     return visible(text, longest)
 
 
-def coloured(models: list[str], every: list[str]) -> list[str]:
-    """Models by whose order a figure of some models takes colours: all of the spec, so that each has one colour in every figure, as long
-    as there are colours for all."""
-    return every if len(every) <= len(SERIES) else models
+def coloured(models: list[str], palette: list[str]) -> list[str]:
+    """Return the models by whose order a figure of some models takes colours, so that each model has one colour on the page.
+
+    More models than there are colours share one colour in a figure that needs those beyond the first.
+    """
+    first = palette[: len(SERIES)]
+    return first if set(models) <= set(first) else palette
 
 
-def model_legend(models: list[str], every: list[str]) -> list[tuple[str, str]]:
+def model_legend(models: list[str], palette: list[str]) -> list[tuple[str, str]]:
     """The models of a figure in their colours."""
-    order = coloured(models, every)
+    order = coloured(models, palette)
     if len(order) > len(SERIES):
         return [("var(--accent)", f"one tick or line per model ({len(models)})"), ("var(--ink)", "their mean")]
     return [(SERIES[order.index(m)], brief(m)) for m in models] if len(order) > 1 else []
+
+
+def merged(figures: Mapping[str, Figure]) -> Figure | None:
+    """Return the figures of one kind as one, a panel's heading beginning with its dataset; None without panels.
+
+    Args:
+        figures: Dataset -> its figure.
+    """
+    drawn = {dataset: figure for dataset, figure in figures.items() if figure.panels}
+    if not drawn:
+        return None
+    first = next(iter(drawn.values()))
+    if len(figures) == 1:
+        return first
+    captions = dict.fromkeys(figure.caption for figure in drawn.values())
+    legend = dict.fromkeys(entry for figure in drawn.values() for entry in figure.legend)
+    several = {dataset: len({panel.title for panel in figure.panels}) > 1 for dataset, figure in drawn.items()}
+    panels = [
+        replace(panel, title=" · ".join(filter(None, (brief(dataset), panel.title if any(several.values()) or first.wide else ""))))
+        for dataset, figure in drawn.items()
+        for panel in figure.panels
+    ]
+    tables = [(dataset, *figure.table) for dataset, figure in drawn.items() if figure.table]
+    head = list(dict.fromkeys(name for _, names, _ in tables for name in names))
+    rows = [[brief(d), *(dict(zip(names, row, strict=True)).get(name, "–") for name in head)] for d, names, of in tables for row in of]
+    table = (["dataset", *head], rows) if tables else None
+    return replace(first, caption=" ".join(captions), panels=panels, legend=list(legend), table=table)
 
 
 def _of(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
@@ -119,7 +148,6 @@ def reliability(results: Results, dataset: str) -> Figure:
     expected = any(row.get("expected_low") is not None for _, bins in panels for row in bins)
     figure.caption += (LINES if expected else "") + (P_VALUE if any(", p " in panel.note for panel in figure.panels) else "")
     figure.caption += "Below: how many answers each bin holds."
-    figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
     return figure.trimmed()
 
 
@@ -152,7 +180,6 @@ def risk_coverage(results: Results, dataset: str) -> Figure:
         thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
         svg = charts.risk_coverage(thin, _oracle(right), total, most)
         figure.panels.append(Panel(brief(model), svg, _printed(results, model, dataset, "risk_coverage", "AURC")))
-    figure.missing = "" if figure.panels else "no answer on this dataset has both a confidence and a verdict"
     return figure.trimmed()
 
 
@@ -186,7 +213,6 @@ def set_sizes(results: Results, dataset: str) -> Figure:
         svg = charts.set_sizes(rows.select("size", "score", "share").to_dicts(), scores, sizes, most)
         figure.panels.append(Panel(brief(model), svg))
     figure.legend = [(SERIES[i], brief(s).upper()) for i, s in enumerate(scores)]
-    figure.missing = "" if figure.panels else "no prediction sets: the dataset is open-ended or the spec has no conformal setting"
     return figure.trimmed()
 
 
@@ -196,6 +222,7 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
         "Uncertainty of right and of wrong answers",
         "A good estimator sets the two apart. Each side is in shares of its own.",
         legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
+        folded=True,
     )
     first: dict[str, int] = {}
     histograms: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -220,7 +247,6 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
             if rows_of := histograms.get((estimator, model)):
                 svg = charts.right_and_wrong(rows_of, "uncertainty")
                 figure.panels.append(Panel(words(estimator), svg, brief(model) if len(models) > 1 else ""))
-    figure.missing = "" if figure.panels else "no answer on this dataset has both an uncertainty and a verdict"
     return figure.trimmed()
 
 
@@ -274,7 +300,7 @@ def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def slices(results: Results, dataset: str) -> list[Figure]:
-    """One figure per slice field: the headline metrics for each of its values."""
+    """One figure per slice field with at least two values: the headline metrics for each of them."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") != "all"))
     fields = frame["slice"].str.split("=").list.first().unique(maintain_order=True).to_list()
     figures = []
@@ -282,6 +308,8 @@ def slices(results: Results, dataset: str) -> list[Figure]:
         rows = frame.filter(pl.col("slice").str.starts_with(f"{field_name}="))
         rows = rows.with_columns(row=pl.col("slice").str.slice(len(field_name) + 1))
         order = sorted(rows["row"].unique().to_list(), key=natural)
+        if rows.filter(pl.col("value").is_finite())["row"].n_unique() < 2:
+            continue
         figures.append(_dots(results, dataset, rows, order, f"By {words(field_name)}"))
     return figures
 
@@ -292,7 +320,7 @@ def variants(results: Results, dataset: str) -> Figure:
     modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
     if len(order) < 2:
-        return Figure("By variant", missing="only the clean variant was run on this dataset")
+        return Figure("By variant")
     figure = _dots(results, dataset, frame, order, "By variant")
     unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
     if unscored:
@@ -304,7 +332,7 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
     metrics, of = set(frame["metric"].unique()), set(frame["model"].unique())
     labels = [a for a in results.headline(dataset) if a.text in metrics]
     models = [m for m in results.models if m in of]
-    figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models, results.models), wide=True)
+    figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models, results.palette), wide=True)
     cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
     also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
     if any(a.plugin == "auroc" and a.estimator for a in labels) and len(_estimators(results, dataset)) > 1:
@@ -324,17 +352,16 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
             }
             for r in rows.iter_rows(named=True)
         ]
-        if len(models) > len(SERIES):
+        if len(coloured(models, results.palette)) > len(SERIES):
             note = "One tick per model; diamond: their mean. Intervals are in the table below."
             figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
-        svg = charts.dots(plain, [brief(o) for o in order], [brief(m) for m in coloured(models, results.models)], reference)
+        svg = charts.dots(plain, [brief(o) for o in order], [brief(m) for m in coloured(models, results.palette)], reference)
         figure.panels.append(Panel(heading(label), svg))
     head, lines = _numbers(frame, order, labels)
     if len(lines) > MOST_LINES:
         figure.caption += f" The table has the first {MOST_LINES} of {len(lines):,} lines; all are in {results.stage.inputs['scores']}."
     figure.table = head, lines[:MOST_LINES]
-    figure.missing = "" if figure.panels else "every value of these slices is undefined"
     return figure
 
 
@@ -371,4 +398,4 @@ def _text(cell: dict[str, Any] | None) -> str:
         return "–"
     if cell["value"] is None or math.isnan(cell["value"]):
         return f"undefined ({'no scored rows' if not cell['n'] else 'no value for these rows'})"
-    return number(cell["value"]) + aside(between(cell))
+    return rounded(cell) + aside(between(cell))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.runners.reporting.text import number, signed, visible
+from qualm.runners.reporting.text import between, number, rounded, signed, visible
 from qualm.runners.scoring import families
 
 CALIBRATION = ("ece_idk", "ece")
@@ -40,9 +40,9 @@ def test_in_words(test: Mapping[str, Any]) -> str:
     """Return difference, interval, p-value, and what is found about a margin, or the reason why there is no test."""
     interval = ""
     if finite(test["low"]) and finite(test["high"]):
-        interval = f" ({signed(test['low'])} to {signed(test['high'])})"
+        interval = f" ({between(test, form=signed)})"
     p = f"p = {number(test['p_adjusted'], 4)} corrected" if finite(test["p_adjusted"]) else visible(families.in_words(test), 300)
-    change = signed(test["difference"]) if finite(test["difference"]) else "undefined"
+    change = rounded(test, "difference", signed) if finite(test["difference"]) else "undefined"
     by = families.measured_by(test.get("compared_by"))
     parts = [f"{change}{interval} against {visible(test['a'], 60)}{f' by {by}' if by else ''}", p, families.within_margin(test)]
     return ", ".join(filter(None, parts))
@@ -55,11 +55,11 @@ def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
         why = f"; {visible(test['why'], 300)}" if test.get("why") else ""
         return MarkedNumber("undefined", title=f"n = {test['n']:,}{why}")
     has_interval = finite(test["low"]) and finite(test["high"])
-    interval = f"{signed(test['low'])} to {signed(test['high'])}" if has_interval else ""
+    interval = between(test, form=signed) if has_interval else ""
     interval = "not tested" if test["p_adjusted"] is None else interval
     interval = "; ".join(filter(None, (interval, families.within_margin(test))))
     sign, tone = verdict(test)
-    return MarkedNumber(signed(test["difference"]), interval, "", sign, tone, f"n = {test['n']:,}; {test_in_words(test)}")
+    return MarkedNumber(rounded(test, "difference", signed), interval, "", sign, tone, f"n = {test['n']:,}; {test_in_words(test)}")
 
 
 def finite(value: float | None) -> bool:

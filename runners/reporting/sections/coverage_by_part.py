@@ -10,7 +10,7 @@ import polars as pl
 from qualm.registry import OPTION_PARTS
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import between, number, visible, words
+from qualm.runners.reporting.text import between, number, rounded, visible, words
 
 HEADER = ["model", "score", "part", "calibrate", "test", "threshold", "coverage", "expected (95%)", "", "mean size"]
 NOTE = (
@@ -51,4 +51,5 @@ def _coverage(r: dict[str, Any]) -> list[str]:
     if r["coverage"] is None:
         return ["undefined" if r["threshold"] is None else "no test question", "–", "", "–"]
     side = "above" if r["coverage"] > r["band_high"] else "below" if r["coverage"] < r["band_low"] else "within"
-    return [number(r["coverage"]), between({"low": r["band_low"], "high": r["band_high"]}), side, number(r["mean_size"])]
+    band = {"value": r["coverage"], "low": r["band_low"], "high": r["band_high"]}
+    return [rounded(band), between(band), side, number(r["mean_size"], 2)]

@@ -1,4 +1,4 @@
-"""Leaderboards: one table per dataset and kind of metric, every value with its interval, the best told apart."""
+"""Leaderboards: one table per dataset and kind of metric, every value with its interval, the best marked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, between, counted, number, promised, titled, visible, words
+from qualm.runners.reporting.text import Label, between, counted, number, promised, rounded, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -24,7 +24,7 @@ class TableCell:
     value: str = ""
     interval: str = ""
     rank: str = ""
-    """`best`: told apart from every other row; `lead`: told apart from no better one; else empty."""
+    """`best`: significantly better than every other row; `lead`: statistically tied with every better one; else empty."""
     why: str = ""
     """Why the value is undefined."""
     title: str = ""
@@ -81,7 +81,7 @@ def macro_averages(results: Results) -> list[tuple[str, list[Table]]]:
 
 def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
     """A row for each estimator, the best first: where there are more of them than models, the other way round is too wide to read."""
-    models = ranked(results, dataset, results.headline(dataset, 1)[:1])
+    models = models_of(results, dataset)
     metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
     columns = [(m, a) for m in models for a in metrics]
     same = {(m, a.text): [(m, b) for b in labels if (b.plugin, b.sweep) == (a.plugin, a.sweep)] for m, a in columns}
@@ -105,8 +105,8 @@ def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label
     best = [results.ranks(ESTIMATORS, dataset, metric_of(k.text), model=m) for m, k in columns]
     for estimator in sorted(by_estimator, key=lambda e: _order(by_estimator[e][0], columns[0][1])):
         cells = by_estimator[estimator]
-        table.rows.append((words(estimator), [_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
-        table.counts.append(_counts([c for c in cells if c is not None]))
+        table.rows.append((words(estimator), [read_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
+        table.counts.append(counts_of([c for c in cells if c is not None]))
     return _beside_chance(table, [_chance(results, dataset, same[m, a.text]) for m, a in columns])
 
 
@@ -174,7 +174,7 @@ def _order(row: dict[str, Any] | None, by: Label) -> float:
 def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
     plugins = list(dict.fromkeys((a.plugin, a.sweep) for a in labels))
     labels = sorted(labels, key=lambda a: plugins.index((a.plugin, a.sweep)))
-    models = ranked(results, dataset, results.headline(dataset, 1)[:1] or labels[:1])
+    models = models_of(results, dataset)
     grouped = any(a.score or a.estimator for a in labels)
     over = _over(results, dataset, {a.text: [(m, a) for m in models] for a in labels})
     columns = [
@@ -196,34 +196,34 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
     best = {a.text: results.ranks(MODELS, dataset, a.text) for a in labels}
     for model in models:
         scores = [results.cells.get((model, dataset, a.text)) for a in labels]
-        table.rows.append((model, [_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
-        table.counts.append(_counts([c for c in scores if c is not None]))
+        table.rows.append((model, [read_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
+        table.counts.append(counts_of([c for c in scores if c is not None]))
     return _beside_chance(table, [_chance(results, dataset, [(m, a) for m in models]) for a in labels])
 
 
-def ranked(results: Results, dataset: str, by: list[Label]) -> list[str]:
-    """Models of a dataset, the best by one metric first; undefined values last, in the order of the spec."""
-    models = [m for m in results.models if any(d == dataset and m == n for n, d, _ in results.cells)]
-    if not by:
-        return models
-    return sorted(models, key=lambda m: _order(results.cells.get((m, dataset, by[0].text)), by[0]))
+def models_of(results: Results, dataset: str) -> list[str]:
+    """Return the models that were scored on a dataset, in the order of the page."""
+    scored = {model for model, of, _ in results.cells if of == dataset}
+    return [model for model in results.models if model in scored]
 
 
 def _missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
-def _cell(row: dict[str, Any] | None, rank: str) -> TableCell:
+def read_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
+    """Return a score as a cell of a table."""
     if row is None:
         return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
         why = "; ".join(filter(None, (visible(row["why"] or "", 80), bounds_in_words(row))))
         return TableCell("undefined", why=why, title=f"{visible(row['why'] or '', 300)}; {counted(row)}")
     interval = "; ".join(filter(None, (between(row) or "no interval", bounds_in_words(row))))
-    return TableCell(number(row["value"]), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
+    return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
 
 
-def _counts(cells: list[dict[str, Any]]) -> str:
+def counts_of(cells: list[dict[str, Any]]) -> str:
+    """Return n, the number of unscored answers in brackets, and the scored share of some scores."""
     if not cells:
         return "–"
     shares = sorted(share for c in cells if (share := c.get("scored_share")) is not None)

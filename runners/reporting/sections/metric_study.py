@@ -36,7 +36,7 @@ def metric_study(results: Results) -> list[Figure]:
             "paper finds a rising line "
             "against accuracy and a falling one against calibration error. Correlations over few models, most of them made from one "
             "another, are rough guides.",
-            legend=model_legend(models, results.models) if len(models) <= len(SERIES) else [],
+            legend=model_legend(models, results.palette) if len(coloured(models, results.palette)) <= len(SERIES) else [],
             wide=True,
         )
         for metric in sorted(rows["metric"].unique().to_list(), key=lambda m: ("accuracy" not in m, m)):
@@ -49,7 +49,7 @@ def metric_study(results: Results) -> list[Figure]:
             if points:
                 label = results.labels.get(metric)
                 title = heading(label) if label else titled(metric)
-                colours = [brief(m) for m in coloured(models, results.models)]
+                colours = [brief(m) for m in coloured(models, results.palette)]
                 svg = charts.scatter(points, colours, title, "conf.-weighted accuracy ↑", name("study", dataset, metric))
                 figure.panels.append(Panel(title, svg, _correlation(results, dataset, metric)))
         if figure.panels:
@@ -90,14 +90,12 @@ def by_category(results: Results) -> list[Figure]:
             models = [m for m in models if m not in results.abstaining]
             left_out = " Models whose answers or confidences were changed afterwards are left out here; Slices and variants has them."
         if len(models) > len(SERIES):
-            why = f"bars of {len(models)} models would be unreadable; see Slices and variants"
-            figures.append(Figure(f"By category: {brief(dataset)}", missing=why))
             continue
         figure = Figure(
             f"By category: {brief(dataset)}",
             "How to read it: one bar per model, with its interval as a line; answerable and unanswerable questions of a "
             "category are pooled." + left_out,
-            legend=model_legend(models, results.models),
+            legend=model_legend(models, results.palette),
             wide=True,
         )
         for label in labels:
@@ -112,7 +110,7 @@ def by_category(results: Results) -> list[Figure]:
                     rows.append({"group": group, "model": brief(model), "value": row["value"], "low": low, "high": high})
             if rows:
                 order = [visible(leaf.rpartition("/")[2], 24) for leaf in leaves]
-                svg = charts.bars(rows, order, [brief(m) for m in coloured(models, results.models)], name("bars", dataset, label.text))
+                svg = charts.bars(rows, order, [brief(m) for m in coloured(models, results.palette)], name("bars", dataset, label.text))
                 figure.panels.append(Panel(heading(label), svg))
         if figure.panels:
             figures.append(figure)

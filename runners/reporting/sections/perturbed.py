@@ -24,7 +24,7 @@ from qualm.runners.reporting.sections.perturbation.gallery import gallery
 from qualm.runners.reporting.sections.perturbation.shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbation.tested import TITLES, read_tested
 from qualm.runners.reporting.sections.research_questions import HELD_OUT, UNASKED, answers, validated
-from qualm.runners.reporting.text import aside, between, counted, number, percent, titled, visible, words
+from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import MEASURES
 
@@ -135,21 +135,21 @@ def _cell(row: dict[str, Any] | None, beside: str, label: str, most: float) -> H
         small = f"{number(row['value_changed'])} of changed"
     title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected", _changed(row)]
     if row["collapsed"]:
-        return HeatCell(number(row["value"]), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
+        return HeatCell(rounded(row), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
     heat, tone = shade(row["value"], most)
     clear = p is not None and p < SURE
     if clear and beside == "hallucination_rate" and not leaves_out_zero(row):
         clear = False
         title.append("not called clear, since its interval holds 0")
-    return HeatCell(number(row["value"]), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")
+    return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")
 
 
 def _changed(row: dict[str, Any]) -> str:
     """What a cell's title says of the samples whose input is changed."""
     if not row["unchanged_rate"] or row["value_changed"] is None:
         return ""
-    ends = {"low": row["low_changed"], "high": row["high_changed"]}
-    return f"of {row['n_changed']:,.0f} changed inputs {number(row['value_changed'])}{aside(between(ends))}"
+    of = {"value": row["value_changed"], "low": row["low_changed"], "high": row["high_changed"]}
+    return f"of {row['n_changed']:,.0f} changed inputs {rounded(of)}{aside(between(of))}"
 
 
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[Heat]:
@@ -184,7 +184,7 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
         [
             visible(r["model"], 60),
             HELD_OUT[r["held_out"]].removeprefix("of "),
-            *(number(r[m]) + aside(between({"low": r[f"{m}_low"], "high": r[f"{m}_high"]})) for m in MEASURES),
+            *(rounded(of) + aside(between(of)) for m in MEASURES if (of := {"value": r[m], "low": r[f"{m}_low"], "high": r[f"{m}_high"]})),
             number(r["floor"]),
             f"{r['n']:,}",
         ]
@@ -242,4 +242,4 @@ def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
 def _mean(row: dict[str, Any] | None) -> str:
     if row is None:
         return "–"
-    return number(row["value"]) + aside(between(row))
+    return rounded(row) + aside(between(row))

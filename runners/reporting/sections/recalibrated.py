@@ -1,4 +1,4 @@
-"""Confidences as they are beside what calibrators make of them: every value, its difference from raw, and which is told apart."""
+"""Confidences as they are beside what calibrators make of them: every value, its difference from raw, and its test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from qualm.registry import CLEAN
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import Label, between, number, signed, visible, words
+from qualm.runners.reporting.text import Label, between, number, rounded, signed, visible, words
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
@@ -21,8 +21,8 @@ NOTE = (
     "How to read it: “raw” is the model’s own confidence; every other row is that confidence, or an estimator’s value, after calibration. "
     "Calibrators are fitted on part of the questions, in whole groups, or on split `val`; all rows here are over the other "
     "scored ones, n of them: compare them with each other, and with the leaderboard only where n is the same. “better” and “worse” stand "
-    "if the corrected p is below .05 and the interval of the difference excludes 0. Both are conservative: “not told apart” is no evidence "
-    "that a calibrator does nothing. “not tested”: fewer than "
+    "if the corrected p is below .05 and the interval of the difference excludes 0. Both are conservative: “statistically tied” is no "
+    "evidence that a calibrator does nothing. “not tested”: fewer than "
     f"{FEWEST_GROUPS} groups of questions, a metric without interval, or resamples without a fit."
 )
 
@@ -67,14 +67,14 @@ def _tests(results: Results, dataset: str, setting: str) -> dict[tuple[str, str,
 
 
 def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | None) -> list[str]:
-    value, ends = number(row["value"]), between(row)
+    value, ends = rounded(row), between(row)
     if value == "undefined":
         value = f"undefined: {visible(row['why'] or '', 120)}"
     difference, p, word = ("", "", "") if _inner(label) == RAW else ("–", "–", "not tested")
     if test is not None:
-        ends_of = between(test)
-        difference, p = signed(test["difference"]) + (f" ({ends_of})" if ends_of else ""), number(test["p_adjusted"], 4)
-        word = told_apart(test) or "not told apart"
+        ends_of = between(test, form=signed)
+        difference, p = rounded(test, "difference", signed) + (f" ({ends_of})" if ends_of else ""), number(test["p_adjusted"], 4)
+        word = significant(test) or "statistically tied"
     method, _, estimator = _inner(label).partition("/")
     name = "raw" if method == RAW else words(method) + (f" of {words(estimator)}" if estimator else "")
     title = f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()
@@ -82,7 +82,7 @@ def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | N
     return [visible(cell, 120) for cell in cells]
 
 
-def told_apart(test: dict[str, Any]) -> str:
+def significant(test: dict[str, Any]) -> str:
     """`better` or `worse` than raw where the corrected p and the interval of the difference both say so; else empty."""
     if test["low"] is None or test["high"] is None or test["low"] <= 0 <= test["high"]:
         return ""

@@ -16,7 +16,7 @@ from qualm.runners.reporting.charts.heat import SURE
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated
 from qualm.runners.reporting.sections.perturbation.compared_modalities import leaning
-from qualm.runners.reporting.text import aside, between, number, percent, visible, words
+from qualm.runners.reporting.text import aside, between, number, percent, rounded, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
 from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
@@ -109,9 +109,13 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     measure = "URR" if what == "rises" else "HCC"
     note = f", ties {number(last[beside])}" if what == "rises" and last[beside] is not None else ""
     over = " over changed inputs" if any(r["value_changed"] is not None for r in rows) else ""
-    text += f"Most{over}: {_named(top)}, {measure} {number(_over_changed(top))}{aside(_ends(top))}. "
-    text += f"Least: {_named(last)}, {number(_over_changed(last))}{aside(_ends(last))}{note}."
-    return f"{text} Each interval is for that cell alone and does not account for its selection." if _ends(top) or _ends(last) else text
+    text += f"Most{over}: {_named(top)}, {measure} {_stated(top)}. "
+    text += f"Least: {_named(last)}, {_stated(last)}{note}."
+    return (
+        f"{text} Each interval is for that cell alone and does not account for its selection."
+        if between(_changed(top)) or between(_changed(last))
+        else text
+    )
 
 
 def _over_changed(row: dict[str, Any]) -> float:
@@ -119,10 +123,14 @@ def _over_changed(row: dict[str, Any]) -> float:
     return float(row["value"] if row["value_changed"] is None else row["value_changed"])
 
 
-def _ends(row: dict[str, Any]) -> str:
-    """The interval of the value that `_over_changed` gives."""
+def _changed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the value that `_over_changed` gives with its interval."""
     of = "" if row["value_changed"] is None else "_changed"
-    return between({end: row[f"{end}{of}"] for end in ("low", "high")})
+    return {"value": _over_changed(row), **{end: row[f"{end}{of}"] for end in ("low", "high")}}
+
+
+def _stated(row: dict[str, Any]) -> str:
+    return rounded(_changed(row)) + aside(between(_changed(row)))
 
 
 def _named(row: dict[str, Any]) -> str:
@@ -153,7 +161,7 @@ def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreeme
     for model in agreement["model"].unique(maintain_order=True).to_list():
         checks = {row["held_out"]: row for row in agreement.filter(pl.col("model") == model).to_dicts()}
         name = visible(model, 40)
-        shares = [f"{number(r['accuracy'])}{aside(_limits(r))} {HELD_OUT[key]}" for key in HELD_OUT if (r := checks.get(key))]
+        shares = [f"{_accuracy(r)} {HELD_OUT[key]}" for key in HELD_OUT if (r := checks.get(key))]
         first = next(iter(checks.values()))
         verdict = "Validated" if model in trusted else "Not validated, so nothing is said of other samples"
         sentence = f"of {name}, the known modality is named for {' and '.join(shares)}, n = {first['n']:,}"
@@ -168,8 +176,9 @@ def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreeme
 HELD_OUT = {GROUP: "of samples of unseen scenes or pictures", GROUP_AND_KIND: "of samples spoilt in an unseen way"}
 
 
-def _limits(row: dict[str, Any]) -> str:
-    return between({"low": row["accuracy_low"], "high": row["accuracy_high"]})
+def _accuracy(row: dict[str, Any]) -> str:
+    of = {"value": row["accuracy"], "low": row["accuracy_low"], "high": row["accuracy_high"]}
+    return rounded(of) + aside(between(of))
 
 
 def _shares(attributions: pl.DataFrame, model: str) -> str:

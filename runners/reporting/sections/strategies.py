@@ -15,7 +15,7 @@ import numpy as np
 from qualm.registry import BLIND, MACRO, REFUSERS, blind_of
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, between, counted, number, percent, signed, titled, visible
+from qualm.runners.reporting.text import Label, aside, between, counted, number, percent, rounded, signed, titled, visible
 from qualm.runners.scoring.apply_judge import abstention_words
 from qualm.runners.scoring.families import how_corrected, measured_by, within_margin
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
@@ -190,10 +190,10 @@ def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
 
 
 def grouped(results: Results, models: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Models by how they came about: as they are, abstaining, then each kind of training; the baseline first."""
+    """Models by how they came about: as they are, abstaining, then each kind of training."""
     trained: Mapping[str, str] = results.stage.params.get("finetunes") or {}
     by_kind: dict[str, list[str]] = {}
-    for model in sorted(models, key=lambda m: m != results.baseline):
+    for model in models:
         kind = "blind" if blind_of(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
         by_kind.setdefault(kind, []).append(model)
     order = ["", "blind", "abstaining", *NAMES]
@@ -211,7 +211,7 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
     if not finite(row["value"]):
         return MarkedNumber("undefined", visible(row["why"] or "", 80), title=counted(row))
     ends = "; ".join(filter(None, (between(row), bounds_in_words(row))))
-    mark = MarkedNumber(number(row["value"]), ends, rank, title=counted(row))
+    mark = MarkedNumber(rounded(row), ends, rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
         shares = unequal_shares({test[side]: test[f"scored_share_{side}"] for side in "ab"})
@@ -399,6 +399,6 @@ def _change(results: Results, model: str, dataset: str, label: Label) -> MarkedN
         return mark
     if finite(test["difference"]):
         has_interval = finite(test["low"]) and finite(test["high"])
-        limits = f" ({signed(test['low'])} to {signed(test['high'])})" if has_interval else ""
-        mark.interval = "; ".join(filter(None, (f"{signed(test['difference'])}{limits}", within_margin(test))))
+        limits = aside(between(test, form=signed) if has_interval else "")
+        mark.interval = "; ".join(filter(None, (f"{rounded(test, 'difference', signed)}{limits}", within_margin(test))))
     return mark

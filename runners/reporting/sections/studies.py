@@ -25,7 +25,7 @@ from qualm.runners.studies.rank_stability import tau_b
 
 
 def studies(results: Results) -> list[Figure]:
-    """All of them, each drawn or with the reason why not."""
+    """Return the studies that the results allow."""
     return [*calibration_share(results), *ranks(results), *scale(results), *chat_tuning(results)]
 
 
@@ -49,13 +49,13 @@ def calibration_share(results: Results) -> list[Figure]:
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
     title = "How much calibration data is needed"
     if len(set(fractions.values())) < 2:
-        return [Figure(title, missing=f"fewer than two conformal settings are called {SHARE}fraction=…")]
+        return []
     figures = []
     goals = results.thresholds.group_by("setting").first()
     alpha = dict(zip(goals["setting"], goals["alpha"], strict=True))
     for dataset in results.datasets:
         figure = Figure(
-            f"{title}: {brief(dataset)}", "Dashed: the coverage asked for.", legend=model_legend(results.models, results.models)
+            f"{title}: {brief(dataset)}", "Dashed: the coverage asked for.", legend=model_legend(results.models, results.palette)
         )
         for plugin in ("coverage", "set_size"):
             for score in ("lac", "aps"):
@@ -63,11 +63,11 @@ def calibration_share(results: Results) -> list[Figure]:
                 if rows:
                     goal = 1 - alpha[next(iter(fractions))] if plugin == "coverage" else None
                     what = f"{plugin.replace('_', ' ')} ({score.upper()})"
-                    order = [brief(m) for m in results.models]
+                    order = [brief(m) for m in results.palette]
                     svg = charts.lines(rows, order, "share used to calibrate", what, goal=goal)
                     figure.panels.append(Panel(what, svg))
         figures += [figure] if figure.panels else []
-    return figures or [Figure(title, missing="neither coverage nor set size is measured in those settings")]
+    return figures
 
 
 def _share_rows(results: Results, dataset: str, plugin: str, score: str, fractions: dict[str, float]) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def ranks(results: Results) -> list[Figure]:
         if len(labels) < 2 or len(values) < 3 or (not dataset and len(results.datasets) < 2):
             continue
         figures.append(_ranked(title, dataset, labels, values))
-    return figures or [Figure(title, missing="it takes at least three models with both an accuracy and a set size on one dataset")]
+    return figures
 
 
 def _table(results: Results, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
@@ -167,7 +167,7 @@ def scale(results: Results) -> list[Figure]:
             families.setdefault(str(facts["family"]), []).append((float(facts["billions"]), model))
     families = {f: sorted(ms) for f, ms in sorted(families.items()) if len({b for b, _ in ms}) > 1}
     if not families:
-        return [Figure(title, missing="no family of models comes in two sizes (in the spec: about: {family, billions} of each model)")]
+        return []
     order = [brief(f) for f in list(families)[: len(SERIES)]]
     figures = []
     for dataset in results.datasets:
@@ -185,7 +185,7 @@ def scale(results: Results) -> list[Figure]:
                 figure.panels.append(Panel(heading(label), svg))
         figure.table = _differences(results, dataset, ("model", "larger model"), _neighbours(families))
         figures += [figure] if figure.panels else []
-    return figures or [Figure(title, missing="no model of those families has a defined accuracy or set size")]
+    return figures
 
 
 def _neighbours(families: dict[str, list[tuple[float, str]]]) -> Iterator[tuple[str, str]]:
@@ -224,12 +224,16 @@ def chat_tuning(results: Results) -> list[Figure]:
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
     if not pairs:
-        return [Figure(title, missing="no model names its base among this spec's models (in the spec: about: {chat: true, base: MODEL})")]
+        return []
     figures = []
     for dataset in results.datasets:
-        about_colour = "Coloured if the corrected paired test tells the two apart."
+        about_colour = "Coloured: a significant difference by the corrected paired test."
         figure = Figure(f"{title}: {brief(dataset)}", f"Ring: the base model; dot: its chat-tuned form. {about_colour}", wide=True)
-        figure.legend = [("var(--right)", "better"), ("var(--wrong)", "worse"), ("var(--muted)", "not told apart or not tested")]
+        figure.legend = [
+            ("var(--right)", "significantly better"),
+            ("var(--wrong)", "significantly worse"),
+            ("var(--muted)", "statistically tied or not tested"),
+        ]
         for label in _quality(results, dataset):
             rows = []
             for base, tuned in pairs:
@@ -243,7 +247,7 @@ def chat_tuning(results: Results) -> list[Figure]:
                 figure.panels.append(Panel(heading(label), svg))
         figure.table = _differences(results, dataset, ("base", "chat-tuned"), pairs)
         figures += [figure] if figure.panels else []
-    return figures or [Figure(title, missing="no such pair has a defined accuracy or set size")]
+    return figures
 
 
 def _change(results: Results, dataset: str, base: str, tuned: str, label: Label) -> str:

@@ -13,7 +13,7 @@ from qualm.registry import ASKED
 from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import aside, between, counted, number, visible, words
+from qualm.runners.reporting.text import aside, between, counted, number, rounded, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS
 
 AUROC, F1, FLOOR, SAID = "auroc_uncertain", "best_f1", "best_f1_floor", "f1_uncertain"
@@ -95,9 +95,9 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
     title = (
         counted(row)
         + (f"; floor {number(middle)} on these" if has_floor else "")
-        + {"best": "; told apart from every other", "lead": "; not told apart from any higher value"}.get(rank, "")
+        + {"best": "; significantly higher than every other", "lead": "; statistically tied with every higher value"}.get(rank, "")
     )
-    return HeatCell(number(row["value"]), between(row), heat, tone, title, bool(rank))
+    return HeatCell(rounded(row), between(row), heat, tone, title, bool(rank))
 
 
 def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
@@ -112,7 +112,7 @@ def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
     for model in results.models:
         of = {e: r for e, r in _rows(results, model, dataset, F1).items() if r["value"] is not None}
         best = max(of, key=lambda e: float(of[e]["value"]), default=None)
-        text = "undefined" if best is None else f"{number(of[best]['value'])}{aside(between(of[best]))}, {words(best)}"
+        text = "undefined" if best is None else f"{rounded(of[best])}{aside(between(of[best]))}, {words(best)}"
         floor = _rows(results, model, dataset, FLOOR).get(best or "")
         best_floors += [float(floor["value"])] if floor is not None and floor["value"] is not None else []
         rows.append([visible(model, 60), text, *(_said(results.cells.get((model, way, SAID))) for way in ways)])
@@ -136,4 +136,4 @@ def _said(row: Row | None) -> str:
     if row["value"] is None:
         why = f"{visible(row['why'] or '', 120)}: {row['n']:,} scored{unscored}"
         return f"undefined{aside(why)}"
-    return f"{number(row['value'])}{aside(between(row))}{unscored}"
+    return f"{rounded(row)}{aside(between(row))}{unscored}"

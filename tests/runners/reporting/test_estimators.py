@@ -45,19 +45,19 @@ def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., A
     found = against_best(read_results(stage), "open")
     assert found is not None and found.sheet.header == HEADER
     luq, perplexity = found.sheet.rows
-    assert luq[:5] == ["large", "AUROC ↑", "P(True)", "LUQ", "−0.200"]
+    assert luq[:5] == ["large", "AUROC ↑", "P(True)", "LUQ", "−0.20"]
     low, high = (float(end.replace("−", "-")) for end in luq[5].split("\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}"))
     assert low == pytest.approx(-0.2 - 1.96 * 0.02 * 2**0.5, abs=0.005) and high == pytest.approx(-0.2 + 1.96 * 0.02 * 2**0.5, abs=0.005)
-    assert float(luq[6]) < 0.05 and luq[7] == "worse"
-    assert perplexity[4] == "−0.010" and float(perplexity[6]) > 0.05 and perplexity[7] == "not told apart"
-    assert found.sentence.startswith("Of 2 comparisons of an estimator with the best one of its model, 1 tells the two apart")
+    assert float(luq[6]) < 0.05 and luq[7] == "significantly worse"
+    assert perplexity[4] == "−0.01" and float(perplexity[6]) > 0.05 and perplexity[7] == "statistically tied"
+    assert found.sentence.startswith("1 of 2 comparisons of an estimator with the best one of its model is significant")
 
 
 def test_where_lower_is_better_the_lowest_is_the_best(fabricate: Callable[..., Any]) -> None:
     stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {"luq": 0.6, "p_true": 0.3}, "ece", better=False)
     found = against_best(read_results(stage), "open")
     assert found is not None
-    assert [row[2:5] + row[7:] for row in found.sheet.rows] == [["P(True)", "LUQ", "+0.300", "worse"]]
+    assert [row[2:5] + row[7:] for row in found.sheet.rows] == [["P(True)", "LUQ", "+0.30", "significantly worse"]]
 
 
 def test_it_stands_folded_on_the_page(fabricate: Callable[..., Any]) -> None:
@@ -65,8 +65,11 @@ def test_it_stands_folded_on_the_page(fabricate: Callable[..., Any]) -> None:
     report.run(stage)
     page = Path(stage.outputs["report"]).read_text(encoding="utf-8")
     board = page[page.index('<section id="leaderboard">') : page.index('<section id="calibration">')]
-    assert "Of 1 comparison of an estimator" in board
-    assert '<details class="numbers"><summary>Estimators against the best of their model</summary>' in board and "<bdi>worse</bdi>" in board
+    assert "of 1 comparison of an estimator" in board
+    assert (
+        '<details class="numbers"><summary>Estimators against the best of their model</summary>' in board
+        and "<bdi>significantly worse</bdi>" in board
+    )
 
 
 def test_in_a_browser_tables_of_long_names_fit(fabricate: Callable[..., Any], tmp_path: Path) -> None:

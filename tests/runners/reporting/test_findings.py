@@ -23,7 +23,11 @@ def results(fabricate: Callable[..., Any]) -> Any:
 
 
 def of(results: Any) -> list[str]:
-    return dict(findings(results)).get(results.datasets[0], [])
+    """The findings of the first dataset, after a test has changed the tables."""
+    for kept in ("cells", "overall", "labels", "baseline", "tests", "_clean_rankings"):
+        vars(results).pop(kept, None)
+    others = tuple(f"{name}: " for name in results.datasets[1:])
+    return [s.removeprefix(f"{results.datasets[0]}: ") for s in findings(results) if not s.startswith(others)]
 
 
 def test_the_best_model_stands_with_its_interval_and_what_cannot_be_told_from_it(results: Any) -> None:
@@ -32,8 +36,8 @@ def test_the_best_model_stands_with_its_interval_and_what_cannot_be_told_from_it
     label = next(text for text in results.labels if text.startswith("accuracy"))
     results.rankings = frame(ranked(results, "models", label, models, 0), RANKINGS)
     (first,) = [s for s in of(results) if "best accuracy" in s]
-    choice = "0.500 (0.250 – 0.750, accounting for the choice)"
-    assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {choice}; it is told apart from")
+    choice = "0.5 (0.2 – 0.8, selection-adjusted)"
+    assert first.startswith(f"{models[0]} has the best accuracy of {len(models)} models, {choice}; it is significantly better than")
 
 
 def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> None:
@@ -44,15 +48,13 @@ def test_what_has_a_value_and_could_not_be_compared_is_named(results: Any) -> No
     row = results.scores.filter((pl.col("model") == a) & (pl.col("metric") == label) & (pl.col("variant") == "clean"))
     results.scores = pl.concat([results.scores, row.with_columns(pl.lit("third").alias("model"), pl.lit(1.0).alias("value"))])
     results.rankings = frame(ranked(results, "models", label, [a, b], 1), RANKINGS)
-    choice = "0.500 (0.250 – 0.750, accounting for the choice)"
+    choice = "0.5 (0.2 – 0.8, selection-adjusted)"
     compared = "the 2 models that could be compared (not third)"
-    assert f"{a} has the best accuracy of {compared}, {choice}; the other is not told apart from it." in of(results)
+    assert f"{a} has the best accuracy of {compared}, {choice}; the other is statistically tied." in of(results)
     tied = [one | {"value": 0.5} for one in ranked(results, "models", label, [a, b], 1)]
     results.rankings = frame(tied, RANKINGS)
-    vars(results).pop("_clean_rankings")
-    assert f"All of {compared} have the same accuracy, 0.500." in of(results)
+    assert f"All {compared} have the same accuracy, 0.5." in of(results)
     results.rankings = frame(ranked(results, "estimators", "auroc", ["luq", "perplexity"], 1, a), RANKINGS)
-    vars(results).pop("_clean_rankings")
     (said,) = [s for s in of(results) if "estimators" in s]
     assert said.startswith("Of the 2 estimators that could be compared (not mean token entropy), LUQ ranks")
 
@@ -79,8 +81,8 @@ def test_a_single_model_without_an_interval_says_why(results: Any) -> None:
     results.scores = results.scores.with_columns(changes)
     for kept in ("cells", "overall", "labels"):
         vars(results).pop(kept, None)
-    (said,) = [s for s in of(results) if s.startswith(f"{a} reaches accuracy")]
-    assert said.endswith("(no interval: 4 scored groups: an interval needs 5).")
+    (said,) = [s for s in of(results) if s.startswith(f"{a} has accuracy")]
+    assert "(no interval: 4 scored groups: an interval needs 5) on choice" in said
 
 
 def test_models_that_share_the_best_value(results: Any) -> None:
@@ -96,9 +98,9 @@ def test_one_that_the_second_alone_beats_is_not_told_from_the_best(results: Any)
     rows[1]["p_adjusted"], rows[2]["p_adjusted"] = 0.01, 0.2
     results.rankings = frame(rows, RANKINGS)
     (said,) = [s for s in of(results) if "estimators" in s]
-    choice = "AUROC 0.500 (0.250 – 0.750, accounting for the choice), where chance is 0.5"
+    choice = "AUROC 0.5 (0.2 – 0.8, selection-adjusted), where chance is 0.5"
     expected = (
-        f"Of 3 estimators, LUQ ranks the wrong answers of {results.models[0]} best: {choice}; 1 of the other 2 is not told apart from it."
+        f"Of 3 estimators, LUQ ranks the wrong answers of {results.models[0]} best: {choice}; 1 of the 2 others is statistically tied."
     )
     assert said == expected, "its own interval would leave out .5 in most runs of useless estimators"
 
@@ -107,15 +109,24 @@ def test_estimators_that_tell_uncertain_questions(results: Any) -> None:
     rows = ranked(results, "estimators", "auroc_uncertain", ["luq", "perplexity"], 0, results.models[0])
     results.rankings = frame([row | {"p_adjusted": 0.2} for row in rows], RANKINGS)
     (said,) = [s for s in of(results) if "estimators" in s]
-    assert said.startswith(f"Of 2 estimators, LUQ ranks the uncertain questions asked of {results.models[0]} best: AUROC 0.500 (")
+    assert said.startswith(f"Of 2 estimators, LUQ ranks the uncertain questions asked of {results.models[0]} best: AUROC 0.5 (")
 
 
-def test_coverage_stands_with_what_is_promised(results: Any) -> None:
-    said = [s for s in of(results) if "hold the right option" in s]
-    assert all("target " in s and "Promised is at least " in s and "independent ones that calibrate" in s for s in said)
+def test_prediction_sets_have_one_sentence_per_model_and_say_where_they_are_uninformative(results: Any) -> None:
+    of_sets = pl.col("metric").str.starts_with("coverage")
+    band = {"target": 0.9, "band_low": 0.8, "band_high": 0.95, "promise": "at least 0.9 on average"}
+    bands = [pl.when(of_sets).then(pl.lit(value)).otherwise(pl.col(name)).alias(name) for name, value in band.items()]
+    results.scores = results.scores.with_columns(bands)
+    model, dataset = results.models[0], results.datasets[0]
+    vars(results)["uninformative"] = {(model, dataset, "ours", "aps")}
+    said = [s for s in of(results) if "sets cover" in s]
+    assert [s.partition(":")[0] for s in said] == results.models
+    assert "LAC sets cover 0.90 of questions (target 0.90, band 0.80 – 0.95: within) with 1.7 options on average" in said[0].replace(
+        "0.91", "0.90"
+    )
+    assert "but contain every option, so they are uninformative" in said[0] and "uninformative" not in said[1]
     results.scores = results.scores.with_columns(pl.lit("nothing is promised").alias("promise"))
-    vars(results).pop("cells", None), vars(results).pop("overall", None)
-    assert not [s for s in of(results) if "hold the right option" in s]
+    assert not [s for s in of(results) if "sets cover" in s]
 
 
 def test_a_baseline_is_beaten_only_where_the_corrected_test_says_so(results: Any) -> None:
@@ -135,7 +146,7 @@ def test_a_baseline_is_beaten_only_where_the_corrected_test_says_so(results: Any
     row = same | {"metric": label, "difference": 0.25, "low": 0.1, "high": 0.4, "p": 0.001, "p_adjusted": 0.004}
     results.comparisons = frame([row], COMPARISONS)
     (said,) = [s for s in of(results) if f"than {a}" in s]
-    assert said == f"{b} is better than {a} on accuracy: +0.250 (+0.100 – +0.400), corrected p = 0.0040."
+    assert said == f"{b} is significantly better than {a} on accuracy: +0.25 (+0.10 to +0.40), corrected p = 0.0040."
 
 
 @pytest.mark.parametrize(
@@ -157,7 +168,7 @@ def test_a_gain_is_held_against_what_does_not_look(results: Any, p: float | None
     rows += [] if p is None else [same | {"a": blind, "p_adjusted": p}]
     results.comparisons = frame([dict.fromkeys(COMPARISONS.names) | row for row in rows], COMPARISONS)
     (said,) = [s for s in of(results) if f"than {a}" in s]
-    assert said == f"{b} is better than {a} on accuracy: +0.250 (+0.100 – +0.400), corrected p = 0.0040{told.format(a)}"
+    assert said == f"{b} is significantly better than {a} on accuracy: +0.25 (+0.10 to +0.40), corrected p = 0.0040{told.format(a)}"
 
 
 def with_rows(results: Any, values: dict[str, float]) -> str:
@@ -183,7 +194,7 @@ def test_what_does_not_look_is_told_of_beside_models(results: Any) -> None:
     same = {"b": a, "dataset": results.datasets[0], "slice": "all", "metric": label, "n": 9, "higher_is_better": True, "difference": 0.25}
     tests = [dict.fromkeys(COMPARISONS.names) | same | {"a": name, "p_adjusted": 0.01} for name in blind]
     results.comparisons = frame(tests, COMPARISONS)
-    assert f"{held}; {a} is better than {blind[0]} and {blind[1]}." in of(results)
+    assert f"{held}; {a} is significantly better than {blind[0]} and {blind[1]}." in of(results)
     results.comparisons = frame([tests[0], tests[1] | {"p_adjusted": 0.2}], COMPARISONS)
     told = f"{held}; no test shows {a} to be better than every row it must be compared with (least over {blind[1]})."
     assert told in of(results)
@@ -218,23 +229,22 @@ def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
     }
     row = same | {"metric": label, "difference": 0.25, "low": -0.1, "high": 0.6, "p": 0.2, "p_adjusted": 0.4}
     results.comparisons = frame([row], COMPARISONS)
-    assert [s for s in of(results) if a in s and "not told apart" in s] == [
-        f"On accuracy {b} is not told apart from {a}, which does not prove equality."
+    assert [s for s in of(results) if a in s and "statistically tied" in s] == [
+        f"On accuracy {b} is statistically tied with {a}, which does not prove equality."
     ]
-    vars(results).pop("tests")
     results.comparisons = frame([row | {"margin": 0.7, "p_equivalent": 0.01, "p_not_worse": 0.005}], COMPARISONS)
     assert [s for s in of(results) if f"than {a}" in s or f"to {a}" in s or "apart from" in s] == [
-        f"{b} is equal within 0.7 to {a} on accuracy: +0.250 (−0.100 – +0.600), corrected p = 0.0100."
+        f"{b} is equal within 0.7 to {a} on accuracy: +0.2 (−0.1 to +0.6), corrected p = 0.0100."
     ]
 
 
 @pytest.mark.parametrize(
     ("p_adjusted", "told"),
     [
-        ([0.4, 0.4], "none of 2 others is"),
-        ([0.01, 0.4], "1 of 2 others is not"),
-        ([0.01, 0.4, 0.4], "2 of 3 others are not"),
-        ([0.01, 0.02, 0.4], "1 of 3 others is not"),
+        ([0.4, 0.4], "all 2 others are"),
+        ([0.01, 0.4], "1 of 2 others is"),
+        ([0.01, 0.4, 0.4], "2 of 3 others are"),
+        ([0.01, 0.02, 0.4], "1 of 3 others is"),
         ([0.01, 0.01], None),
     ],
 )
@@ -251,24 +261,24 @@ def test_how_many_are_not_told_apart_from_the_baseline(results: Any, p_adjusted:
         for model, difference, p in zip(others, (0.125, -0.25, 0.0625), p_adjusted, strict=False)
     ]
     results.comparisons = frame(rows, COMPARISONS)
-    said = [s for s in of(results) if f"than {a} on accuracy" in s or ("told apart from" in s and "equality" in s)]
+    said = [s for s in of(results) if f"than {a} on accuracy" in s or ("statistically tied with" in s and "equality" in s)]
     apart = [(m, "worse" if m == "third" else "better") for m, p in zip(others, p_adjusted, strict=True) if p < 0.05]
-    expected = [f"{model} is {better} than {a}" for model, better in sorted(apart, key=lambda one: one[0] != "third")]
+    expected = [f"{model} is significantly {better} than {a}" for model, better in sorted(apart, key=lambda one: one[0] != "third")]
     assert [s.partition(" on ")[0] for s in said if "corrected p" in s] == expected
     assert [s for s in said if "equality" in s] == (
-        [f"On accuracy {told} told apart from {a}, which does not prove equality."] if told else []
+        [f"On accuracy {told} statistically tied with {a}, which does not prove equality."] if told else []
     )
 
 
 def test_how_many_are_told_apart() -> None:
-    assert _apart(0, 1) == "it is told apart from the other" and _apart(1, 1) == "the other is not told apart from it"
-    assert _apart(0, 5) == "it is told apart from all 5 others" and _apart(5, 5) == "none of the other 5 is told apart from it"
-    assert _apart(2, 5) == "2 of the other 5 are not told apart from it"
+    assert _apart(0, 1) == "it is significantly better than the other" and _apart(1, 1) == "the other is statistically tied"
+    assert _apart(0, 5) == "it is significantly better than all 5 others" and _apart(5, 5) == "all 5 others are statistically tied"
+    assert _apart(2, 5) == "2 of the 5 others are statistically tied"
 
 
 def test_nothing_to_say_leaves_no_section(results: Any) -> None:
     results.scores = results.scores.filter(pl.col("metric").str.starts_with("ece"))
-    assert all("accuracy" not in s for _, sentences in findings(results) for s in sentences)
+    assert all("accuracy" not in s for s in findings(results))
 
 
 @pytest.mark.parametrize("sees, way", [("question", "refuser"), ("picture", "picture_refuser")])

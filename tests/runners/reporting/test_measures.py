@@ -1,4 +1,4 @@
-"""One convention for every measure: what the report prints of a metric is what the terminal prints of it."""
+"""One convention for every measure: the report prints a metric in the decimals its interval supports, the terminal in three."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ def printed(fabricate: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -
     return {name: (cell.value, cell.interval, lines[name]) for name, cell in zip(order, cells, strict=True)}
 
 
-def test_terminal_and_report_print_the_same_of_every_metric(printed: dict[str, tuple[str, str, str]]) -> None:
+def test_terminal_and_report_print_the_same_number_of_every_metric(printed: dict[str, tuple[str, str, str]]) -> None:
     for name, (value, interval, line) in printed.items():
         numbers = [n.replace("−", "-") for n in (value, *interval.split(" – "))]
-        assert re.findall(r"-?\d+\.\d+", line.replace("–", " ")) == numbers, name
-        assert value.replace("−", "-") in {"0.125", "1.000", "0.000", "-0.250", "2.500", "1510.750"}
+        precise = [float(number) for number in re.findall(r"-?\d+\.\d+", line.replace("–", " "))]
+        assert [float(number) for number in numbers] == pytest.approx(precise, abs=0.0051), name
+        assert value.replace("−", "-") in {"0.12", "1.00", "0.00", "-0.25", "2.50", "1510.75"}
 
 
 def test_nothing_is_said_to_be_times_100() -> None:

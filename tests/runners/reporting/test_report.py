@@ -11,13 +11,19 @@ from typing import Any
 import polars as pl
 import pytest
 
-from qualm.registry.sample import IMAGES
+from qualm.registry.sample import IMAGES, RANKINGS
 from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting.findings import MAX_FINDINGS
+from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.sections import leaderboard
+from qualm.runners.reporting.summary import summary
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import report
+from tests.runners.reporting.made_results import frame, ranked
+from tests.support.processes.chromium import Chromium
 
-SECTIONS = ["leaderboard", "calibration", "uncertainty", "breakdown", "examples", "reading"]
+SECTIONS = ["results", "leaderboard", "calibration", "uncertainty", "breakdown", "examples", "reading"]
 
 
 class Page(HTMLParser):
@@ -81,13 +87,13 @@ def test_every_section_is_there_and_nothing_leaves_the_page(fabricate: Callable[
     text, page = made(fabricate().stage())
     safe(text, page)
     assert [i for i in page.ids() if i in SECTIONS] == SECTIONS
-    assert page.text.count("Not drawn") < 12
+    assert "Not drawn" not in page.text and "abababab" not in page.text
+    assert all("aria-label" in attributes for tag, attributes in page.elements if tag == "svg")
     for wanted in (
         "A small benchmark",
-        "abababababababab",
         "torch 2.13.0",
         "120 questions (120 multiple choice) · 20 images",
-        "0.860 – 0.940",
+        "0.86 – 0.94",
     ):
         assert wanted in page.text or wanted.replace(" ", "\xa0") in text, wanted
     assert sum(t == "svg" for t, _ in page.elements) >= 16
@@ -102,7 +108,7 @@ def test_published_results_and_studies_stand_where_there_are_any(fabricate: Call
     two_sizes = {"small": {"family": "F", "billions": 1}, "large": {"family": "F", "billions": 7}}
     _, page = made(fabricate().stage(published="tables", about=two_sizes))
     assert {"published", "studies"} <= set(page.ids())
-    assert "Not drawn: no conformal setting of this spec is called 'published'" in page.text
+    assert "No comparison: no conformal setting of this spec is called 'published'" in page.text
     links = [a.get("href") for t, a in page.elements if t == "a"]
     assert {"#published", "#studies"} <= set(links)
 
@@ -111,6 +117,56 @@ def test_facts_name_the_perturbations_and_call_clean_answers_so(fabricate: Calla
     variants = [{"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image"} for r in (2, 10)]
     _, page = made(fabricate().stage(variants=variants))
     assert "Perturbations 1 in 2 variants Clean answers" in page.text
+
+
+def test_the_first_screen_has_main_metrics_with_intervals_counts_and_ties(fabricate: Callable[..., Any]) -> None:
+    results = read_results(fabricate().stage())
+    label = next(text for text in results.labels if text.startswith("accuracy"))
+    results.rankings = frame(ranked(results, "models", label, [*results.models, "third"], 1), RANKINGS)
+    table = summary(results)
+    assert table.columns == ["accuracy ↑", "ECE ↓", "set size ↓", "AUROC ↑"] and [name for name, _ in table.blocks] == ["choice", "open"]
+    rows = table.blocks[0][1]
+    assert [model for model, _, _ in rows] == results.models and [cells[0].rank for _, cells, _ in rows] == ["lead", "lead"]
+    assert rows[0][1][0].interval == "0.86 – 0.94" and rows[0][2] == "60–120 (0)"
+    text = report.render(results).decode()
+    assert text.index('id="results"') < text.index("<sup>†</sup>") < text.index('id="leaderboard"')
+
+
+def test_findings_beyond_seven_are_shown_on_demand(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "findings", lambda _: [f"finding {i}" for i in range(9)])
+    _, page = made(fabricate().stage())
+    assert "finding 6 2 more finding 7 finding 8" in page.text and MAX_FINDINGS == 7
+
+
+def test_models_have_one_order_on_the_page_the_baseline_first(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(models=("a", "b", "c"), datasets=("open",))
+    skill = {"a": 0.2, "b": 0.9, "c": 0.5}
+    for row in fabric.scores:
+        if row["metric"] == "accuracy":
+            row["value"] = skill[row["model"]]
+    results = read_results(fabric.stage(baseline="a"))
+    assert results.models == ["a", "b", "c"] and read_results(fabric.stage()).models == ["b", "c", "a"]
+    (answers, *_) = leaderboard.leaderboards(results, "open")
+    assert [name for name, _ in answers.rows] == results.models
+
+
+def test_a_small_benchmark_fits_eight_screens_and_wide_tables_announce_their_columns(fabricate: Callable[..., Any], tmp_path: Path) -> None:
+    """One model on three datasets, as the quickstart; a screen is 1,280 x 800 pixels, everything on demand closed."""
+    stage = fabricate(models=("only",), datasets=("choice", "open", "open2")).stage()
+    (tmp_path / "report.html").write_bytes(report.render(read_results(stage)))
+    with Chromium(tmp_path / "profile", 1280, 800) as browser:
+        browser.open(f"file://{tmp_path}/report.html")
+        assert browser.run("document.documentElement.scrollHeight") <= 8 * 800
+        browser.size(400, 800)
+        browser.open(f"file://{tmp_path}/report.html")
+        assert browser.run("document.documentElement.scrollWidth") == 400
+        assert browser.run("document.documentElement.scrollHeight") <= 12 * 800
+        hidden = browser.run("document.querySelector('#results .more-columns').textContent")
+        assert "more column" in hidden and "scroll sideways" in hidden
+        size = "(t) => { const m = t.getScreenCTM(); return Math.hypot(m.a, m.b) * t.getAttribute('font-size'); }"
+        drawn = "[...document.querySelectorAll('svg text')].filter((t) => t.getBoundingClientRect().width > 0)"
+        assert browser.run(f"Math.min(...{drawn}.map({size}))") >= 9.9, "labels keep their size"
+        assert not browser.complaints
 
 
 def test_the_same_tables_give_the_same_bytes(fabricate: Callable[..., Any], tmp_path: Path) -> None:
@@ -148,9 +204,9 @@ def test_undefined_is_said_with_its_reason(fabricate: Callable[..., Any]) -> Non
     ("options", "said"),
     [
         ({"models": ("only",)}, "only"),
-        ({"datasets": ("open",)}, "no prediction sets"),
+        ({"datasets": ("open",)}, "open-ended"),
         ({"datasets": ("choice",), "images": False}, "text only"),
-        ({"judge": False}, "no answer on this dataset has both an uncertainty and a verdict"),
+        ({"judge": False}, "Leaderboard"),
     ],
     ids=["one model", "no multiple choice", "no images", "no judge"],
 )

@@ -55,11 +55,11 @@ def test_facts_in_a_row():
     results = made_results(scores, answers=answers, thresholds=[THRESHOLD], variants=variants, spec_sha256="0123456789abcdef" * 4, seed=9)
     results.judge = "rules"
     assert report._facts(results) == [
-        ("Spec", "small"), ("Digest", "0123456789abcdef"), ("Seed", "9"), ("Models", "2"), ("Datasets", "2"),
+        ("Spec", "small"), ("Seed", "9"), ("Models", "2"), ("Datasets", "2"),
         ("Perturbations", "2 in 3 variants"), ("Clean answers", "1,234"), ("Judge", "rules"), ("Conformal", "published"),
     ]  # fmt: skip
     assert report._facts(made_results(scores))[1:] == [
-        ("Digest", "not given"), ("Seed", "7"), ("Models", "2"), ("Datasets", "2"), ("Answers", "up to 1,200 each"),
+        ("Seed", "7"), ("Models", "2"), ("Datasets", "2"), ("Answers", "up to 1,200 each"),
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.tested import Tested
-from qualm.runners.reporting.text import between, counted, number, visible, words
+from qualm.runners.reporting.text import between, counted, number, rounded, visible, words
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION
 
 
@@ -52,9 +52,9 @@ def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
         return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else "not measured", undefined=row is not None)
     title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
     if row["collapsed"]:
-        return HeatCell(number(row["value"]), "collapse", title=f"{title}; {visible(row['collapsed'], 200)}")
+        return HeatCell(rounded(row), "collapse", title=f"{title}; {visible(row['collapsed'], 200)}")
     heat, _ = shade(row["value"], most)
-    return HeatCell(number(row["value"]), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
+    return HeatCell(rounded(row), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
 def by_kind(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[tuple[str, list[Heat]]]:
@@ -84,11 +84,11 @@ def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> He
     if row["value"] is None:
         return HeatCell("undefined", visible(row["why"] or "", 80), title=counted(row), undefined=True)
     if row["collapsed"]:
-        return HeatCell(number(row["value"]), "collapse", title=visible(row["collapsed"], 200))
+        return HeatCell(rounded(row), "collapse", title=visible(row["collapsed"], 200))
     heat, tone = shade(row["value"], most)
     clear = p is not None and p < SURE and leaves_out_zero(row)
     title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
-    return HeatCell(number(row["value"]), between(row), heat, tone, title, clear, mark=stars(p) if clear else "")
+    return HeatCell(rounded(row), between(row), heat, tone, title, clear, mark=stars(p) if clear else "")
 
 
 def column(variant: str, about: dict[str, Any]) -> tuple[str, str]:

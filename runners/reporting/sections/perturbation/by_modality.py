@@ -15,7 +15,7 @@ from qualm.registry import MODALITIES
 from qualm.runners.reporting.charts.heat import Heat, HeatCell, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
-from qualm.runners.reporting.text import aside, between, counted, number, percent, visible, words
+from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.rankings import BOTH
@@ -88,7 +88,7 @@ def _cell(row: Row | None, middle: float, most: float) -> HeatCell:
     if row["value"] is None:
         return HeatCell("undefined", title=n, undefined=True)
     heat, tone = shade(row["value"], most, middle)
-    return HeatCell(number(row["value"]), between(row), heat, tone, n)
+    return HeatCell(rounded(row), between(row), heat, tone, n)
 
 
 def captured(results: Results, means: pl.DataFrame) -> str:
@@ -108,7 +108,7 @@ def captured(results: Results, means: pl.DataFrame) -> str:
 
 
 def _best(rows: Iterable[Row], results: Results | None = None) -> str:
-    """The highest value of every variant; with results, an interval that allows for the choice and how many are not told from it."""
+    """The highest value of every variant; with results, a selection-adjusted interval and the number of statistical ties."""
     top: dict[str, Row] = {}
     for row in rows:
         if row["value"] is not None and (row["variant"] not in top or row["value"] > top[row["variant"]]["value"]):
@@ -118,7 +118,7 @@ def _best(rows: Iterable[Row], results: Results | None = None) -> str:
 
 def _named(row: Row, results: Results | None) -> str:
     metric, estimator = _split(row["metric"])
-    name = f"{words(estimator)} of {visible(row['model'], 40)}, {number(row['value'])}"
+    name = f"{words(estimator)} of {visible(row['model'], 40)}, {rounded(row)}"
     if results is None:
         return name + aside(between(row))
     field = results.candidates(BOTH, row["dataset"], metric)
@@ -127,11 +127,11 @@ def _named(row: Row, results: Results | None) -> str:
         return name + aside((ends := between(row)) and f"{ends}, not accounting for the choice")
     ties = sum(r["p_adjusted"] is None or r["p_adjusted"] >= ALPHA for r in field if r is not picked)
     allowed = f"{between(picked)}, accounting for the choice among {len(field):,}" if between(picked) else ""
-    return name + aside(allowed) + (f", not told apart from {ties:,} others" if ties else "")
+    return name + aside(allowed) + (f", statistically tied with {ties:,} others" if ties else "")
 
 
 def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> str:
-    """How often right answers become wrong, by modality, and which of these are told apart; and by kind of question."""
+    """How often right answers become wrong, by modality, with the significant differences; and by kind of question."""
     by: dict[str, list[float]] = {}
     pairs, over = comparable(means)
     for row in pairs:

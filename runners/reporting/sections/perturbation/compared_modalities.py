@@ -1,4 +1,4 @@
-"""Which modality moves a metric more, in sentences and as a table: what the paired tests tell apart, and nothing else."""
+"""Which modality moves a metric more, in sentences and as a table: significant differences by paired tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import aside, between, number, signed, titled, visible, words
+from qualm.runners.reporting.text import aside, between, decimals, number, rounded, signed, titled, visible, words
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.studies.perturbation import CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
@@ -22,7 +22,7 @@ UNTESTED = "No test compares modalities here: such a test needs at least 20 grou
 
 
 def leaning(tests: pl.DataFrame) -> str:
-    """Of how many estimators the reaction to one modality is told apart from that to another, and where the most."""
+    """Of how many estimators the reaction to one modality differs significantly from that to another, and where the most."""
     rows = _of(tests, REFLECTION)
     if not rows:
         return UNTESTED
@@ -34,7 +34,7 @@ def leaning(tests: pl.DataFrame) -> str:
         of = [r for r in rows if (r["a"], r["b"]) == (a, b)]
         higher, lower = (sum(_is_clear(r) and sign * r["difference"] > 0 for r in of) for sign in (1, -1))
         parts.append(f"{b} above {a} of {higher:,} and below of {lower:,}")
-    text = f"URR{over}, of {named}: {'; '.join(parts)}; the others are not told apart."
+    text = f"URR{over}, of {named}: {'; '.join(parts)}; the others are statistically tied."
     clear = [r for r in rows if _is_clear(r)]
     if not clear:
         return text
@@ -53,8 +53,8 @@ def hallucinated_more(tests: pl.DataFrame) -> str:
     several = len({(r["model"], r["dataset"], r["metric"]) for r in rows}) > 1
     whose = [f" ({visible(r['model'], 40)} on {visible(r['dataset'], 40)})" if several else "" for r in clear]
     sentence = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
-    rest = "" if len(clear) == len(rows) else "The others are not told apart. " if clear else "No two modalities are told apart. "
-    return f"{f'Told apart: {sentence}. ' if sentence else ''}{rest}"
+    rest = "" if len(clear) == len(rows) else "The others are statistically tied. " if clear else "All modalities are statistically tied. "
+    return f"{f'Significant: {sentence}. ' if sentence else ''}{rest}"
 
 
 def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
@@ -66,10 +66,10 @@ def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
             f"{visible(r['model'], 60)} on {visible(r['dataset'], 60)}",
             _titled(r),
             f"{r['b']} against {r['a']}",
-            signed(r["difference"]),
+            rounded(r, "difference", signed),
             (between(r, form=signed) or "no interval").replace(" ", "\N{NO-BREAK SPACE}"),
             number(r["p_adjusted"], 4),
-            ("higher" if r["difference"] > 0 else "lower") if _is_clear(r) else "not told apart",
+            ("higher" if r["difference"] > 0 else "lower") if _is_clear(r) else "statistically tied",
         ]
         for r in tests.head(MOST_ROWS).to_dicts()
     ]
@@ -107,7 +107,7 @@ def _pair(row: Row) -> str:
     """Both values and their difference, the higher one first."""
     (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
     turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
-    difference = f"{signed(high - low)}{aside(between(turned, form=signed))}"
+    difference = f"{signed(high - low, decimals(turned))}{aside(between(turned, form=signed))}"
     return f"{above} {number(high)} against {below} {number(low)}: {difference}, corrected p = {number(row['p_adjusted'], 4)}"
 
 

@@ -12,7 +12,7 @@ from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, end, model_legend
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import aside, between, number, titled, visible, words
+from qualm.runners.reporting.text import aside, between, number, rounded, titled, visible, words
 from qualm.runners.studies.perturbation import REFLECTION
 
 UNCERTAINTY = "mean_uncertainty"
@@ -28,7 +28,7 @@ def sweeps(results: Results) -> list[Figure]:
         here = frame.filter((pl.col("dataset") == dataset) & pl.col("value").is_finite())
         models = [m for m in results.models if m in set(here["model"])]
         plain = here.filter(pl.col("estimator").is_null() | ~pl.col("metric").str.contains(f"{REFLECTION}|{UNCERTAINTY}"))
-        figures += _figures(f"Accuracy against strength: {brief(dataset)}", plain, "model", models, results.models)
+        figures += _figures(f"Accuracy against strength: {brief(dataset)}", plain, "model", models, results.palette)
         for model in models:
             of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
             parts = _parts(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
@@ -39,7 +39,7 @@ def sweeps(results: Results) -> list[Figure]:
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
             title = f"Mean uncertainty against strength: {words(estimator)} on {brief(dataset)}"
-            curves = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models, results.models)
+            curves = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models, results.palette)
             figures += [replace(figure, folded=True) for figure in curves]
     return figures
 
@@ -75,7 +75,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], eve
         note = f"clean {number(clean[0], 2)}" if len(clean) == 1 else ""
         svg = charts.lines(rows, names, visible(str(parameter), 40), _axis(str(metric)))
         figure.panels.append(Panel(heading, svg, note))
-        body += [[heading, text(r[series]), f"{r['strength']:g}", number(r["value"]) + aside(between(r))] for r in measured]
+        body += [[heading, text(r[series]), f"{r['strength']:g}", rounded(r) + aside(between(r))] for r in measured]
     figure.table = (["sweep", series, "strength", "value (interval)"], body)
     return [figure.trimmed()]
 
@@ -113,13 +113,13 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
                 continue
             short += sum(r["variant"] != CLEAN and end(r["high"], r) < goal for r in part)
             measured += sum(r["variant"] != CLEAN for r in part)
-            colours = [brief(m) for m in coloured(models, results.models)]
+            colours = [brief(m) for m in coloured(models, results.palette)]
             svg = charts.dots(plain, [brief(v) for v in variants], colours, goal)
             figure.panels.append(Panel(f"coverage ({words(label.score)}), asked for {number(goal, 2)}", svg))
             for r in part:
-                body.setdefault((r["model"], r["variant"]), []).append(number(r["value"]) + aside(between(r)))
+                body.setdefault((r["model"], r["variant"]), []).append(rounded(r) + aside(between(r)))
         if figure.panels:
-            figure.legend = model_legend(models, results.models)
+            figure.legend = model_legend(models, results.palette)
             figure.caption = (
                 "Calibrated on clean inputs, so nothing is guaranteed for the others. Dashed: the target coverage. "
                 f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."

@@ -47,8 +47,8 @@ def test_reliability_speaks_of_lines_and_p_only_where_there_are_any():
 def test_one_variant_beside_the_clean_one_is_a_figure():
     plain, blurred = score("accuracy", 0.75, low=0.5, high=1.0), score("accuracy", 0.5, variant="blur", low=0.25, high=0.75)
     both, alone = (figures.variants(made_results(of, inputs={"scores": "s.parquet"}), "d") for of in ([plain, blurred], [plain]))
-    assert both.missing == "" and [panel.title for panel in both.panels] == ["accuracy ↑"]
-    assert alone.missing == "only the clean variant was run on this dataset" and not alone.panels
+    assert [panel.title for panel in both.panels] == ["accuracy ↑"]
+    assert not alone.panels
 
 
 @pytest.mark.parametrize(("points", "drawn"), [(239, 239), (240, 120), (360, 120)])
@@ -73,9 +73,24 @@ def test_slices_are_in_the_order_of_the_table():
     assert [row[0] for row in shown[0].table[1]] == ["2", "10"]
 
 
+def test_a_slice_with_one_value_is_not_drawn():
+    scores = [score("accuracy", 0.5, slice=part) for part in ("all", "answerable=true", "category=a", "category=b")]
+    shown = figures.slices(made_results(scores, inputs={"scores": "s.parquet"}), "d")
+    assert [figure.title for figure in shown] == ["By category"]
+
+
+def test_figures_of_several_datasets_are_one_with_the_dataset_before_each_panel():
+    panel = figures.Panel("accuracy ↑", "<svg/>")
+    drawn = {name: figures.Figure("By kind", "Dot: value.", [panel], wide=True, table=(["", "n"], [["x", "1"]])) for name in "de"}
+    shown = figures.merged(drawn | {"empty": figures.Figure("By kind")})
+    assert shown is not None and [p.title for p in shown.panels] == ["d · accuracy ↑", "e · accuracy ↑"]
+    assert shown.caption == "Dot: value." and shown.table == (["dataset", "", "n"], [["d", "x", "1"], ["e", "x", "1"]])
+    assert figures.merged({"d": figures.Figure("By kind")}) is None and figures.merged({"d": drawn["d"]}) is drawn["d"]
+
+
 @pytest.mark.parametrize(("estimators", "told"), [(["p_true"], False), (["p_true", "perplexity"], True)])
 def test_of_several_estimators_the_one_that_is_shown_is_said(estimators, told):
-    scores = [score(f"auroc[{e}]", 0.5 + i / 8, slice=part) for i, e in enumerate(estimators) for part in ("all", "kind=x")]
+    scores = [score(f"auroc[{e}]", 0.5 + i / 8, slice=part) for i, e in enumerate(estimators) for part in ("all", "kind=x", "kind=y")]
     (shown,) = figures.slices(made_results(scores, inputs={"scores": "s.parquet"}), "d")
     assert ("the estimator that has the highest" in shown.caption) is told and len(shown.panels) == 1
 
@@ -92,7 +107,8 @@ def test_values_that_are_all_alike_are_one_narrow_bar_of_each_side(value, wide):
 def test_a_model_has_one_colour_in_all_figures():
     assert figures.model_legend(["c"], ["a", "b", "c"]) == [("var(--c2)", "c")] and figures.model_legend(["a"], ["a"]) == []
     many = [f"m{i}" for i in range(9)]
-    assert figures.model_legend(many[7:], many) == [("var(--c0)", "m7"), ("var(--c1)", "m8")], "no colours for all"
+    assert figures.model_legend(many[6:8], many) == [("var(--c6)", "m6"), ("var(--c7)", "m7")]
+    assert figures.model_legend(many[7:], many)[0] == ("var(--accent)", "one tick or line per model (2)"), "no second model in one colour"
     assert figures.model_legend(many, many)[0] == ("var(--accent)", "one tick or line per model (9)")
 
 

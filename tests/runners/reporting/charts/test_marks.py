@@ -32,16 +32,16 @@ def test_a_sign_says_which_way_and_how_surely(change, p, higher, sign):
 @pytest.mark.parametrize(
     ("test", "text"),
     [
-        (compared(), "+0.125 (+0.062 to +0.250) against base, p = 0.0200 corrected"),
+        (compared(), "+0.12 (+0.06 to +0.25) against base, p = 0.0200 corrected"),
         (compared(-0.5, p=None, low=None, why="3 scored groups"), "−0.500 against base, not tested: 3 scored groups"),
-        (compared(compared_by="ece_debiased"), "+0.125 (+0.062 to +0.250) against base by squared ece_debiased, p = 0.0200 corrected"),
+        (compared(compared_by="ece_debiased"), "+0.12 (+0.06 to +0.25) against base by squared ece_debiased, p = 0.0200 corrected"),
         (
             compared(margin=0.5, p_equivalent=0.01, p_not_worse=0.001),
-            "+0.125 (+0.062 to +0.250) against base, p = 0.0200 corrected, equal within 0.5",
+            "+0.12 (+0.06 to +0.25) against base, p = 0.0200 corrected, equal within 0.5",
         ),
         (compared(high=None), "+0.125 against base, p = 0.0200 corrected"),
         (compared(low=NAN), "+0.125 against base, p = 0.0200 corrected"),
-        (compared(None, a="b\x07"), "undefined (+0.062 to +0.250) against b⟨U+0007⟩, p = 0.0200 corrected"),
+        (compared(None, a="b\x07"), "undefined (+0.06 to +0.25) against b⟨U+0007⟩, p = 0.0200 corrected"),
     ],
 )
 def test_a_test_in_words(test, text):
@@ -52,12 +52,12 @@ def test_a_difference_with_its_interval_sign_and_number():
     assert difference(None) == MarkedNumber("–", title="not measured for both")
     assert difference(compared(None)) == MarkedNumber("undefined", title="n = 1,200") == difference(compared(NAN))
     whole = difference(compared())
-    assert whole == MarkedNumber("+0.125", "+0.062 to +0.250", "", "△", "better", f"n = 1,200; {marks.test_in_words(compared())}")
+    assert whole == MarkedNumber("+0.12", "+0.06 to +0.25", "", "△", "better", f"n = 1,200; {marks.test_in_words(compared())}")
     untested = difference(compared(p=None, low=None, why="3 scored groups"))
     assert untested.interval == "not tested" and untested.title.endswith("not tested: 3 scored groups")
     assert difference(compared(None, why="no row")).title == "n = 1,200; no row"
     near = compared(margin=0.5, p_equivalent=0.2, p_not_worse=0.001)
-    assert difference(near).interval == "+0.062 to +0.250; not worse by 0.5"
+    assert difference(near).interval == "+0.06 to +0.25; not worse by 0.5"
     assert difference(compared(low=None)).interval == "" == difference(compared(high=NAN)).interval
 
 

@@ -16,6 +16,6 @@ def test_every_average_has_a_leaderboard_with_marks():
     results = replace(results, averages=frame(averages, LABELLED_SCORES), rankings=frame(marks, RANKINGS))
     (category, (of_category,)), (datasets, (of_datasets,)), (both, _) = macro_averages(results)
     assert (category, datasets, both) == ("d: mean over category", "mean over datasets", "mean over datasets of the mean over category")
-    assert [(model, cell.value, cell.rank) for model, (cell,) in of_category.rows] == [("n", "0.750", "best"), ("m", "0.250", "")]
+    assert [(model, cell.value, cell.rank) for model, (cell,) in of_category.rows] == [("n", "0.8", "best"), ("m", "0.2", "")]
     assert [(model, cell.value) for model, (cell,) in of_datasets.rows] == [("m", "0.625")]
     assert results.datasets == ["d"]

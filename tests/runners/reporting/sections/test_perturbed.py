@@ -146,21 +146,23 @@ def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..
 def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> None:
     captured, reacts, warns, blame = (text for _, text in section["answers"])
     assert (
-        "image: perplexity of large, 0.700 (0.650 – 0.750); text: " in captured
-        and "of large, 0.550 (0.500 – 0.600). They were selected among" in captured
+        "image: perplexity of large, 0.70 (0.65 – 0.75); text: " in captured
+        and "of large, 0.55 (0.50 – 0.60). They were selected among" in captured
     )
-    told = "text above image of 0 and below of 1; the others are not told apart. Furthest apart: perplexity (large on choice), image 0.600"
-    assert f"URR, of 2 estimators: {told} against text 0.500: +0.100 (+0.050 – +0.150), corrected p = 0.0100." in reacts
+    told = (
+        "text above image of 0 and below of 1; the others are statistically tied. Furthest apart: perplexity (large on choice), image 0.600"
+    )
+    assert f"URR, of 2 estimators: {told} against text 0.500: +0.10 (+0.05 to +0.15), corrected p = 0.0100." in reacts
     assert warns.startswith("Share of right answers that become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
     assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
-    assert "perplexity under blur@radius=10.0 (large on choice), URR 0.900 (" in reacts
+    assert "perplexity under blur@radius=10.0 (large on choice), URR 0.90 (" in reacts
     assert "), ties 0.200. Each interval is for that cell alone" in reacts
     assert (
         "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), in 2 it "
         "falls there instead; 2 are" in warns
     )
     assert blame == (
-        "Validated: of large, the known modality is named for 0.750 (0.550 – 0.950) of samples of unseen scenes or pictures, n = 4; always "
+        "Validated: of large, the known modality is named for 0.8 (0.6 – 0.9) of samples of unseen scenes or pictures, n = 4; always "
         "naming the same modality gives 0.500. Of 3 other samples: text 100%."
     )
 
@@ -170,7 +172,7 @@ def test_estimators_against_modalities(section: dict[str, Any]) -> None:
     assert perturbed_from_clean.caption == "AUROC, perturbed from clean · large · choice" and urr.caption == "URR · large · choice"
     assert [c[0] for c in urr.columns] == ["image", "text"]
     values = [[c.value for c in cells] for _, cells in perturbed_from_clean.rows]
-    assert values == [["0.700", "0.500"], ["0.400", "0.550"]]
+    assert values == [["0.70", "0.50"], ["0.40", "0.55"]]
     tones = [[(c.tone, c.heat > 0) for c in cells] for _, cells in perturbed_from_clean.rows]
     assert tones == [[("up", True), ("up", False)], [("down", True), ("up", True)]], "half is chance"
 
@@ -192,9 +194,9 @@ def test_negative_is_red_undefined_has_a_reason_and_ties_stand_below(section: di
     (hcc,), (urr,) = section["hcc"], section["urr"]
     assert [c[1] for c in hcc.columns] == ["radius=10.0", "radius=2.0", "p=0.1"] and hcc.groups == [("image", 2), ("text", 1)]
     negative, positive, undefined = hcc.rows[0][1]
-    assert (negative.value, negative.tone, positive.tone) == ("−0.400", "down", "up") and negative.heat > positive.heat
+    assert (negative.value, negative.tone, positive.tone) == ("−0.40", "down", "up") and negative.heat > positive.heat
     assert (undefined.value, undefined.small, undefined.undefined) == ("undefined", "no answer became wrong", True)
-    assert urr.rows[0][1][0].small == "ties 0.200" and "0.800 – 1.000" in urr.rows[0][1][0].title and urr.rows[0][1][0].strong
+    assert urr.rows[0][1][0].small == "ties 0.200" and "0.80 – 1.00" in urr.rows[0][1][0].title and urr.rows[0][1][0].strong
 
 
 def test_table_5_has_perturbations_against_models_and_kinds_in_fractions(section: dict[str, Any]) -> None:
@@ -209,7 +211,7 @@ def test_a_star_needs_the_test_and_the_interval(fabricate: Callable[..., Any], l
     found = perturbed(read_results(_with(study(fabricate()), "hcc", low=low, high=0.5)))
     assert found is not None
     cell = found["hcc"][0].rows[0][1][1]
-    assert (cell.value, cell.mark, cell.strong) == ("0.300", starred, bool(starred))
+    assert (cell.value, cell.mark, cell.strong) == ("0.3", starred, bool(starred))
     assert ("not called clear, since its interval holds 0" in cell.title) != bool(starred)
 
 
@@ -222,7 +224,7 @@ def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Calla
     assert urr.columns[0] == ("blur", "radius=10.0 · 50% unchanged · collapse")
     cell = urr.rows[0][1][0]
     assert (cell.small, cell.heat, cell.mark) == ("0.800 of changed", 0, "")
-    assert "of 60 changed inputs 0.800 (0.700 – 0.900); its accuracy is at most 0.010" in cell.title
+    assert "of 60 changed inputs 0.80 (0.70 – 0.90); its accuracy is at most 0.010" in cell.title
     assert found["answers"][1][1].startswith("Every cell is undefined")
 
 
@@ -278,7 +280,7 @@ def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
         [("75%", True), ("25%", False)],
         [("0%", False), ("100%", False)],
     ]
-    assert section["blamed"].rows[0][2:] == ["0.750 (0.550 – 0.950)"] * 3 + ["0.500", "4"]
+    assert section["blamed"].rows[0][2:] == ["0.8 (0.6 – 0.9)"] * 3 + ["0.500", "4"]
 
 
 def test_nothing_is_said_of_other_samples_where_the_floor_is_not_beaten(fabricate: Callable[..., Any]) -> None:

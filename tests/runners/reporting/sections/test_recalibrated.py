@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.sections.recalibrated import recalibrated, told_apart
+from qualm.runners.reporting.sections.recalibrated import recalibrated, significant
 from tests.runners.reporting.made_results import made_results, score
 
 
@@ -32,10 +32,10 @@ def test_a_row_for_raw_then_one_for_each_calibrator():
     assert sheet.caption == "Raw and recalibrated: d · held" and "conservative" in sheet.note
     by = {row[2]: row for row in sheet.rows}
     assert next(iter(by)) == "raw" and len(by) == len(sheet.rows) == 4 and all(len(row) == len(sheet.header) for row in sheet.rows)
-    assert by["raw"] == ["m", "ECE ↓", "raw", "0.250 (0.200 – 0.300)", "", "", "", "1,234"]
-    assert by["temperature"][3:] == ["0.125 (0.100 – 0.150)", "−0.125 (−0.200 – −0.050)", "0.0123", "better", "10"]
+    assert by["raw"] == ["m", "ECE ↓", "raw", "0.25 (0.20 – 0.30)", "", "", "", "1,234"]
+    assert by["temperature"][3:] == ["0.12 (0.10 – 0.15)", "−0.12 (−0.20 to −0.05)", "0.0123", "better", "10"]
     assert by["platt"][3:] == ["undefined: 12 answers that calibrate: a fit needs 20", "–", "–", "not tested", "10"]
-    assert by["platt of perplexity"][3:7] == ["0.250", "0.000", "1.0000", "not told apart"]
+    assert by["platt of perplexity"][3:7] == ["0.250", "0.000", "1.0000", "statistically tied"]
 
 
 def test_a_spec_without_calibrators_has_no_sheet():
@@ -48,4 +48,4 @@ def test_a_spec_without_calibrators_has_no_sheet():
 )
 def test_told_apart_where_p_and_interval_agree(low, high, p, told):
     sign = 1 if low is not None and low > 0 else -1
-    assert told_apart(compared("platt", 0.15 * sign, low, high, p)) == told
+    assert significant(compared("platt", 0.15 * sign, low, high, p)) == told

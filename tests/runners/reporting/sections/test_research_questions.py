@@ -121,8 +121,8 @@ def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_ha
     assert said.endswith(
         "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
         "in 0 it falls there instead. "
-        "Most over changed inputs: a under blur (m on d), HCC 0.750 (0.500 – 1.000). "
-        "Least: a under dark (m on d), 0.125 (0.000 – 0.250). Each interval is for that cell alone and does not account for its selection."
+        "Most over changed inputs: a under blur (m on d), HCC 0.8 (0.5 – 1.0). "
+        "Least: a under dark (m on d), 0.12 (0.00 – 0.25). Each interval is for that cell alone and does not account for its selection."
     )
 
 
@@ -141,7 +141,7 @@ def test_capture_is_that_of_the_means():
 def test_attribution_is_stated_where_it_beats_the_floor():
     rows = [attribution(b) for b in ["text", "image", "image", "image", None]] + [attribution("text", "image")]
     assert asked(attributions=rows, agreement=[blame(0.75, 0.625)])[ATTRIBUTION] == (
-        "Validated: of m, the known modality is named for 0.750 (0.625 – 0.875) of samples of unseen scenes or pictures, n = 1,200; always "
+        "Validated: of m, the known modality is named for 0.75 (0.62 – 0.88) of samples of unseen scenes or pictures, n = 1,200; always "
         "naming the same modality gives 0.500. Of 4 other samples: image 75%, text 25%."
     )
     unsure = asked(attributions=rows, agreement=[blame(0.75, 0.5), blame(0.9, 0.8, model="other")])[ATTRIBUTION]
@@ -154,8 +154,8 @@ def test_what_is_claimed_of_others_must_hold_for_damage_that_was_held_out():
     both = [blame(0.75, 0.625), blame(0.625, 0.49, GROUP_AND_KIND)]
     said = asked(attributions=rows, agreement=both)[ATTRIBUTION]
     assert said == (
-        "Not validated, so nothing is said of other samples: of m, the known modality is named for 0.750 (0.625 – 0.875) of samples of "
-        "unseen scenes or pictures and 0.625 (0.490 – 0.875) of samples spoilt in an unseen way, n = 1,200; always "
+        "Not validated, so nothing is said of other samples: of m, the known modality is named for 0.75 (0.62 – 0.88) of samples of "
+        "unseen scenes or pictures and 0.62 (0.49 – 0.88) of samples spoilt in an unseen way, n = 1,200; always "
         "naming the same modality gives 0.500."
     )
     assert asked(attributions=rows, agreement=[both[0], blame(0.625, 0.51, GROUP_AND_KIND)])[ATTRIBUTION].endswith(

@@ -65,7 +65,7 @@ def test_refusals_and_plain_questions_stand_beside_the_headline():
     assert table.columns == [f"F1 IDK{NBSP}↑", f"conf.-w. acc.{NBSP}↑", "refused", f"conf.-w. acc.{NBSP}↑", f"ECE{NBSP}↓"]
     ((_, ((_, base), (_, tuned))),) = table.blocks
     assert [m.value for m in base] == ["0.000", "0.100", "0.000", "–", "–"]
-    assert [m.value for m in tuned] == ["0.750", "0.500", "0.500", "0.500", "0.250"] and tuned[-1].sign == "▽"
+    assert [m.value for m in tuned] == ["0.750", "0.500", "0.500", "0.5", "0.2"] and tuned[-1].sign == "▽"
     assert table.prevalence == "1 of 2 questions have no answer, 50.0%" and table.without == []
 
 
@@ -74,8 +74,9 @@ def test_a_model_without_confidences_has_a_dash_and_the_reason():
     scores = [score("f1_idk", 0.5, m) for m in "mn"] + [score("confidence_weighted_accuracy", 0.25, "n")]
     table = only([*scores, score("confidence_weighted_accuracy", None, **why)])
     assert table.without == ["m"]
-    assert table.blocks[0][1][0][1][1] == MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
-    assert table.blocks[0][1][1][1][1].value == "0.250"
+    rows = dict(table.blocks[0][1])
+    assert rows["m"][1] == MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
+    assert rows["n"][1].value == "0.250"
 
 
 def test_a_table_is_for_data_sets_on_which_refusals_are_scored():
@@ -106,19 +107,19 @@ def test_categories_are_in_the_taxonomys_order_and_unknown_ones_last():
     assert categories(plain, "d") == (["a"], ["a/x"]), "b has nothing below it"
 
 
-def test_models_are_grouped_by_how_they_came_about_the_baseline_first():
+def test_models_are_grouped_by_how_they_came_about():
     rules = [{"model": "base", "method": "cut", "dataset": "d"}]
     models = ["x", "own", "base+cut", "tuned", "r", "base", "p"]
     params = {"baseline": "base", "finetunes": {"tuned": "sft", "r": "rtune", "own": "mine", "p": "dpo"}}
     results = made_results([score("f1_idk", 0.5, m) for m in models], rules=rules, **params)
-    assert grouped(results, models) == [
+    assert grouped(results, results.models) == [
         ("As it is", ["base", "x"]), ("Abstaining, or read anew", ["base+cut"]), ("Supervised fine-tuning", ["tuned"]),
         ("R-tuning", ["r"]), ("Preference tuning (DPO)", ["p"]), ("Trained by mine", ["own"]),
     ]  # fmt: skip
 
 
 def ranked(metric, candidates, part="all"):
-    """Rows of the table of rankings: candidate -> (told apart from all others, not told apart from a better one)."""
+    """Rows of the table of rankings: candidate -> (told apart from all others, not significantly worse than a better one)."""
     column = {"dataset": "d", "variant": "clean", "slice": part, "metric": metric, "among": "models"}
     return [{**column, "candidate": name, "is_best": best, "may_be_best": may} for name, (best, may) in candidates.items()]
 
@@ -127,7 +128,7 @@ def ranked(metric, candidates, part="all"):
     ("candidates", "expected"),
     [
         ({"b": (True, True), "a": (False, False), "c": (False, False)}, ["", "best", ""]),
-        ({"b": (False, True), "c": (False, True), "a": (False, False)}, ["", "lead", "lead"]),
+        ({"b": (False, True), "c": (False, True), "a": (False, False)}, ["lead", "lead", ""]),
         ({"b": (False, True), "c": (False, True), "a": (False, True)}, ["", "", ""]),
         ({}, ["", "", ""]),
     ],
@@ -149,17 +150,18 @@ def test_a_value_with_its_test_against_the_baseline():
     tests = [compared("f1_idk", 0.25), compared("f1_idk", 0.25, a="other", b="base"), compared("f1_idk", 0.9, part="kind=a")]
     ((_, ((_, base), (_, n))),) = only(scores, baseline="base", comparisons=tests).blocks
     assert n[0] == MarkedNumber(
-        "0.750",
-        "0.500 – 1.000",
+        "0.8",
+        "0.5 – 1.0",
         "",
         "△",
         "better",
-        "n = 1,200, unscored 3; +0.250 (+0.125 to +0.500) against base, p = 0.0200 corrected",
+        "n = 1,200, unscored 3; +0.25 (+0.12 to +0.50) against base, p = 0.0200 corrected",
     )
     assert base[0] == MarkedNumber("0.500", title="n = 10")
     assert base[1] == MarkedNumber("undefined", "no answer was judged", title="n = 0, unscored 4")
     table = only([score("f1_idk", 0.5, "m"), score("lave_idk_accuracy", 0.5, "n")])
-    assert table.blocks[0][1][0][1][1] == MarkedNumber("–", title="not measured")
+    rows = dict(table.blocks[0][1])
+    assert rows["m"][1] == MarkedNumber("–", title="not measured")
 
 
 def test_averages_are_unweighted_means_over_categories():
@@ -197,7 +199,7 @@ def test_further_tests_are_those_that_are_not_against_the_baseline():
     header, rows = only(scores, baseline="base", comparisons=tests).further
     assert header == [f"F1 IDK{NBSP}↑", f"answerable accuracy{NBSP}↑", f"ECE{NBSP}↓ (squared ece_debiased)"]
     assert [(who, [m.value for m in marks]) for who, marks in rows] == [
-        ("o against n", ["+0.250", "–", "+0.125"]), ("base against o", ["+0.500", "–", "–"]),
+        ("o against n", ["+0.25", "–", "+0.1"]), ("base against o", ["+0.50", "–", "–"]),
     ]  # fmt: skip
     assert only(scores, baseline="base", comparisons=[compared("f1_idk", 0.25)]).further is None
 
@@ -239,8 +241,8 @@ def test_what_it_costs_where_questions_have_answers():
     table = costs(comparisons=tests)
     assert table.columns == [("d", "answerable accuracy ↑"), ("p", "VQA accuracy ↑")] and table.baseline == "base"
     assert [(model, [(m.value, m.interval) for m in marks]) for model, marks in table.rows] == [
-        ("base", [("0.750", "(0.500 – 0.875)"), ("0.250", "")]), ("n", [("0.500", "−0.250 (−0.500 to −0.125)"), ("–", "")]),
-        ("o", [("0.500", "0.250 – 0.625"), ("–", "")]),
+        ("base", [("0.75", "(0.50 – 0.88)"), ("0.250", "")]), ("n", [("0.50", "−0.25 (−0.50 to −0.12)"), ("–", "")]),
+        ("o", [("0.50", "0.25 – 0.62"), ("–", "")]),
     ]  # fmt: skip
 
 
@@ -250,7 +252,7 @@ def test_a_change_without_an_interval(low, high):
 
 
 def test_a_change_that_is_undefined_leaves_the_values_own_interval():
-    assert costs(comparisons=[compared("answerable_accuracy", None)]).rows[1][1][0].interval == "0.250 – 0.625"
+    assert costs(comparisons=[compared("answerable_accuracy", None)]).rows[1][1][0].interval == "0.25 – 0.62"
 
 
 def test_benchmarks_of_other_kinds_are_shown_by_their_own_metrics():
@@ -299,12 +301,12 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     header, rows = table.beyond
     assert header == [f"F1 IDK{NBSP}↑"]
     assert [(m, mark.value, mark.interval, mark.sign) for m, (mark,) in rows] == [
-        ("n", "+0.100", "over n+swapped_picture", "△"), ("o", "+0.010", "over base+blind_refuser", ""),
+        ("n", "+0.1", "over n+swapped_picture", "△"), ("o", "0.0", "over base+blind_refuser", ""),
     ]  # fmt: skip
     (sentence,) = table.gains
     assert sentence.startswith(
         "F1 IDK: models with a gain over base and over every blind row that they are compared with: n. "
-        "Better than base, but not shown to be better than the blind rows: o (+0.010"
+        "Better than base, but not shown to be better than the blind rows: o (0.0"
     )
     tests[-1] = compared("f1_idk", 0.2, "base+blind_refuser", "o")
     (sentence,) = only(scores, baseline="base", comparisons=tests).gains

@@ -28,10 +28,10 @@ def test_table_2_has_subsets_side_by_side_with_floors():
     assert table.groups == [("image", 2), ("text", 1)]
     assert table.columns == [("AUROC ↑", ""), ("best F1 ↑", "floor 0.667"), ("AUROC ↑", "")]
     cells = dict(table.rows)
-    assert [c.value for c in cells["LUQ"]] == ["0.750", "0.800", "undefined"] and cells["LUQ"][2].small == "no scored question is uncertain"
+    assert [c.value for c in cells["LUQ"]] == ["0.75", "0.800", "undefined"] and cells["LUQ"][2].small == "no scored question is uncertain"
     assert [c.value for c in cells["P(True)"]] == ["0.500", "0.667", "0.250"]
     assert cells["LUQ"][0].heat == 26, "half of the strongest: half of the way from chance to 1"
-    assert [c.strong for c in cells["LUQ"]] == [True, False, False] and cells["LUQ"][0].small == "0.625 – 0.875"
+    assert [c.strong for c in cells["LUQ"]] == [True, False, False] and cells["LUQ"][0].small == "0.62 – 0.88"
     assert (cells["P(True)"][0].heat, cells["P(True)"][1].heat, cells["P(True)"][2].tone) == (0, 0, "down"), (
         "chance and floor have no colour"
     )
@@ -62,7 +62,7 @@ def test_table_4_has_the_best_estimator_beside_each_way_of_asking_the_same_quest
     assert found is not None
     (sheet,) = found.asked
     assert sheet.header == ["model", "best estimator", "asked: cot"]
-    assert sheet.rows == [["m", "0.750 (0.500 – 0.875), LUQ", "0.625, 3 unscored"]]
+    assert sheet.rows == [["m", "0.75 (0.50 – 0.88), LUQ", "0.625, 3 unscored"]]
     assert sheet.note.endswith("Calling every question uncertain has 0.600.") and sheet.wordy
 
 

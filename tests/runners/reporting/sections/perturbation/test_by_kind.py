@@ -40,8 +40,8 @@ def test_a_figure_per_kind_with_stars_by_test_and_interval():
     assert (name, other) == ("existence · m · d", "counting · m · d")
     assert existence.groups == [("image", 2), ("text", 1)] and [r[0] for r in existence.rows] == ["P(True)", "LUQ"]
     blur, solarize, typos = existence.rows[0][1]
-    assert (blur.value, blur.mark, blur.heat, blur.tone) == ("0.400", "**", 52, "up")
-    assert (typos.value, typos.mark, typos.tone) == ("−0.200", "", "down"), "its interval holds 0"
+    assert (blur.value, blur.mark, blur.heat, blur.tone) == ("0.4", "**", 52, "up")
+    assert (typos.value, typos.mark, typos.tone) == ("−0.2", "", "down"), "its interval holds 0"
     assert (solarize.value, solarize.small, solarize.heat) == ("0.300", "collapse", 0)
     assert [c.value for c in existence.rows[1][1]] == ["–", "–", "undefined"]
 

@@ -28,7 +28,7 @@ def test_a_grid_has_estimators_against_modalities_coloured_from_chance():
     (grid,) = grids(rows)
     assert (grid.caption, grid.first, grid.columns) == ("AUROC, perturbed from clean · m · d", "Estimator", [("image", ""), ("text", "")])
     assert grid.rows == [
-        ("P(True)", [HeatCell("0.250", "", 52, "down", "n = 10"), HeatCell("0.750", "0.500 – 0.875", 52, "up", "n = 1,200, unscored 3")]),
+        ("P(True)", [HeatCell("0.250", "", 52, "down", "n = 10"), HeatCell("0.75", "0.50 – 0.88", 52, "up", "n = 1,200, unscored 3")]),
         ("perplexity", [HeatCell("undefined", title="n = 4", undefined=True), HeatCell("–", title="not measured")]),
     ]
 
@@ -90,10 +90,8 @@ def test_the_highest_that_was_not_ranked_is_said_without_allowing_for_the_choice
         for e, p in (("b", None), ("c", 0.5))
     ]
     told = "Highest AUROC for separating uncertain from clear questions (.5 is chance): on d: "
-    assert (
-        captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.900 (0.500 – 1.000, not accounting for the choice)."
-    )
-    assert captured(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, not told apart from 1 others."
+    assert captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.9 (0.5 – 1.0, not accounting for the choice)."
+    assert captured(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, statistically tied with 1 others."
 
 
 def test_else_from_telling_perturbed_inputs_apart():
@@ -104,7 +102,7 @@ def test_else_from_telling_perturbed_inputs_apart():
     )  # fmt: skip
     assert captured(made_results([score("accuracy", 0.5)]), rows) == (
         "Highest AUROC for separating perturbed from clean inputs (mean over perturbations; .5 is chance): image: c of m, 0.500; "
-        "text: b of m, 0.700 (0.600 – 0.800). They were selected among many, and their intervals do not account for that."
+        "text: b of m, 0.70 (0.60 – 0.80). They were selected among many, and their intervals do not account for that."
     )
     assert captured(made_results([score("accuracy", 0.5)]), means()) == ""
 

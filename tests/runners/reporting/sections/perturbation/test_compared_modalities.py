@@ -29,7 +29,7 @@ def test_what_is_told_apart_is_counted_and_the_furthest_named():
     )
     assert leaning(rows) == (
         "URR over the changed inputs, of 3 estimators: text above image of 1 and below of 1; cross above image of 0 and below of 0; "
-        "the others are not told apart. Furthest apart: P(True) (m on d), image 0.875 against text 0.125: +0.750 (+0.500 – +0.875), "
+        "the others are statistically tied. Furthest apart: P(True) (m on d), image 0.875 against text 0.125: +0.75 (+0.50 to +0.88), "
         "corrected p = 0.0020."
     )
 
@@ -37,24 +37,24 @@ def test_what_is_told_apart_is_counted_and_the_furthest_named():
 def test_nothing_is_compared_without_a_test():
     assert leaning(EMPTY) == UNTESTED and hallucinated_more(EMPTY) == "" and compared(EMPTY, made_results()) is None
     one = rows_of(pair(f"{REFLECTION}[a]", "image", "text", (0.25, 0.75), 0.2, slice="all"))
-    assert leaning(one) == "URR, of the one estimator: text above image of 0 and below of 0; the others are not told apart."
+    assert leaning(one) == "URR, of the one estimator: text above image of 0 and below of 0; the others are statistically tied."
 
 
 def test_hallucination_of_one_modality_against_another():
     rows = rows_of(
         pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.01, 0.125, 0.375), pair(HALLUCINATION, "text", "cross", (0.5, 0.5), 1.0)
     )
-    told = "Told apart: text 0.500 against image 0.250: +0.250 (+0.125 – +0.375), corrected p = 0.0100. The others are not told apart. "
+    told = "Significant: text 0.500 against image 0.250: +0.25 (+0.12 to +0.38), corrected p = 0.0100. The others are statistically tied. "
     assert hallucinated_more(rows) == told
     means = frame([score(HALLUCINATION, 0.25, variant="image")], LABELLED_SCORES)
     assert hallucinated(made_results([score("accuracy", 0.5)]), means, rows).endswith(told)
     none = rows_of(pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.5))
-    assert hallucinated_more(none) == "No two modalities are told apart. "
+    assert hallucinated_more(none) == "All modalities are statistically tied. "
     two = rows_of(
         pair(HALLUCINATION, "image", "text", (0.25, 0.5), 0.01), pair(HALLUCINATION, "image", "text", (0.5, 0.25), 0.02, model="n")
     )
     assert hallucinated_more(two) == (
-        "Told apart: text 0.500 against image 0.250: +0.250, corrected p = 0.0100 (m on d); "
+        "Significant: text 0.500 against image 0.250: +0.250, corrected p = 0.0100 (m on d); "
         "image 0.500 against text 0.250: +0.250, corrected p = 0.0200 (n on d). "
     )
 
@@ -70,8 +70,10 @@ def test_all_tests_stand_in_a_table():
         and "The first 120 of 141 are shown here. All of them are in results/s/modality_comparisons.parquet." in sheet.note
     )
     first, second, third = (list(map(str, row)) for row in sheet.rows[:3])
-    assert first == ["m on d", "URR x=1 a", "text against image", "+0.500", "+0.375\xa0–\xa0+0.625", "0.0100", "higher"]
-    assert second[1] == "hallucination rate" and second[-1] == "lower" and third[-1] == "not told apart" and third[4] == "no\xa0interval"
+    assert first == ["m on d", "URR x=1 a", "text against image", "+0.50", "+0.38\xa0to\xa0+0.62", "0.0100", "higher"]
+    assert (
+        second[1] == "hallucination rate" and second[-1] == "lower" and third[-1] == "statistically tied" and third[4] == "no\xa0interval"
+    )
 
 
 def test_the_table_calls_metrics_as_the_tables_above_it_do():

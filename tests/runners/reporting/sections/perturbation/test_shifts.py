@@ -50,7 +50,7 @@ def test_accuracy_is_a_line_per_model_in_order_of_strength(drawn):
     assert figure.legend == [("var(--c0)", "n"), ("var(--c1)", "m")]
     assert figure.table == (
         ["sweep", "model", "strength", "value (interval)"],
-        [["blur: radius", "m", "2", "0.750"], ["blur: radius", "m", "10", "0.250 (0.125 – 0.500)"], ["blur: radius", "n", "2", "0.500"]],
+        [["blur: radius", "m", "2", "0.750"], ["blur: radius", "m", "10", "0.25 (0.12 – 0.50)"], ["blur: radius", "n", "2", "0.500"]],
     )
 
 
@@ -120,7 +120,7 @@ def test_coverage_is_drawn_against_what_was_asked_for(drawn):
     assert [p.title for p in figure.panels] == ["coverage (LAC), asked for 0.88"] and figure.wide
     assert figure.table == (
         ["model", "variant", "LAC", "APS"],
-        [["m", "clean", "0.875 (0.750 – 1.000)"], ["m", "blur", "0.750 (0.500 – 0.875)"], ["m", "typos", "0.750 (0.500 – 0.875)"],
+        [["m", "clean", "0.88 (0.75 – 1.00)"], ["m", "blur", "0.75 (0.50 – 0.87)"], ["m", "typos", "0.75 (0.50 – 0.88)"],
          ["n", "blur", "0.500"], ["n", "clean", "0.500"]],
     )  # fmt: skip
     assert other.caption.endswith("In 0 of 0 perturbed cells the whole interval lies below it.") and other.legend == [("var(--c0)", "m")]

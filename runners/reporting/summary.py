@@ -1,0 +1,64 @@
+"""The first table of the report: every model's main metrics, with intervals, marks, n and scored share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from qualm.runners.reporting.findings import quality
+from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.leaderboard import TableCell, counts_of, models_of, read_cell
+from qualm.runners.reporting.text import Label, visible
+from qualm.runners.scoring.rankings import MODELS
+
+CENTRAL = ("f1_idk", "confidence_weighted_accuracy")
+"""Shown beside accuracy where a spec has them."""
+CALIBRATION = ("ece_idk", "ece")
+MAX_ROWS = 12
+
+
+@dataclass
+class Summary:
+    columns: list[str]
+    """Metrics with their arrows."""
+    blocks: list[tuple[str, list[tuple[str, list[TableCell], str]]]] = field(default_factory=list)
+    """(dataset, [(model, cells, n and scored share)])."""
+    note: str = ""
+
+
+def summary(results: Results) -> Summary:
+    """Return the models of every dataset in the order of the page, the first `MAX_ROWS` rows shared out among datasets."""
+    metrics = {dataset: {_title(label): label for label in _main(results, dataset)} for dataset in results.datasets}
+    table = Summary(list(dict.fromkeys(title for of in metrics.values() for title in of)))
+    each = max(2, MAX_ROWS // len(results.datasets))
+    hidden = 0
+    for dataset, labels in metrics.items():
+        rows = []
+        models = models_of(results, dataset)
+        hidden = max(hidden, len(models) - each)
+        ranks = {title: results.ranks(MODELS, dataset, label.text) for title, label in labels.items()}
+        for model in models[:each]:
+            scores = {title: results.cells.get((model, dataset, label.text)) for title, label in labels.items()}
+            cells = [
+                read_cell(scores[title], ranks[title].get(model, "")) if title in labels else TableCell("–", title="not in this dataset")
+                for title in table.columns
+            ]
+            rows.append((model, cells, counts_of([row for row in scores.values() if row is not None])))
+        table.blocks.append((visible(dataset, 80), rows))
+    if hidden > 0:
+        table.note = f"The first {each} models of each dataset are shown; the leaderboard has all."
+    return table
+
+
+def _main(results: Results, dataset: str) -> Iterator[Label]:
+    """Yield the metrics of one dataset: of its answers, of their confidence, of the best estimator, of prediction sets."""
+    labels = results.main_labels(dataset)
+    plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}
+    yield from filter(None, (quality(results, dataset), *(plain.get(name) for name in CENTRAL)))
+    yield from [plain[name] for name in CALIBRATION if name in plain][:1]
+    headline = results.headline(dataset, len(labels))
+    yield from (a for a in headline if a.plugin in ("auroc", "set_size"))
+
+
+def _title(label: Label) -> str:
+    return f"{label.title} {label.arrow}".strip()
