@@ -64,7 +64,10 @@ def test_every_chart_by_name(tmp_path: Path) -> None:
     assert list(drawn) == charts
     assert words(drawn["reliability-d"].svg)[3:] and {"a", "b_c"} <= set(words(drawn["reliability-d"].svg))
     assert "95% intervals over 20 groups of questions (60 questions)" in drawn["leaderboard-d"].caption
-    assert "Filled: told apart from every other:" in drawn["leaderboard-d"].caption and "may be" not in drawn["leaderboard-d"].caption
+    assert (
+        "Filled: significantly better than every other:" in drawn["leaderboard-d"].caption
+        and "may be" not in drawn["leaderboard-d"].caption
+    )
     assert all("var(" not in figure.svg for figure in drawn.values()) and set(CHARTS) == {*(n.partition("-")[0] for n in charts), "hcc"}
 
 

@@ -32,7 +32,7 @@ def test_what_is_told_apart_is_bold_and_ties_have_a_dagger(tmp_path: Path) -> No
     assert r"a & \textbf{0.80} {\scriptsize (0.70 to 0.90)} \\" in models and r"b\_c & 0.50 {\scriptsize (0.40 to 0.60)} \\" in models
     assert r"perplexity & 0.70$^\dagger$ {\scriptsize (0.60 to 0.80)} & $-$0.25 {\scriptsize ($-$0.35 to $-$0.15)} \\" in estimators
     assert r"p\_true & undefined & -- \\" in estimators
-    assert "Bold: told apart" in models and r"95\% intervals over 20 groups" in models
+    assert "Bold: significantly better" in models and r"95\% intervals over 20 groups" in models
 
 
 def test_without_intervals(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_tables_on_one_page(tmp_path: Path) -> None:
     assert "| model | accuracy ↑ |\n|---|---:|\n| a | **0.80** (0.70 to 0.90) |\n" in text
     assert "| perplexity | 0.70† (0.60 to 0.80) | −0.25 (−0.35 to −0.15) |" in text and "| undefined | – |" in text
     assert "95% intervals over 20 groups of questions (60 questions)." in text
-    assert "Bold: told apart from every other; †: may be the best, not told apart from any better one: by paired differences over" in text
+    assert "Bold: significantly better than every other; †: the best, or statistically tied with it: by paired differences over" in text
     assert "corrected by Westfall and Young's max-T method over all tests of the study: every metric, slice and data set." in text
     widths = [line.count(" |") for line in text.splitlines() if line.startswith("| ")]
     assert widths and made.counts["tables"] == 4
