@@ -138,15 +138,15 @@ def test_coverage_outside_its_band_is_named(capsys: pytest.CaptureFixture[str]) 
     rows.append(row("coverage[ours/lac]", 0.5, variant="blur", **(band | {"promise": "nothing is promised: calibrated on clean inputs"})))
     show.show_coverage([*rows, row("accuracy")], Console(width=200))
     assert capsys.readouterr().out.splitlines() == [
-        "d, m: coverage[ours/aps] 0.987 (target 0.900, band 0.866 – 0.931: above)",
-        "d, m: coverage[ours/mean] 0.800 (target 0.900, band 0.866 – 0.931: below)",
+        "d, m: coverage[ours/aps] 0.987 (target 0.90, band 0.87 – 0.93: above)",
+        "d, m: coverage[ours/mean] 0.800 (target 0.90, band 0.87 – 0.93: below)",
         "1 of 3 coverages shown lie within their target's band",
     ]
     show.show_coverage([row("accuracy")], Console(width=200))
     assert not capsys.readouterr().out
     elsewhere = row("coverage[ours/aps]", 0.5, variant="blur@radius=2", slice="category=x", **band)
     show.show_coverage([elsewhere], Console(width=200))
-    assert capsys.readouterr().out.startswith("d · blur@radius=2 · category=x, m: coverage[ours/aps] 0.500 (target 0.900, ")
+    assert capsys.readouterr().out.startswith("d · blur@radius=2 · category=x, m: coverage[ours/aps] 0.500 (target 0.90, ")
 
 
 def test_what_intervals_are_is_said_once_for_all_of_a_kind() -> None:
