@@ -9,6 +9,7 @@ from typing import Any
 
 from qualm.compiler.forecast.needs import how_to_add
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.adapters import AdapterError
 from qualm.registry.entries.adding import Progress
@@ -90,9 +91,12 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool) -> list[I
 
 
 def item_of_card(root: Path, name: str, upgrade: bool) -> Item:
-    """Return the item of a card that no spec needs to name; raise CardError if there is none."""
+    """Return the item of a card that no spec needs to name; raise CardError if there is none, ProjectError if it has no files."""
+    card = load_card(name)
+    if not card.layout:
+        raise ProjectError(f"{name}: is generated, there is nothing to fetch; name its card in a spec")
     entry = next((entry for entry in entries(root) if entry.name == name), None)
-    return _of_card(root, name, load_card(name), [], entry, None, upgrade)
+    return _of_card(root, name, card, [], entry, None, upgrade)
 
 
 def _entry(root: Path, name: str, stages: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool) -> Item:
