@@ -18,6 +18,7 @@ from qualm.registry.sample import COMPARISONS, SAMPLES
 from qualm.runners.reporting.charts.marks import verdict
 from qualm.runners.reporting.load import Results, read_results
 from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
+from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
@@ -107,7 +108,7 @@ def test_the_table_is_the_score_table(results: Results) -> None:
                     & (pl.col("metric") == metric),
                     named=True,
                 )
-                assert float(mark.value.replace("−", "-")) == pytest.approx(row["value"], abs=0.0501)
+                assert mark.value == rounded(row)
                 assert f"n = {row['n']:,}" in mark.title
 
 
