@@ -57,6 +57,7 @@ NOT_READING = {
     "fetch": "brings data and models from outside",
     "judges": "measures the judges on answers that people labelled",
     "experiments": "reads commits",
+    "prompt": "shows a request, no result",
     "plan": "compares every output with the lock itself, and says which was changed by hand",
     "run": "restores what differs before anything is shown",
     "cache du, cache gc, cache audit, cache refuse, cache accept": "they read the store of answers, whose parts have checksums",
