@@ -30,7 +30,9 @@ def fetch(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, help="Fetch what so many questions of each dataset need, if its source has single images."),
+        typer.Option(
+            "--limit", min=1, max=1_000_000_000, help="Fetch what so many questions of each dataset need, if its source has single images."
+        ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the table and fetch nothing.")] = False,
     upgrade: Annotated[bool, typer.Option("--upgrade", help="Pin the newest commits of branches and tags, and fetch those.")] = False,

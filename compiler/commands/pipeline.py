@@ -173,7 +173,10 @@ def run(
     on: OnOption = None,
     pull: Annotated[bool, typer.Option("--pull/--no-pull", help="Fetch results from the default remote instead of making them.")] = True,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=2, help="Run a variant with at most so many questions of each dataset.", show_default=False)
+        int | None,
+        typer.Option(
+            "--limit", min=2, max=1_000_000_000, help="Run a variant with at most so many questions of each dataset.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.

@@ -105,7 +105,7 @@ def new(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=2, help="With --from or --extends: at most so many questions of each dataset."),
+        typer.Option("--limit", min=2, max=1_000_000_000, help="With --from or --extends: at most so many questions of each dataset."),
     ] = None,
     list_shipped: Annotated[bool, typer.Option("--list", help="List those benchmarks.")] = False,
 ) -> None:

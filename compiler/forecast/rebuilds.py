@@ -107,16 +107,16 @@ def _plan(plan: Plan, root: Path, default: str, world: _World) -> list[Forecast]
     lock = read_lock(_lock(plan, root, default))
     compiled = pipeline(plan)["stages"]
     world.hashes[plan.marker] = MARKER_MD5
-    return [_stage(s, compiled[s.name], f"specs/{plan.spec}/stages/{s.name}.json", lock.get(s.name), world) for s in plan.stages]
+    return [_stage(s, compiled[s.name], plan.spec, lock.get(s.name), world) for s in plan.stages]
 
 
-def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
-    deps, unknown, missing = _deps(stage, compiled["deps"], world)
+def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: Mapping[str, Any] | None, world: _World) -> Forecast:
+    deps, unknown, missing = _deps(stage, compiled["deps"], spec, world)
     if missing:
         world.blocked.update(dict.fromkeys(stage.outs, stage.name))
         return Forecast(stage.name, stage.kind, "blocked", tuple(dict.fromkeys(missing)))
     never = [Reason("new", "never run here")]
-    reasons = never if entry is None else list(_against_lock(stage, compiled["cmd"], params_file, entry, deps))
+    reasons = never if entry is None else list(_against_lock(stage, compiled["cmd"], f"specs/{spec}/stages/{stage.name}.json", entry, deps))
     if unknown:
         world.hashes.update(dict.fromkeys(stage.outs))
         perhaps = tuple(Reason("input", f"{path} may change", follows=True) for path in unknown)
@@ -131,7 +131,9 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], params_file: str, e
     return Forecast(stage.name, stage.kind, "run", tuple(reasons))
 
 
-def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
+def _deps(
+    stage: PlannedStage, paths: Iterable[str], spec: str, world: _World
+) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
     """Return lock entries of dependencies, unknown paths, and reasons for missing ones."""
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
@@ -151,7 +153,7 @@ def _deps(stage: PlannedStage, paths: Iterable[str], world: _World) -> tuple[dic
             world.entries[path] = _dep(path, world, md5 or hash_path(world.root, path, world.repo) or recorded)
         entry = world.entries[path]
         if entry is None:
-            missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"), stage.spec)))
+            missing.append(Reason("missing", how_to_get(path, path == stage.inputs.get("reviews"), spec)))
         entries[path] = entry
     return entries, unknown, missing
 

@@ -23,6 +23,8 @@ from qualm.runners.inference.hf.folder import default_template, is_adapter, is_t
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
 from qualm.runners.servers.presets import PRESETS, Preset, faults
 
+RECORDED = "recorded"
+"""Plugin of answers that were given before: no prompt of the spec applies to them."""
 TEMPLATES = ("processor_config.json", "chat_template.json")
 """Files that may hold a chat template in older versions of transformers; both have precedence over TEMPLATE."""
 TEMPLATE = "chat_template.jinja"
@@ -56,7 +58,7 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             ref = Ref(validate.label(name, swept), plugin, located(plugin, args))
             source = artifact_path(sources[0]) if sources else None
             own[ref.label] = own_prompts
-            if own_prompts and plugin.declares.get("RECORDED"):
+            if own_prompts and plugin.name == RECORDED:
                 reader.problem((*path, PROMPT), "recorded answers were given to their own prompts", "leave it out", key=True)
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
             gives = rule.gives(plugin, args) if confident else rule.gives(plugin, args) - {VERIFIED}
@@ -71,7 +73,7 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
 
 def _prompted(use: ModelUse, of_spec: Mapping[str, dict[str, Any]], own: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
     """Yield a model under each prompt of a sweep; a model's own sweep replaces the spec's."""
-    if use.ref.plugin.declares.get("RECORDED"):
+    if use.ref.plugin.name == RECORDED:
         yield use
         return
     is_own = "" not in own and bool(own)

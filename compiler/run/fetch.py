@@ -100,7 +100,7 @@ def item_of_card(root: Path, name: str, upgrade: bool) -> Item:
 
 
 def _entry(root: Path, name: str, stages: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool) -> Item:
-    sources = [stage for stage in stages if stage.kind == "data" and stage.inputs.get("source") == f"{DATA}/{name}"]
+    sources = [stage for stage in stages if stage.inputs.get("source") == f"{DATA}/{name}"]
     card_name = name if name in card_names() or not sources else sources[0].params["card"]
     if card_name not in card_names() or "reviews" in stages[0].inputs:
         state = HERE if entry is not None and entry.where in ("here", "cache", "remote") else BY_HAND

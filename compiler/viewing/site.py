@@ -104,7 +104,9 @@ class SitePart:
     @property
     def licences(self) -> dict[str, str]:
         """Return the licence of each dataset by its card; of a dataset made from others, theirs."""
-        by_path = {str(s.outputs.get("dataset")): str(s.params["about"]["licence"]) for s in self._stages if s.kind == "data"}
+        by_path = {
+            str(s.outputs.get("dataset")): str(s.params["about"]["licence"]) for s in self._stages if "licence" in s.params.get("about", {})
+        }
         all_licences = "; ".join(dict.fromkeys(by_path.values()))
         return {name: by_path.get(str(path), all_licences) for name, path in self.results.inputs["datasets"].items()}
 

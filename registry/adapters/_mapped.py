@@ -35,7 +35,7 @@ class Columns:
     source: str
     """Name of the adapter."""
     question: str | None = None
-    prompt: str | None = None
+    instruction: str | None = None
     """Asked of every row where there is no column of questions, or put above the question where there is."""
     answer: str | None = None
     answer_is: AnswerIs = "text"
@@ -70,10 +70,10 @@ class Columns:
         """
         need_columns(where, row, self.needed)
         row = {name: value_at(row, name, where) for name in self.names}
-        lines = [self.prompt] if self.prompt else []
+        lines = [self.instruction] if self.instruction else []
         lines += [_text(row[self.question], self.question, where)] if self.question else []
         if not lines:
-            raise AdapterError(f"{where}: no question; on the card, name its column by `question`, or give a `prompt` for every row")
+            raise AdapterError(f"{where}: no question; on the card, name its column by `question`, or give an `instruction` for every row")
         choices = self._choices(row, where)
         answers = self._answers(row, where)
         answerable = self._answerable(row, where)

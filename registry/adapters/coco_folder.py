@@ -20,7 +20,7 @@ def coco_folder(
     images: str = "images",
     per: Literal["annotation", "image"] = "annotation",
     question: str | None = None,
-    prompt: str | None = None,
+    instruction: str | None = None,
     answer: str | None = "caption",
     answer_is: Literal["text", "letter", "index", "index_from_1"] = "text",
     choices: list[str] = [],  # noqa: B006
@@ -41,7 +41,7 @@ def coco_folder(
         per: One sample for every annotation; or for every picture, whose references are the answers of all its annotations and whose
             id is the picture's (captions).
         question: Key of an annotation with the question.
-        prompt: Asked of every picture where annotations have no questions, or put above them.
+        instruction: Asked of every picture where annotations have no questions, or put above them.
         answer: Key with the answer, or a list of them; of multiple choice the right option; null = not known.
         answer_is: With options, what stands there: an option's text, letter or place.
         choices: One key with a list of options, or a key for each.
@@ -55,10 +55,10 @@ def coco_folder(
         AdapterError: a file, key, picture or value is missing or of another kind.
     """
     source = context.need_source("coco_folder")
-    columns = Columns("coco_folder", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta)
+    columns = Columns("coco_folder", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta)
     if per == "image" and (choices or question):
         raise AdapterError(
-            "coco_folder: `per: image` asks the one `prompt` about every picture, while `question` and `choices` come from annotations; "
+            "coco_folder: `per: image` asks the one `instruction` about every picture; `question` and `choices` come from annotations; "
             "leave these out, or say `per: annotation`"
         )
     for split, prefix, path in parts(source, files):

@@ -36,7 +36,7 @@ def image_table(
     images: str = ".",
     image: str | list[str] | None = "image",
     question: str | None = "question",
-    prompt: str | None = None,
+    instruction: str | None = None,
     answer: str | None = "answer",
     answer_is: Literal["text", "letter", "index", "index_from_1"] = "text",
     choices: list[str] = [],  # noqa: B006
@@ -68,7 +68,7 @@ def image_table(
             without images. An image is a path, bytes, a record of `bytes` and `path`, or base64. A question of several may hold
             `<image>` for each where it stands.
         question: Column with the question.
-        prompt: Asked of every row where there is no column of questions, or put above it.
+        instruction: Asked of every row where there is no column of questions, or put above it.
         answer: Column with the answer, or a list of them (in CSV as JSON or Python text); of multiple choice the right option; null = not
             known.
         answer_is: With options, what stands in that column: an option's text, letter or place.
@@ -89,7 +89,7 @@ def image_table(
     """
     source = context.need_source("image_table")
     columns = Columns(
-        "image_table", question, prompt, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable, separator
+        "image_table", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable, separator
     )
     pictures = PictureColumns.of("image_table", image, frames, text_only)
     at = ", ".join(pictures.names)

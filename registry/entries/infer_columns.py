@@ -305,7 +305,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
         del mapping["image"]
         mapping.pop("unanswerable", None)  # which annotations of COCO's kind do not have
         if mapping["question"] is None:
-            mapping |= {"per": "image", "prompt": "Describe the picture."} if mapping["answer"] == "caption" else {}
+            mapping |= {"per": "image", "instruction": "Describe the picture."} if mapping["answer"] == "caption" else {}
     mapping["choices"] = choices
     if adapter == "image_table":
         mapping["image"] = _image_columns(records, there, mapping["image"])
@@ -425,7 +425,7 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
     answered = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
     readings: dict[tuple[int | None, ...], str] = {}
     for form in ("letter", "text", "index", "index_from_1"):
-        columns = Columns("", prompt="?", answer=answer, answer_is=form, choices=choices, separator=SEPARATOR)
+        columns = Columns("", instruction="?", answer=answer, answer_is=form, choices=choices, separator=SEPARATOR)
         try:
             samples = [columns.sample(r, None, "", "", "") for r in answered]
         except AdapterError:

@@ -23,7 +23,7 @@ from qualm.registry.sample import Image, Sample
 from qualm.registry.text import one_line
 
 WIDTH = 130
-NO_COLUMNS = ("images", "prompt", "answer_is", "kind", "frames", "text_only", "separator")
+NO_COLUMNS = ("images", "instruction", "answer_is", "kind", "frames", "text_only", "separator")
 """Parameters of adapters that do not name columns."""
 ABOUT = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
 """What is asked beside the mapping."""
@@ -51,7 +51,11 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
     args = dict(proposal.args)
     for parameter in plugin.parameters:
         name = parameter.name
-        if name in ("files", "per") or (name == "answer_is" and not args.get("choices")) or (name == "prompt" and args.get("question")):
+        if (
+            name in ("files", "per")
+            or (name == "answer_is" and not args.get("choices"))
+            or (name == "instruction" and args.get("question"))
+        ):
             continue
         before = args.get(name, parameter.default)
         default = ", ".join(before) if isinstance(before, list) else "" if before is None else str(before)

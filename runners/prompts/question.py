@@ -4,16 +4,19 @@ Training, inference and the digest of what a model saw all use it; were there tw
 measured on another.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
-
-import PIL.Image
+from typing import TYPE_CHECKING, Any
 
 from qualm.registry.formats.picture_lists import marked, segments
+
+if TYPE_CHECKING:  # compiling a spec reads the names of this module, and loads no library for images
+    import PIL.Image
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """Names of the options of a multiple-choice question, in order."""
@@ -102,14 +105,15 @@ class Prompt:
         own = self.own_images(int(image))
         # The marks of images are looked for in the question alone: the template, options and hint may contain the same word.
         if not marked(question, own):
-            return self.ask_text(self.text(question, choices), image)
+            return self._conversation([""] * own, self.text(question, choices), int(image))
         before, after = self.text(_BETWEEN, choices).split(_BETWEEN)
         *first, last = segments(question, own)
         return self._conversation([before + first[0], *first[1:]], last + after, int(image))
 
     def ask_text(self, text: str, image: int = True) -> list[Turn]:
-        """Return the conversation with another last turn, whose images stand before its text."""
-        return self._conversation([""] * self.own_images(int(image)), text, int(image))
+        """Return the conversation with another last turn, whose images stand at their marks in its text, or before it."""
+        *before, last = segments(text, self.own_images(int(image)))
+        return self._conversation(before, last, int(image))
 
     def own_images(self, image: int) -> int:
         """Return how many of so many images belong to the question that is asked."""

@@ -12,8 +12,6 @@ from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models._peer_recording import PeerRecording
 from qualm.runners.prompts.thinking import ThinkingError, declared
 
-RECORDED = True
-"""Its answers were given before: no prompt of the spec applies to them."""
 GIVES = {
     "format": {
         "auto": [

@@ -155,8 +155,8 @@ def test_what_is_missing_blocks_all_behind_it(made: Made) -> None:
 @pytest.mark.parametrize(
     ("path", "how"),
     [
-        ("registry/data/mine/a.csv", "registry/data/mine: add it by `qualm data add mine --from PATH`"),
-        ("registry/data/mine", "registry/data/mine: add it by `qualm data add mine --from PATH`"),
+        ("registry/data/mine/a.csv", "registry/data/mine: not here; `qualm fetch s` brings it, or says how you get it"),
+        ("registry/data/mine", "registry/data/mine: not here; `qualm fetch s` brings it, or says how you get it"),
         ("reviews.csv", "reviews.csv: people's decisions on the test split; `qualm verify` makes it"),
     ],
 )

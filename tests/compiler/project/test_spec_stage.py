@@ -107,7 +107,7 @@ def test_another_default_moves_both_pipelines(root: Path, capsys: pytest.Capture
 def test_what_is_missing_is_named_and_mistakes_are_raised(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "registry/data/vlm").rmdir()
     assert run_spec_stage(Project(), "a") == 1
-    assert capsys.readouterr().out == "qualm: registry/data/vlm: add it by `qualm data add vlm --from PATH`\n"
+    assert capsys.readouterr().out == "qualm: registry/data/vlm: not here; `qualm fetch a` brings it, or says how you get it\n"
     edit(root / "specs/a.yaml", "bins: 15", "bns: 15")
     with pytest.raises(SpecError, match="did you mean 'bins'"):
         run_spec_stage(Project(), "a")

@@ -21,7 +21,7 @@ from qualm.compiler.viewing.show import site_of
 from qualm.runners.reporting.appendix import facts_of
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.load import Results, read_results
-from qualm.runners.reporting.text import number, signed
+from qualm.runners.reporting.text import between, number, rounded, signed
 from qualm.runners.scoring.families import in_words
 from qualm.runners.stages import report
 from tests.runners.reporting.pair_results import stage
@@ -102,9 +102,9 @@ def test_the_report(scored: Project, results: Results, tests: list[dict[str, Any
     for metric, title in zip(METRICS, ["accuracy ↑", "brier ↓", "ECE ↓ (squared ece_debiased)"], strict=True):
         test = of(tests, "options", metric)
         name, _, values, change, limits, p, finding, *margins = rows[title]
-        assert name == "other against base" and change == signed(test["difference"]) and finding == in_words(test)
-        assert values == f"{number(test['value_b'])} and {number(test['value_a'])}" and p == number(test["p_adjusted"], 4)
-        assert limits.split("\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}") == [signed(test["low"]), signed(test["high"])]
+        assert name == "other against base" and change == rounded(test, "difference", signed) and finding == in_words(test)
+        assert values == f"{rounded(test, 'value_b')} and {rounded(test, 'value_a')}" and p == number(test["p_adjusted"], 4)
+        assert limits.replace("\N{NO-BREAK SPACE}", " ") == between(test, form=signed)
         expected = [test["p_equivalent"], test["p_not_worse"]]
         assert margins == ["–" if value is None else number(value, 4) for value in expected]
     page = report.render(results).decode()

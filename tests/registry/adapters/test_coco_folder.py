@@ -43,12 +43,12 @@ def test_questions(source):
 
 
 def test_captions_of_a_picture_are_its_references(source):
-    made = [s for s in read(source, per="image", prompt="Describe the picture.", answer="caption") if isinstance(s, Sample)]
+    made = [s for s in read(source, per="image", instruction="Describe the picture.", answer="caption") if isinstance(s, Sample)]
     assert [(s.sample_id, s.question, s.references) for s in made] == [
         ("a.jpg", "Describe the picture.", ("A cat.", "One cat.")),
         ("sub/b.jpg", "Describe the picture.", ("A dog.",)),
     ]
-    with pytest.raises(AdapterError, match="`per: image` asks the one `prompt`"):
+    with pytest.raises(AdapterError, match="`per: image` asks the one `instruction`"):
         read(source, per="image", question="question")
 
 
@@ -59,7 +59,7 @@ def test_a_name_comes_again_in_the_folder_of_another_split(source):
     (source / "annotations/train.json").write_text(json.dumps(only))
     files = {"train": "annotations/train.json", "val": "annotations/val.json"}
     for per, ids in (("annotation", ["train_1", "val_1", "val_2", "val_3"]), ("image", ["train_a.jpg", "val_a.jpg", "val_sub/b.jpg"])):
-        made = read(source, files=files, per=per, prompt="Describe the picture.", answer="caption")
+        made = read(source, files=files, per=per, instruction="Describe the picture.", answer="caption")
         assert [i.data for i in made if isinstance(i, Image)] == [b"another", b"a.jpg", b"sub/b.jpg"]
         samples = [s for s in made if isinstance(s, Sample)]
         assert [s.sample_id for s in samples] == ids and [s.image_id for s in samples][:2] == ["train_a.jpg", "val_a.jpg"]

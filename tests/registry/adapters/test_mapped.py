@@ -24,7 +24,7 @@ def test_an_open_question() -> None:
         category="k",
         answerable="ok",
         meta=["m", "void"],
-        prompt="In a word.",
+        instruction="In a word.",
     )
     assert sample == Sample(
         "7", "In a word.\nWhat?", "picture", ("cat", "cats"), category="animals/pets", answerable=False, source="x", group="picture",

@@ -279,7 +279,7 @@ def test_a_coco_file_and_a_list_in_json_are_told_apart(tmp_path):
     (tmp_path / "captions.json").write_text(json.dumps(coco))
     found = propose(tmp_path)
     assert found.adapter == "coco_folder" and found.args["files"] == {"test": "captions.json"}
-    assert (found.args["per"], found.args["prompt"], found.args["answer"]) == ("image", "Describe the picture.", "caption")
+    assert (found.args["per"], found.args["instruction"], found.args["answer"]) == ("image", "Describe the picture.", "caption")
     assert "image" not in found.args and "meta" not in found.args
 
 

@@ -110,7 +110,7 @@ CASES: dict[Callable[[Path], Path], tuple[str, dict[str, Any]]] = {
             "files": {"val": "annotations/captions_val2014.json"},
             "images": "val2014",
             "per": "image",
-            "prompt": "Describe the picture.",
+            "instruction": "Describe the picture.",
             "question": None,
             "answer": "caption",
             "choices": [],
