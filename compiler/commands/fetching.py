@@ -13,6 +13,7 @@ from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.commands import completion
+from qualm.registry.plugins.rule import MAX_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ def fetch(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=1, max=1_000_000_000, help="Fetch what so many questions of each dataset need, if its source has single images."
+            "--limit", min=1, max=MAX_NUMBER, help="Fetch what so many questions of each dataset need, if its source has single images."
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the table and fetch nothing.")] = False,

@@ -11,6 +11,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.terminal import completion
 from qualm.registry.plugins.extras import is_installed
+from qualm.registry.plugins.rule import MAX_NUMBER
 from qualm.registry.text import print_json
 
 JobsOption = Annotated[
@@ -175,7 +176,7 @@ def run(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=2, max=1_000_000_000, help="Run a variant with at most so many questions of each dataset.", show_default=False
+            "--limit", min=2, max=MAX_NUMBER, help="Run a variant with at most so many questions of each dataset.", show_default=False
         ),
     ] = None,
 ) -> None:

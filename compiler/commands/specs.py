@@ -14,7 +14,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import NAME_PATTERN
 from qualm.compiler.terminal import completion
 from qualm.registry.commands import completion as registered
-from qualm.registry.plugins.rule import KINDS
+from qualm.registry.plugins.rule import KINDS, MAX_NUMBER
 
 
 def ls(
@@ -105,7 +105,7 @@ def new(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=2, max=1_000_000_000, help="With --from or --extends: at most so many questions of each dataset."),
+        typer.Option("--limit", min=2, max=MAX_NUMBER, help="With --from or --extends: at most so many questions of each dataset."),
     ] = None,
     list_shipped: Annotated[bool, typer.Option("--list", help="List those benchmarks.")] = False,
 ) -> None:

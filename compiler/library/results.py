@@ -55,7 +55,7 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
 
 class SpecResults:
     def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None, verify: bool = False) -> None:
-        """Those of this checkout, or of another state of the spec of that name; `verify` warns of changed files."""
+        """Read the results of this checkout, or of another state of the spec; `verify` warns of changed files."""
         self._verify = verify
         self.side = side or side_here(project, spec)
         """Score stage and models, for comparisons."""
@@ -74,7 +74,7 @@ class SpecResults:
 
     @property
     def is_scored(self) -> bool:
-        """Whether there are scores yet."""
+        """Return True if there are scores."""
         return Path(self.root, self._stage.outputs["scores"]).is_file()
 
     @property

@@ -11,10 +11,9 @@ from types import MappingProxyType
 from qualm.compiler.plan import answers, data, models, scores
 from qualm.compiler.plan.layout import Layout
 from qualm.compiler.plan.order import check_outputs, ordered
-from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.resolve.resolved import Resolved
-from qualm.compiler.spec.plugin_ref import HUB
 from qualm.registry import REFUSERS
 from qualm.registry.entries.card import CARDS
 from qualm.registry.entries.fetching import lock
@@ -82,8 +81,7 @@ def _sources(layout: Layout, stages: Sequence[PlannedStage]) -> tuple[str, ...]:
         for path in (*plugins, Path(engine_versions.__file__).resolve())
         if path.is_relative_to(ROOT)
     )
-    reads_hub = any(args.get(HUB) for stage in stages for ref in stage.refs for _, args in ref.uses)
-    pins = [layout.root / lock.FILE] if reads_hub else []
+    pins = [layout.root / lock.FILE] if hub_models(stages) else []
     files = (*layout.resolved.files, *cards, *plugins, *ours, *pins)
     tracked = {path.relative_to(layout.root).as_posix() for path in files if layout.is_of_project(path) and path.is_file()}
     prompts = {path for stage in stages for path in stage.deps if path.startswith(f"{PROMPTS}/")}

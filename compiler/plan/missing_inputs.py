@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from qualm.compiler.plan.order import reads_from
-from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.spec.plugin_ref import HUB, REVISION
+from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.registry.dvc.files import cache_folder, find_dvc_file
 from qualm.registry.dvc.objects import holds
 from qualm.runners.inference.hf.folder import unpinned
@@ -20,10 +19,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
         words: words of the DVC command that runs: names of stages, and `--pull`, by which DVC fetches tracked data.
     """
     stages = _asked_for(plan, words)
-    hub_models = {
-        (args[HUB], args.get(REVISION)) for s in stages for ref in s.refs for _, args in ref.uses if args.get(HUB) and REVISION in args
-    }
-    for name, revision in sorted(hub_models, key=str):
+    for name, revision in hub_models(stages):
         if unpinned(name, revision):
             yield f"{name}: `qualm fetch {plan.spec}` looks up its commit, pins it and downloads it"
     made = {path for stage in plan.stages for path in stage.outs}

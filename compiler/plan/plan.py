@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.plugin_ref import HUB, REVISION, Ref
 from qualm.runners.contracts.stages import IN_GIT
 from qualm.runners.runtime.parameters import to_mappings
 
@@ -116,3 +116,9 @@ def leaves(tree: Any) -> Iterator[str]:
             yield from leaves(value)
     else:
         yield str(tree)
+
+
+def hub_models(stages: Iterable[PlannedStage]) -> list[tuple[str, str | None]]:
+    """Return the hub models that stages read, each with its revision, sorted."""
+    uses = (args for stage in stages for ref in stage.refs for _, args in ref.uses)
+    return sorted({(args[HUB], args.get(REVISION)) for args in uses if args.get(HUB) and REVISION in args}, key=str)

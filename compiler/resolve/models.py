@@ -79,8 +79,7 @@ def _prompted(use: ModelUse, of_spec: Mapping[str, dict[str, Any]], own: Mapping
     is_own = "" not in own and bool(own)
     swept = {"": {}} if is_own or not of_spec else of_spec
     for name, prompt, overrides in ((a or b, p, o) for a, p in swept.items() for b, o in (own or {"": {}}).items()):
-        labels = use.ref.label.partition("@")
-        label = f"{use.ref.label}{',' if labels[1] else '@'}{PROMPT}={name}" if name else use.ref.label
+        label = f"{use.ref.label}{',' if '@' in use.ref.label else '@'}{PROMPT}={name}" if name else use.ref.label
         yield replace(use, ref=replace(use.ref, label=label), prompt=prompt, own_prompt=overrides, origin=use.ref.label)
 
 

@@ -37,7 +37,7 @@ RESULTS = ""
 
 
 def diff_revision(project: Project, spec: str | None, revision: str, pull: bool = False) -> dict[str, Any]:
-    """What changed between a git revision, or a DVC experiment, and the working tree.
+    """Compare the working tree with a git revision or a DVC experiment.
 
     Args:
         project: the checkout.

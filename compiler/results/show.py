@@ -87,7 +87,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
 
 
 def intervals_in_words(rows: Sequence[Row]) -> str:
-    """What the intervals beside these values are; empty where none has one."""
+    """Describe the intervals of scores: level and resamples; empty without intervals."""
     having = [r for r in rows if r.get("low") is not None and r.get("level")]
     if not having:
         return ""

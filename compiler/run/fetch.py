@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.forecast.needs import how_to_add
-from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models, leaves
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
+from qualm.compiler.spec.plugin_ref import DATA
 from qualm.registry.adapters import AdapterError
 from qualm.registry.entries.adding import Progress
 from qualm.registry.entries.card import Card, card_names, load_card
@@ -56,10 +56,11 @@ class Item:
 
     @property
     def checksums(self) -> str:
-        known = sum(bool(file.sha256) or file.blob is not None for file in self.files)
-        return (
-            "" if not self.files else "known" if known == len(self.files) else "not known" if not known else f"{known} of {len(self.files)}"
-        )
+        """Say of how many files a checksum is known."""
+        known, total = sum(bool(file.sha256) or file.blob is not None for file in self.files), len(self.files)
+        if known in (0, total):
+            return ("known" if known else "not known") if total else ""
+        return f"{known} of {total}"
 
     def as_json(self) -> dict[str, Any]:
         files = {file.name: {"url": file.url, "bytes": file.size, "sha256": dict(file.sha256)} for file in self.files}
@@ -79,15 +80,12 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool) -> list[I
     """
     tracked = {entry.name: entry for entry in entries(root)}
     readers: dict[str, list[PlannedStage]] = {}
-    models: dict[tuple[str, str | None], None] = {}
     for stage in plan.stages:
         for path in leaves(stage.inputs):
             if path.startswith(f"{DATA}/"):
                 readers.setdefault(path.split("/")[2], []).append(stage)
-        for ref in stage.refs:
-            models |= {(args[HUB], args.get(REVISION)): None for _, args in ref.uses if args.get(HUB) and REVISION in args}
     found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
-    return found + [_model(root, repo, revision, upgrade) for repo, revision in sorted(models, key=str)]
+    return found + [_model(root, repo, revision, upgrade) for repo, revision in hub_models(plan.stages)]
 
 
 def item_of_card(root: Path, name: str, upgrade: bool) -> Item:
@@ -111,16 +109,7 @@ def _entry(root: Path, name: str, stages: Sequence[PlannedStage], entry: Entry |
 def _of_card(
     root: Path, name: str, card: Card, sources: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool
 ) -> Item:
-    where = (
-        card.source.split("/")[2]
-        if card.fetch is None and "//" in card.source
-        else card.source
-        if card.fetch is None
-        else f"hub:{card.fetch.repo}"
-        if card.fetch.repo
-        else _hosts(card)
-    )
-    item = Item(name, card.kind, where, HERE, card.licence)
+    item = Item(name, card.kind, _host(card), HERE, card.licence)
     missing = _missing_files(card, sources, limit)
     added = entry is not None and entry.where in ("here", "cache", "remote")
     movable = upgrade and card.fetch is not None and card.fetch.repo is not None
@@ -207,16 +196,20 @@ def _pin(root: Path, name: str) -> str:
     return pin.revision if pin else ""
 
 
-def _hosts(card: Card) -> str:
-    urls = [one.url for one in card.fetch.urls.values()] if card.fetch else []
-    first, *others = dict.fromkeys(url.split("/")[2] for url in urls)
+def _host(card: Card) -> str:
+    """Return the hub repository or the hosts that a card's files come from."""
+    if card.fetch is None:
+        return card.source.split("/")[2] if "//" in card.source else card.source
+    if card.fetch.repo:
+        return f"hub:{card.fetch.repo}"
+    first, *others = dict.fromkeys(one.url.split("/")[2] for one in card.fetch.urls.values())
     return first + (f" and {len(others)} more" if others else "")
 
 
 def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
     asked = revision or lock.BRANCH
     pins = lock.read(root)
-    if hub.COMMIT.fullmatch(asked):
+    if lock.COMMIT.fullmatch(asked):
         asked = next((key.partition("@")[2] for key, pin in pins.items() if key.startswith(f"{repo}@") and pin.revision == asked), asked)
     key = lock.model_key(repo, asked)
     commit = pins[key].revision if key in pins and not upgrade else asked
@@ -230,11 +223,11 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
     if found.gated:
         item.notes.append(f"asks you to accept terms at {hub.page(repo, 'model')}; set HF_TOKEN to a token of that account ({hub.TOKENS})")
     missing = [file for file in found.files if hub.cached(repo, found.commit, file) is None]
-    pinned = hub.COMMIT.fullmatch(asked) or (key in pins and pins[key].revision == found.commit)
+    pinned = lock.COMMIT.fullmatch(asked) or (key in pins and pins[key].revision == found.commit)
     item.state = TO_FETCH if missing or not pinned else HERE
 
     def bring(progress: Progress, bars: bool) -> str:
-        if not hub.COMMIT.fullmatch(asked):
+        if not lock.COMMIT.fullmatch(asked):
             lock.write(root, {key: lock.Pin(f"hub:{repo}", found.commit)})
         hub.cache_folder().mkdir(parents=True, exist_ok=True)
         need_room(hub.cache_folder(), missing)

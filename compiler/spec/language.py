@@ -128,7 +128,7 @@ class WrittenExample(_Strict):
 
 
 class Examples(_Strict):
-    """Where the examples of a prompt come from."""
+    """Source of the few-shot examples of a prompt."""
 
     split: Name | None = Field(None, description="Split of the dataset that they are drawn from; scored splits are refused.")
     file: str | None = Field(None, description="File of specs/prompts/ in JSON Lines, with the keys of written examples.")

@@ -74,7 +74,7 @@ HUB, REVISION = "hub", "revision"
 
 
 def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace names of artifacts and prompts by the paths that the runner opens, and branches of hub models by pinned commits."""
+    """Return arguments with paths for names of artifacts and prompts, and pinned commits for branches of hub models."""
     paths = replaced_in(plugin, replaced_in(plugin, args, Artifact, artifact_path), Prompt, prompt_path)
     return changed_uses(plugin, paths, pinned)
 

@@ -15,6 +15,7 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import print_json
+from qualm.runners.prompts.question import LETTERS
 
 MAX_TEXT = 500
 """Characters of a question or answer that are printed."""
@@ -94,4 +95,4 @@ def given_answer(answer: Mapping[str, Any]) -> str:
 
 
 def option(choices: Sequence[str], index: int) -> str:
-    return f"{chr(ord('A') + index)}. {choices[index]}"
+    return f"{LETTERS[index]}. {choices[index]}"

@@ -133,6 +133,7 @@ class Asker:
         self.draws = int(stage.params.get("draws", 0)) if DRAWS in needs else 0
         self._identity = engine.identity
         self._prompts = [_prompt_of(stage, dataset) for dataset in datasets]
+        self._example_digests = [pixels_digest(prompt.example_images) if prompt.example_images else "" for prompt in self._prompts]
         self.module: Any = None
         """Model weights, once loaded."""
         self.trainer: Any = None
@@ -239,7 +240,7 @@ class Asker:
         pictures = (*asked.example_images, *pictures)
         prompt = self._rendered(place.dataset, place.row, asked, question, len(pictures))
         # The pixels are made twice, hours apart: this is what notices a perturbation that is not deterministic.
-        if self._base(prompt, pixels, question, asked) != place.base:
+        if self._base(place.dataset, prompt, pixels, question, asked) != place.base:
             raise StageError(
                 f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
                 "a perturbation must draw all randomness from its rngs, and the dataset must not change during the run"
@@ -301,7 +302,7 @@ class Asker:
             if examples:
                 area = sum(image.width * image.height for image in examples)
                 size = (area + (0 if size is None else size[0] * size[1]), 1)
-            where = Place(number, row, index, self._base(prompt, pixels, question, asked))
+            where = Place(number, row, index, self._base(number, prompt, pixels, question, asked))
             input_digest = hashlib.sha256(f"{prompt}\0{pixels or None}".encode()).hexdigest()
             yield SampleVariant(where, self._options(where), pixels, self._length(prompt, size), input_digest, pictures)
             if not variant.modality:
@@ -347,11 +348,11 @@ class Asker:
         except ValueError as error:
             raise StageError(f"{dataset.name}: sample '{sample['sample_id']}': {error}") from error
 
-    def _base(self, prompt: str, pixels: str, question: str, asked: Prompt) -> bytes:
+    def _base(self, number: int, prompt: str, pixels: str, question: str, asked: Prompt) -> bytes:
         # What is asked about an answer has the system message, and the template without options; servers are sent a schema.
-        around = [text for text in (asked.system, asked.text(""), asked.answer_format == "json" and json.dumps(asked.schema)) if text]
-        images = [pixels_digest(asked.example_images)] if asked.example_images else []
-        material = json.dumps([question, *around, *images]) if around or images else question
+        schema = json.dumps(asked.schema) if asked.answer_format == "json" else ""
+        around = [text for text in (asked.system, asked.text(""), schema, self._example_digests[number]) if text]
+        material = json.dumps([question, *around]) if around else question
         return base_key(self.model.digest, self._identity, prompt, pixels or None, material)
 
     def _options(self, place: Place) -> int:

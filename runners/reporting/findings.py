@@ -198,10 +198,12 @@ def _over_prompts(results: Results, dataset: str, label: Label) -> Iterator[str]
             if test["p_adjusted"] is not None and test["low"] is not None:
                 sign = 1 if test["b"] == best else -1
                 low, high = sorted((sign * test["low"], sign * test["high"]))
+                of_best = {"difference": sign * test["difference"], "low": low, "high": high}
                 differs = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
                 tied = "the prompts differ significantly" if differs else "the prompts are statistically tied"
                 sentence += (
-                    f" (on the questions that both have, {signed(sign * test['difference'])}, 95% CI {signed(low)} to {signed(high)}); "
+                    f"; on the questions that both have, the difference is {rounded(of_best, 'difference', signed)}"
+                    f"{aside(between(of_best, form=signed))}; "
                     f"{tied}, corrected p = {number(test['p_adjusted'], 4)}"
                 )
         yield f"{sentence}."

@@ -32,6 +32,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def apart(bounds: Bounds) -> Bounds:
 
 @lru_cache(maxsize=4096)
 def critical(level: float, freedom: float) -> float:
-    """Student's t that is exceeded on either side with chance (1 - level) / 2.
+    """Return the two-sided critical value of Student's t.
 
     >>> round(critical(0.95, 9), 3), round(critical(0.95, math.inf), 3)
     (2.262, 1.96)
@@ -152,6 +153,22 @@ def jackknife_error(deleted: Floats) -> float:
     """Return the standard error by values with each group deleted (Quenouille, 1956), which allows for the leverage of large groups."""
     n = len(deleted)
     return math.sqrt((n - 1) / n * float(((deleted - deleted.mean()) ** 2).sum()))
+
+
+def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
+    """Return the normal deviate of a difference under exchanges of its two sides in each group, element by element.
+
+    Under exchanges the difference varies around 0 by its groups' mean square: size / sqrt(error^2 + size^2 / units).
+
+    Args:
+        size: Absolute difference, more than 0.
+        error: Standard error.
+        units: Effective number of groups.
+
+    >>> round(float(exchange_deviate(0.2, 0.0, 9)), 3)
+    3.0
+    """
+    return size / np.sqrt(error**2 + size**2 / units)
 
 
 def around(value: float, error: float, q: float) -> tuple[float, float]:

@@ -47,6 +47,7 @@ from qualm.runners.scoring.limits import (
     critical,
     degrees_of_freedom,
     effective_units,
+    exchange_deviate,
     jackknife_error,
     standard_error,
     within,
@@ -279,8 +280,7 @@ class Difference:
         if not self.agreement:
             return 1.0
         of_t = float(stdtr(self.freedom, -abs(self.value) / self.error)) if self.error else 0.0
-        # Under exchanges the value varies around 0, by its groups' mean square.
-        of_exchanges = float(ndtr(-abs(self.value) / math.hypot(self.error, self.agreement)))
+        of_exchanges = float(ndtr(-exchange_deviate(abs(self.value), self.error, self.effective_groups)))
         return 2 * max(of_t, of_exchanges)
 
     def interval(self, level: float, bounds: Bounds) -> Limits:

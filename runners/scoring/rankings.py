@@ -27,7 +27,16 @@ from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
 from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread, spread_of_sizes
-from qualm.runners.scoring.limits import UNBOUNDED, Bounds, apart, critical, degrees_of_freedom, jackknife_error, standard_error
+from qualm.runners.scoring.limits import (
+    UNBOUNDED,
+    Bounds,
+    apart,
+    critical,
+    degrees_of_freedom,
+    exchange_deviate,
+    jackknife_error,
+    standard_error,
+)
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.missing.scored_share import shares_differ
@@ -234,8 +243,8 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
         live = spread > 1e-7
         size, error = np.abs(values[i] - values[i + 1 :]), np.maximum(spread * small, np.sqrt(variances[i, i + 1 :]))
         t = np.divide(size, error, out=np.zeros(len(spread)), where=live)
-        # No further from 0 than exchanges of the two in each group allow: see `paired_tests`.
-        exchanges = np.divide(size, np.sqrt(error**2 + size**2 / units_of_pair[i, i + 1 :]), out=np.zeros(len(spread)), where=live)
+        exchanges = np.zeros(len(spread))
+        exchanges[live] = exchange_deviate(size[live], error[live], units_of_pair[i, i + 1 :][live])
         z[i, i + 1 :] = np.minimum(deviate(t, of_pair[i, i + 1 :]), exchanges)
         if live.any():
             # Row by row, since all pairs at once would be (k^2, resamples) numbers.

@@ -102,7 +102,7 @@ def plan(
         asked = source.revision or lock.BRANCH
         patterns = source.files or tuple(rule.files for rule in card.layout)
         kind: hub.Kind = "model" if card.kind == "model" else "dataset"
-        online = hub.listing(source.repo, asked if hub.COMMIT.fullmatch(asked) else pinned or asked, patterns, kind)
+        online = hub.listing(source.repo, asked if lock.COMMIT.fullmatch(asked) else pinned or asked, patterns, kind)
         if not online.files:
             raise FetchError(
                 f"{hub.page(source.repo, kind)}: none of its {online.others:,} files is {' or '.join(patterns)}; compare its card with "

@@ -5,7 +5,6 @@ models by huggingface_hub, so that every project and library on this machine sha
 """
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import Literal
 
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.fetching.download import RemoteFile, verified
-from qualm.registry.entries.fetching.lock import BRANCH, FetchError, model_key, read
+from qualm.registry.entries.fetching.lock import BRANCH, COMMIT, FetchError, model_key, read
 from qualm.registry.entries.layout import matches
 from qualm.registry.plugins.extras import install_line
 
-COMMIT = re.compile("[0-9a-f]{40}")
 HUB = "https://huggingface.co"
 TOKENS = "https://huggingface.co/settings/tokens"
 CODE = ("*.py", "*.txt", "*.model", "*.tiktoken")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.entries.fetching.lock import COMMIT
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.folder import COMMIT, unpinned
+from qualm.runners.inference.hf.folder import unpinned
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 

@@ -2,12 +2,12 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-COMMIT = re.compile(r"[0-9a-f]{40}")
+from qualm.registry.entries.fetching.lock import COMMIT
+
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Image processor of newer and older versions of transformers."""
 TOKENIZERS = ("tokenizer*", "vocab.*", "merges.txt", "*.model", "*.tiktoken", "tekken.json")

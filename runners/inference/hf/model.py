@@ -279,7 +279,7 @@ class HfVlm:
         if kind in ONE_PICTURE:
             return f"{kind}, the family of model '{self.label}', takes one picture; ask another model, or select samples with one"
         usual = [self.render(messages("QUESTION", image=n)) for n in (0, 1, pictures)]
-        counts = [[prompt.count(mark) for mark in self._mark_names()] for prompt in usual]
+        counts = [[prompt.count(mark) for mark in self.image_marks] for prompt in usual]
         for none, one, several in zip(*counts, strict=True):
             if one > none and several - none != pictures * (one - none):
                 return (
@@ -333,20 +333,17 @@ class HfVlm:
         """Return how often each image mark occurs in a prompt with so many images."""
         if pictures not in self._usual_marks:
             prompt = self.render(messages("QUESTION", image=pictures))
-            self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self._mark_names()}
+            self._usual_marks[pictures] = {mark: prompt.count(mark) for mark in self.image_marks}
         return self._usual_marks[pictures]
 
     @property
     def image_marks(self) -> list[str]:
         """Return the texts that may stand for an image in a rendered prompt."""
-        return self._mark_names()
-
-    def _mark_names(self) -> list[str]:
         names = (getattr(self.processor, name, None) for name in ("image_token", "boi_token", "start_image_token"))
         return [str(name) for name in names if name is not None]
 
     def _picture_marks(self) -> set[int]:
-        ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self._mark_names()]
+        ids = [self.tokenizer.convert_tokens_to_ids(name) for name in self.image_marks]
         candidates = (*ids, getattr(self.processor, "image_token_id", None))
         return {int(i) for i in candidates if i is not None and i != self.tokenizer.unk_token_id}
 

@@ -128,7 +128,7 @@ def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows
     return chosen, _kernel(f, max(2 / OF_INTERVAL, _bandwidth_of(f.tobytes(), (y - f).tobytes())))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _bandwidth_of(confidence: bytes, gaps: bytes) -> float:
     """Return the bandwidth of the sample, which its interval and its test share."""
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
