@@ -19,6 +19,7 @@ from qualm.registry.entries.fetching import fetch as fetching
 from qualm.registry.entries.fetching import hub, lock
 from qualm.registry.entries.fetching.download import RemoteFile, need_room
 from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.plugins.rule import PluginError
 from qualm.runners.data.selection import is_early, missing_images
 from qualm.runners.runtime.stage import StageError
@@ -209,7 +210,7 @@ def _host(card: Card) -> str:
 def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
     asked = revision or lock.BRANCH
     pins = lock.read(root)
-    if lock.COMMIT.fullmatch(asked):
+    if COMMIT.fullmatch(asked):
         asked = next((key.partition("@")[2] for key, pin in pins.items() if key.startswith(f"{repo}@") and pin.revision == asked), asked)
     key = lock.model_key(repo, asked)
     commit = pins[key].revision if key in pins and not upgrade else asked
@@ -223,11 +224,11 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
     if found.gated:
         item.notes.append(f"asks you to accept terms at {hub.page(repo, 'model')}; set HF_TOKEN to a token of that account ({hub.TOKENS})")
     missing = [file for file in found.files if hub.cached(repo, found.commit, file) is None]
-    pinned = lock.COMMIT.fullmatch(asked) or (key in pins and pins[key].revision == found.commit)
+    pinned = COMMIT.fullmatch(asked) or (key in pins and pins[key].revision == found.commit)
     item.state = TO_FETCH if missing or not pinned else HERE
 
     def bring(progress: Progress, bars: bool) -> str:
-        if not lock.COMMIT.fullmatch(asked):
+        if not COMMIT.fullmatch(asked):
             lock.write(root, {key: lock.Pin(f"hub:{repo}", found.commit)})
         hub.cache_folder().mkdir(parents=True, exist_ok=True)
         need_room(hub.cache_folder(), missing)

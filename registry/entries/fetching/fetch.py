@@ -20,6 +20,7 @@ from qualm.registry.entries.layout import is_named
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, unpack
 from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.plugins.commits import COMMIT
 
 FOLDER = Path(".qualm/fetched")
 OUTER = 2
@@ -102,7 +103,7 @@ def plan(
         asked = source.revision or lock.BRANCH
         patterns = source.files or tuple(rule.files for rule in card.layout)
         kind: hub.Kind = "model" if card.kind == "model" else "dataset"
-        online = hub.listing(source.repo, asked if lock.COMMIT.fullmatch(asked) else pinned or asked, patterns, kind)
+        online = hub.listing(source.repo, asked if COMMIT.fullmatch(asked) else pinned or asked, patterns, kind)
         if not online.files:
             raise FetchError(
                 f"{hub.page(source.repo, kind)}: none of its {online.others:,} files is {' or '.join(patterns)}; compare its card with "

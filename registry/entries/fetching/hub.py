@@ -12,8 +12,9 @@ from typing import Literal
 
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.fetching.download import RemoteFile, verified
-from qualm.registry.entries.fetching.lock import BRANCH, COMMIT, FetchError, model_key, read
+from qualm.registry.entries.fetching.lock import BRANCH, FetchError, model_key, read
 from qualm.registry.entries.layout import matches
+from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.plugins.extras import install_line
 
 HUB = "https://huggingface.co"

@@ -5,7 +5,6 @@ tag are compiled with the commit of this file.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 from qualm.registry.formats import atomic, textfiles
 
 FILE = Path("registry/fetch.lock")
-COMMIT = re.compile("[0-9a-f]{40}")
 BRANCH = "main"
 """The branch of a hub repository for which no revision is given."""
 

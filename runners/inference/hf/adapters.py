@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.entries.fetching.lock import COMMIT
+from qualm.registry.plugins.commits import COMMIT
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.folder import unpinned
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.entries.fetching.lock import COMMIT
+from qualm.registry.plugins.commits import COMMIT
 
 PROCESSORS = ("processor_config.json", "preprocessor_config.json")
 """Image processor of newer and older versions of transformers."""

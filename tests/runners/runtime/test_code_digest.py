@@ -168,6 +168,7 @@ def test_the_engine_of_hf_vlm_is_small():
         "qualm.runners.prompts",
         "qualm.runners.runtime",
         "qualm.registry",
+        "qualm.registry.plugins.commits",
         "qualm.registry.machine",
         "qualm.registry.formats",
         "qualm.registry.formats.picture_lists",
