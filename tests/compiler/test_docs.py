@@ -134,7 +134,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         "the likeliest tokens of a position have at most 1.01 probability",
         {"servers.replies:MAX_DIFFERENCE": 0.01},
     ),
-    ("docs/how-to/pictures.md", "questions about up to 64 pictures", {"registry.formats.picture_lists:MOST": 64}),
+    ("docs/how-to/images.md", "questions about up to 64 images", {"registry.formats.picture_lists:MOST": 64}),
     ("docs/how-to/data.md", "images of more than 90 megapixels", {"registry.formats.pictures:MOST_LOADED": 90_000_000}),
     (
         "docs/how-to/data.md",
