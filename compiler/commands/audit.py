@@ -45,8 +45,8 @@ def audit(
     from DVC's cache. Answers that no inference stage asks for are only counted: those that a recipe requested from its
     base model, those of a model that has since been tuned again, and those of a deleted spec.
 
-    A folder fails if texts differ, or if numbers differ by more than the rounding of the model's dtype. It is then marked
-    as by [bold]qualm cache refuse[/]: no run uses its answers, and those that are needed are computed again.
+    A folder fails if texts differ, or if numbers differ by more than the rounding of the model's dtype. It is then
+    marked: no run uses its answers, and those that are needed are computed again. [bold]qualm cache accept[/] removes the mark.
 
     Exit code 1 if a folder fails, 2 if nothing could be computed. Answers of a server cannot be computed, nor answers
     without the weights, data or GPU that the settings name.

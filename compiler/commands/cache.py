@@ -47,7 +47,7 @@ def du(as_json: JsonOption = False) -> None:
     An engine is a release of this program with the libraries used for computing; the version of torch is shown. Answers that
     no run uses are marked. [bold]old[/]: no present spec has this model plugin or these versions of our engine.
     [bold]library[/]: the setting `libraries` does not count these libraries as equal to the installed ones.
-    [bold]refused[/]: by `qualm cache refuse`. While a spec has mistakes, it is [bold]unclear[/] which answers are old.
+    [bold]refused[/]: by `qualm cache audit`. While a spec has mistakes, it is [bold]unclear[/] which answers are old.
 
     Every segment is read and its checksum verified; damaged segments are counted, and the next run that needs them
     computes them again.
@@ -121,26 +121,8 @@ FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder'
 
 
 @app.command()
-def refuse(
-    folder: FolderArgument, why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, which `du` shows.")] = "by hand"
-) -> None:
-    """Mark answers as not to be used: runs ignore them from then on and compute them again if they are needed.
-
-    [bold]Examples[/]
-
-      qualm cache du --json
-      qualm cache refuse 1f0c3a --why "computed on a card with bad memory"
-    """
-    from qualm.runners.store.refusal import refuse as mark
-
-    holding = _holding(folder)
-    mark(holding.folder, why)
-    typer.echo(f"{holding.folder.name}: refused: {why}")
-
-
-@app.command()
 def accept(folder: FolderArgument) -> None:
-    """Remove the mark of `qualm cache refuse`.
+    """Use the answers of a folder again that `qualm cache audit` has marked.
 
     [bold]Examples[/]
 

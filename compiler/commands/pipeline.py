@@ -8,7 +8,7 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.spec.errors import SpecError
+from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.terminal import completion
 from qualm.registry.plugins.extras import is_installed
 from qualm.registry.plugins.rule import MAX_NUMBER
@@ -179,6 +179,12 @@ def run(
             "--limit", min=2, max=MAX_NUMBER, help="Run a variant with at most so many questions of each dataset.", show_default=False
         ),
     ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Compute answers anew: all, or of these --sample, --variant, --model.")] = False,
+    samples: Annotated[list[str] | None, typer.Option("--sample", metavar="ID", help="With --again: only of these samples.")] = None,
+    variants: Annotated[list[str] | None, typer.Option("--variant", help="With --again: only under these variants.")] = None,
+    models: Annotated[
+        list[str] | None, typer.Option("--model", "-m", help="With --again: only by these models.", autocompletion=completion.models)
+    ] = None,
 ) -> None:
     """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
 
@@ -198,15 +204,22 @@ def run(
     With `--limit 20`, the spec stays as it is: specs/SPEC-limit-20.yaml extends it, and has results of its own. Answers
     are reused when you run the whole spec.
 
+    With `--again --sample ID`, models answer one question anew, under all its variants, and results follow. All other
+    answers stay. `qualm show SPEC --failures 20` prints IDs.
+
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
     from qualm.compiler.project.new_spec import write_limited
+    from qualm.compiler.run.again import Selection
     from qualm.compiler.run.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):
         context.args.insert(0, spec)
         spec = None
+    if (samples or variants or models) and not again:
+        raise ProjectError("--sample, --variant and --model choose answers to compute anew: add --again")
+    selection = Selection(samples or (), variants or (), models or ()) if again else None
     project = Project()
     if limit is not None:
         spec = write_limited(project, spec, limit)
-    raise typer.Exit(run_pipeline(project, spec, context.args, verbose, jobs, on, pull))
+    raise typer.Exit(run_pipeline(project, spec, context.args, verbose, jobs, on, pull, selection))

@@ -19,6 +19,7 @@ from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.run import dvc
+from qualm.compiler.run.again import Recomputation, Selection
 from qualm.compiler.run.cluster import check_address, note_memory, reached
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec.errors import ProjectError
@@ -50,6 +51,7 @@ def run_pipeline(
     jobs: int | None = None,
     on: str | None = None,
     pull: bool = True,
+    again: Selection | None = None,
 ) -> int:
     """Rebuild a spec's results; return 0, 1 on failure, or 130 on Ctrl-C.
 
@@ -60,6 +62,7 @@ def run_pipeline(
         jobs: stages that run at the same time; the setting `jobs` if None.
         on: the Ray cluster that answers questions to models; the setting `cluster` if None.
         pull: fetch results from the default remote instead of making them; data and models are fetched in any case.
+        again: answers of a finished run to compute anew.
     """
     check_address(on)
     if {"-i", "--interactive"} & {*arguments}:
@@ -71,10 +74,12 @@ def run_pipeline(
         dry = "--dry" in arguments
         settings = project.settings
         how = (1, "") if dry else (jobs or settings.jobs, settings.cluster if on is None else on)
-        return _run(project, spec, arguments, verbose or dry, *how, pull and not dry)
+        return _run(project, spec, arguments, verbose or dry, *how, pull and not dry, None if dry else again)
 
 
-def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str, pull: bool) -> int:
+def _run(
+    project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str, pull: bool, again: Selection | None
+) -> int:
     plan = project.plan(spec)
     default = project.run_wide.default
     plans = [*project.before(plan), plan]
@@ -88,6 +93,7 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     dvc.remove_stale_locks(project.root)
     write(project.root, plans, default)
     forecasts = forecast(plan, project.root, default, plans[:-1])
+    recomputation = None if again is None else Recomputation(project, plan, forecasts, again)
     counts = Counter(f.action for f in forecasts)
     out.print(
         f"[bold]{plan.spec}[/]: {len(forecasts)} stages, {counts['run']} to run, {counts['perhaps']} perhaps, "
@@ -102,6 +108,8 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
     if counts["blocked"]:
         return 1
     start = time.monotonic()
+    if recomputation:
+        recomputation.announce(out)
     if on:
         note_memory(plan, forecasts, project.root, project.settings)
     with reached(on) as cluster:
@@ -117,6 +125,9 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         with Session(project.root, environment, out, outputs, verbose) as session:
             missing = [] if "--dry" in arguments else _missing_data(project.root, plans)
             code = session.fetch(missing) if missing else 0
+            if recomputation and code == 0:
+                recomputation.forget()
+                code = session.force([_stage_address(plan, stage, default) for stage in recomputation.stages])
             code = code or session.reproduce(pipeline_path(plan.spec, default), arguments, parallel, pull)
     write(project.root, plans, default)  # dvc.lock in the order of the pipeline, whichever stage ended first
     if session.is_interrupted:
@@ -132,6 +143,8 @@ def _run(project: Project, spec: str | None, arguments: list[str], verbose: bool
         return 1
     write_stamp(plan.spec, project.root)
     write_times(plan.spec, project.root)
+    if recomputation:
+        recomputation.report(out)
     out.print(f"[bold]{plan.spec}[/] is up to date after {time.monotonic() - start:.0f} s; `qualm show {plan.spec}` shows the scores")
     _warn(project, plan, out)
     report = project.root / "results" / plan.spec / "report.html"

@@ -116,6 +116,10 @@ class Session:
             self._tell({"event": "end", "stage": f"{path}.dvc", "how": "fetched"})
         return code
 
+    def force(self, stages: Sequence[str]) -> int:
+        """Run stages even if they are up to date, none before or after them; return DVC's exit status."""
+        return self._wait(self._start(["repro", "--force", "--single-item", *stages]))
+
     def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None, is_pulling: bool = True) -> int:
         """Run `dvc repro`; repeat it after damage or a failed pull; return its exit status.
 

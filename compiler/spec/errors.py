@@ -1,6 +1,7 @@
 """Mistakes in a spec: where they are, what is expected, and how to fix them."""
 
 import difflib
+from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,17 +91,20 @@ class SpecError(Exception):
 
 
 COMPARED = 1000
-"""Maximum number of names that a misspelt one is compared with."""
+"""Maximum number of names that a misspelt one is compared with, those next to it in the alphabet."""
 LISTED = 60
 """Maximum number of names in a list of choices."""
 
 
-def nearest(word: str, choices: Iterable[str]) -> str:
-    """Return `did you mean 'x'?`, or the list of choices if none is similar."""
+def nearest(word: str, choices: Iterable[str], limit: int = 1, otherwise: str = "") -> str:
+    """Return `did you mean 'x'?`, with at most `limit` similar names; if none is similar, `otherwise`, or else the list of choices."""
     choices = sorted(choices)
-    near = difflib.get_close_matches(word[:LISTED], choices[:COMPARED], 1, 0.6)
+    start = max(0, bisect(choices, word) - COMPARED // 2)
+    near = difflib.get_close_matches(word[:LISTED], choices[start : start + COMPARED], limit, 0.6)
     if near:
-        return f"did you mean '{near[0]}'?"
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    if otherwise:
+        return otherwise
     more = f" and {len(choices) - LISTED:,} more" if len(choices) > LISTED else ""
     return f"there are: {', '.join(choices[:LISTED])}{more}" if choices else "there are none"
 

@@ -35,7 +35,7 @@ from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.store.key_index import KeyIndex, Keys, Places, key_words
 from qualm.runners.store.refusal import REFUSED
-from qualm.runners.store.segments import Segments
+from qualm.runners.store.segments import Segments, moment
 from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
 
 if TYPE_CHECKING:
@@ -286,6 +286,24 @@ class Store(StoredAnswers):
         """Take note of what others have written or merged since."""
         if self._listed() != sorted(self._names):
             self._open()
+
+    def forget(self, keys: Sequence[bytes]) -> int:
+        """Remove parts from all folders that are read, so that they are computed again; return the number found.
+
+        A kill leaves each part as it was or removed. Segments without the parts take the places of those with them.
+        """
+        found = int((self._index.find(keys) >= 0).sum()) if keys else 0
+        while keys and (places := self._index.find(keys)).max() >= 0:  # again: another folder may have the same key
+            for number in np.unique(places[places >= 0] >> 32).tolist():
+                name, folder = self._names[number]
+                table = self._sources[folder].read(name)
+                if table is not None:
+                    kept = table.filter(pc.invert(pc.is_in(table["key"], pa.array(keys, pa.binary(32)))))
+                    if kept.num_rows:
+                        self._sources[folder].write(kept, moment(name))
+                    self._sources[folder].retire(name)
+            self._open()
+        return found
 
     def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """In the order in which they were written, whoever looks."""

@@ -1,4 +1,4 @@
-"""Marks of folders whose answers are not to be used, set by hand or by an audit."""
+"""Marks of folders whose answers are not to be used, set by an audit."""
 
 from __future__ import annotations
 

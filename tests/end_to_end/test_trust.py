@@ -41,7 +41,6 @@ SAFE = {
     "data verify": "data verify",
     "cache du": "cache du",
     "cache gc": "cache gc",
-    "cache refuse": "cache refuse STORE --why doubtful",
     "cache accept": "cache accept STORE",
 }
 """Command -> what is typed in the hostile project."""

@@ -100,10 +100,10 @@ def test_gc_without_options_loses_nothing(project, monkeypatch):
 
 
 @pytest.mark.slow
-def test_answers_are_refused_and_accepted_by_hand(project):
+def test_refused_answers_are_shown_and_accepted_again(project):
     facts = {f["model"]: f for f in json.loads(qualm(project, "du", "--json").stdout)}
     name = Path(facts["now"]["folder"]).name
-    assert "refused: bad memory" in qualm(project, "refuse", name[:8], "--why", "bad memory").stdout
+    refuse(project / ".qualm/store" / name, "bad memory")
     text = qualm(project, "du").stdout
     assert " refused " in next(line for line in text.splitlines() if line.startswith("now"))
     assert f"{name[:8]} is refused: bad memory (`qualm cache accept {name[:8]}`)" in " ".join(text.split())
@@ -172,8 +172,8 @@ def test_a_folder_is_named_by_how_it_begins(project, monkeypatch):
     monkeypatch.chdir(project)
     invoke = CliRunner().invoke
     first, second = sorted(p.name for p in (project / ".qualm/store").iterdir() if p.is_dir())
-    assert invoke(app, ["refuse", first[:12], "--why", "bad memory"]).output == f"{first}: refused: bad memory\n"
-    assert [invoke(app, ["accept", first]).output for _ in range(2)] == [f"{first}: accepted\n", f"{first}: was not refused\n"]
+    refuse(project / ".qualm/store" / first, "bad memory")
+    assert [invoke(app, ["accept", first[:12]]).output for _ in range(2)] == [f"{first}: accepted\n", f"{first}: was not refused\n"]
     for wrong, fits in (("", {first, second}), ("nothing", {"none"})):
         with pytest.raises(ProjectError, match=f"expected the beginning of one folder's name in .*, got '{wrong}', which fits ") as caught:
             invoke(app, ["accept", wrong], catch_exceptions=False)

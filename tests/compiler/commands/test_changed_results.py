@@ -60,7 +60,7 @@ NOT_READING = {
     "prompt": "shows a request, no result",
     "plan": "compares every output with the lock itself, and says which was changed by hand",
     "run": "restores what differs before anything is shown",
-    "cache du, cache gc, cache audit, cache refuse, cache accept": "they read the store of answers, whose parts have checksums",
+    "cache du, cache gc, cache audit, cache accept": "they read the store of answers, whose parts have checksums",
 }
 LOADING: dict[str, tuple[Callable[[Any], object], str]] = {
     "scores": (lambda r: r.scores, SCORES),

@@ -75,6 +75,21 @@ def test_what_is_put_is_found_now_and_later(tmp_path):
             opened.take([keys[0], bytes(32)])
 
 
+def test_forgotten_parts_are_gone_from_every_folder_and_the_others_stay(tmp_path):
+    keys, names, made = parts(6)
+    elsewhere = Store(tmp_path, "m", "e", libraries={"torch": "2.5.0"})
+    elsewhere.put(keys[:4], names[:4], made[:4])
+    store = Store(tmp_path, "m", "e", libraries={"torch": "2.5.1"})
+    store.put(keys[2:], names[2:], made[2:])
+    assert store.forget([keys[3], keys[5], bytes(32)]) == 2 and store.forget([]) == 0
+    for opened in (store, Store(tmp_path, "m", "e", libraries={"torch": "2.5.0"})):
+        opened.refresh()
+        assert opened.has(keys).tolist() == [True, True, True, False, True, False]
+        assert opened.parts([keys[4], keys[0]]) == [made[4], made[0]]
+    store.put([keys[3]], ["answer"], [made[0]])
+    assert Store(tmp_path, "m", "e", libraries={"torch": "2.5.0"}).parts([keys[3]]) == [made[0]]
+
+
 def test_nothing_is_found_under_another_model_or_engine(tmp_path):
     keys, names, made = parts(3)
     Store(tmp_path, "m", "e").put(keys, names, made)

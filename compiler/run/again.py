@@ -1,0 +1,169 @@
+"""`qualm run --again`: compute answers anew, and say which of them came out differently."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import chdir
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from qualm.compiler.forecast.rebuilds import Forecast
+from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.registry.sample import GREEDY
+from qualm.registry.terminal.console import Console
+
+if TYPE_CHECKING:
+    from qualm.runners.store.answers import Store
+
+MAX_LINES = 10
+"""Answers that are printed; the others are counted."""
+Answer = tuple[str, str, str, str]
+"""Model, dataset, sample and variant."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Answers to compute anew; an empty field means all."""
+
+    samples: Sequence[str] = ()
+    variants: Sequence[str] = ()
+    models: Sequence[str] = ()
+
+
+class Recomputation:
+    """Stored answers of a finished spec, to be computed anew."""
+
+    def __init__(self, project: Project, plan: Plan, forecasts: Iterable[Forecast], selection: Selection) -> None:
+        """Find the answers, without reading weights.
+
+        Raises:
+            ProjectError: an unknown sample, variant or model; answers that are out of date or recorded.
+        """
+        self._project, self._plan = project, plan
+        waiting = {forecast.stage for forecast in forecasts if forecast.action != "unchanged"}
+        every = [stage for stage in plan.writers("generations") if stage.kind == "infer"]
+        by_model = {str(stage.params["model"]["label"]): stage for stage in every}
+        for model in selection.models:
+            if model not in by_model:
+                raise ProjectError(f"no model of '{plan.spec}' that answers questions is '{model}'; {nearest(model, by_model)}")
+        stages = [stage for stage in every if not selection.models or stage.params["model"]["label"] in selection.models]
+        if late := [stage.name for stage in stages if stage.name in waiting]:
+            raise ProjectError(f"{plan.spec}: {late[0]} is not up to date; run `qualm run {plan.spec}` first, then --again")
+        self._check_samples(stages, selection.samples)
+        variants = {variant["variant"] for stage in stages for variant in stage.params["variants"]}
+        for variant in selection.variants:
+            if variant not in variants:
+                raise ProjectError(f"no variant of '{plan.spec}' is '{variant}'; {nearest(variant, variants)}")
+        self._found: list[tuple[PlannedStage, Store, list[bytes]]] = []
+        self._places: set[Answer] = set()
+        self._counts = Counter[str]()
+        self._is_served = False
+        with chdir(project.root):  # where the paths of stages begin
+            for stage in stages:
+                self._look_up(stage, selection)
+        if not self._found:
+            raise ProjectError(f"{plan.spec}: no answer to compute anew: none is stored here, or all are recorded by another tool")
+        self._before = self._read()
+
+    @property
+    def stages(self) -> list[str]:
+        """Return the names of the stages that answer."""
+        return [stage.name for stage, _, _ in self._found]
+
+    def announce(self, out: Console) -> None:
+        """Print what is computed anew, and what may come out differently."""
+        parts = ", ".join(f"{n:,} {name}" for name, n in self._counts.items())
+        out.print(f"computed again: {parts} ({escape(', '.join(self.stages))}); all other answers stay, and results follow")
+        seeded = "greedy answers are deterministic and sampled ones are seeded: expect the same answers; another `seed:` samples others"
+        served = "a server may answer differently each time, above all at a temperature above 0"
+        out.print(served if self._is_served else seeded, soft_wrap=True)
+
+    def forget(self) -> None:
+        """Remove the answers from the store."""
+        with chdir(self._project.root):
+            for _, store, keys in self._found:
+                store.forget(keys)
+
+    def report(self, out: Console) -> None:
+        """Print how many answers came out the same, and the others."""
+        after = self._read()
+        changed = [place for place in sorted(self._before) if after.get(place) != self._before[place]]
+        out.print(f"{len(self._before):,} answers computed again: {len(self._before) - len(changed):,} the same, {len(changed):,} changed")
+        for place in changed[:MAX_LINES]:
+            old, new = self._before[place], after.get(place, {})
+            greedy = f"{old.get(GREEDY)!r} -> {new.get(GREEDY)!r}" if old.get(GREEDY) != new.get(GREEDY) else "same greedy answer"
+            others = sum(new.get(draw) != text for draw, text in old.items() if draw != GREEDY)
+            sampled = f", {others} of {len(old) - 1} sampled answers changed" if len(old) > 1 else ""
+            out.print(escape(f"  {' · '.join(place)}: {greedy}{sampled}"), soft_wrap=True)
+        if len(changed) > MAX_LINES:
+            out.print(f"  and {len(changed) - MAX_LINES:,} more")
+
+    def _check_samples(self, stages: Sequence[PlannedStage], samples: Sequence[str]) -> None:
+        import pyarrow.parquet as pq
+
+        folders = {folder for stage in stages for folder in stage.inputs["datasets"].values()}
+        files = [self._project.root / folder / "samples.parquet" for folder in sorted(folders)]
+        ids = {i for file in files for i in pq.read_table(file, columns=["sample_id"])[0].to_pylist()}
+        for sample in samples:
+            if sample not in ids:
+                hint = nearest(sample, ids, 3, f"`qualm show {self._plan.spec} --failures 20` prints some")
+                raise ProjectError(f"no sample of '{self._plan.spec}' is '{sample}'; {hint}")
+
+    def _look_up(self, planned: PlannedStage, selection: Selection) -> None:
+        from qualm.runners.contracts.models import Remote, draw_of, is_signal
+        from qualm.runners.inference.keys import UNKNOWN, stored_keys
+        from qualm.runners.inference.requests import Asker
+        from qualm.runners.inference.run import open_store
+        from qualm.runners.runtime.code_digest import engine
+        from qualm.runners.runtime.stage import stage_of
+        from qualm.runners.stages.infer import opened
+
+        stage = stage_of(f"{self._plan.spec}/{planned.name}", planned.as_json(), self._project.settings)
+        question = opened(stage)
+        label = str(stage.params["model"]["label"])
+        if hasattr(question.model, "lookup"):
+            return
+        rows = [
+            [row for row, sample in enumerate(dataset.samples) if not selection.samples or sample["sample_id"] in selection.samples]
+            for dataset in question.datasets
+        ]
+        variants = [variant for variant in question.variants if not selection.variants or variant.name in selection.variants]
+        if not any(rows) or not variants:
+            return
+        datasets = [dataset.only(some) for dataset, some in zip(question.datasets, rows, strict=True)]
+        asker = Asker(question.model, engine(question.module), datasets, variants, question.needs, stage)
+        cells, _ = asker.survey()
+        store = open_store(asker, {"label": label, "plugin": question.module})
+        wanted = [(cell.place, part) for cell in cells for part in asker.parts(cell.options)]
+        keys = stored_keys(asker, store, wanted)
+        kept = [key for key in dict.fromkeys(keys) if key != UNKNOWN]
+        if not kept:
+            return
+        for _, part in wanted:
+            self._counts["sampled answers" if draw_of(part) else "signals" if is_signal(part) else "answers"] += 1
+        self._is_served |= isinstance(question.model, Remote)
+        self._places |= {(label, datasets[c.place.dataset].name, asker.name(c.place), variants[c.place.variant].name) for c in cells}
+        self._found.append((planned, store, kept))
+
+    def _read(self) -> dict[Answer, dict[int, Any]]:
+        """Return text, or the option picked, of each draw of each answer in the tables."""
+        return {place: draws for stage, _, _ in self._found for place, draws in self._rows(stage) if place in self._places}
+
+    def _rows(self, stage: PlannedStage) -> Iterator[tuple[Answer, dict[int, Any]]]:
+        import pyarrow.parquet as pq
+
+        for dataset, path in stage.outputs["generations"].items():
+            draws: dict[Answer, dict[int, Any]] = {}
+            for row in pq.read_table(
+                self._project.root / path, columns=["sample_id", "variant", "draw", "text", "option_logits"]
+            ).to_pylist():
+                logits = row["option_logits"]
+                said = row["text"] if logits is None else f"option {max(range(len(logits)), key=logits.__getitem__) + 1}"
+                place = (str(stage.params["model"]["label"]), dataset, row["sample_id"], row["variant"])
+                draws.setdefault(place, {})[row["draw"]] = said
+            yield from draws.items()
