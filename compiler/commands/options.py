@@ -11,7 +11,7 @@ SpecArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="SPEC",
-        help="Name of a spec in specs/, or a path; the default spec of params.yaml if left out.",
+        help="Name or path of a spec; default: the spec that params.yaml names.",
         show_default=False,
         autocompletion=completion.specs,
     ),

@@ -12,25 +12,24 @@ from qualm.compiler.generated.tables import table
 _HEAD = """\
 # The command line
 
-*Written by `make docs-reference` from the commands; CI holds it in step.*
+*Written by `make docs-reference` from the commands.*
 
-`qualm --help` lists the commands; `--help` after one prints what stands here. `qualm --version` prints the
-version, `qualm --version -v` also those of Python and of all libraries, and which of them are newer than tested.
+`qualm --help` lists the commands, and `--help` after a command prints a section of this page. `qualm --version -v` prints the
+versions of Qualm, Python and all libraries, and which are newer than tested.
 
-**SPEC** is the name of a spec in `specs/`, or a path. It comes first and may be left out: then it is the default of `params.yaml`.
-Commands that take more words (`qualm diff [SPEC] [REVISION]`, `qualm compare [SPEC] A B`, `qualm export [SPEC] OUT --to FORMAT`,
-`qualm share [SPEC] [REMOTE]`) read a word as the spec if a spec has that name or the word ends in `.yaml`.
+**SPEC** comes first and may be left out. Commands with further arguments (`qualm diff [SPEC] [REVISION]`, `qualm compare [SPEC] A B`,
+`qualm export [SPEC] OUT --to FORMAT`, `qualm share [SPEC] [REMOTE]`) read a word as the spec if a spec has that name or the word
+ends in `.yaml`.
 
 | exit code | meaning |
 |---|---|
 | 0 | success |
-| 1 | the answer is no: a stage failed, a check found something, files are not what their card says, `--exit-code` found a difference |
-| 2 | the command cannot be carried out: a mistake in a spec, a wrong argument, results that are not there |
+| 1 | a stage or check failed, or `--exit-code` found a difference |
+| 2 | invalid input: a mistake in a spec, a wrong argument, missing results |
 | 130 | interrupted (Ctrl-C); finished work is kept |
 
-**Completion** of commands, specs, models, datasets, metrics, plugins, entries and remotes: `qualm --install-completion`, once.
-
-**Tables** fit the terminal down to 60 columns. In a pipe they are 80 columns wide; `COLUMNS=120 qualm show` makes them 120.
+`qualm --install-completion` installs shell completion of commands, specs, models and other names. Tables fit the terminal; in a pipe
+they are 80 columns wide, or as wide as `COLUMNS` says.
 """
 
 

@@ -34,14 +34,14 @@ from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter
 _HEAD = """\
 # The spec language
 
-*Written by `make docs-reference` from the code; CI holds it in step.*
+*Written by `make docs-reference` from the code.*
 
-A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors. A value of `name` or `name: {parameters}` names a
-plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters. If a parameter
-takes a single value, **a list of values is a sweep**: one variant per value, named `blur@radius=2`.
+A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors. `name` or `name: {parameters}` names a plugin: a Python file in the
+section's folder, whose keyword-only arguments are the parameters. If a parameter takes a single value, **a list of values is a sweep**
+with one variant per value, such as `blur@radius=2`.
 
-`extends: other.yaml` starts from another spec: mappings are merged key by key, any other value replaces the inherited one, and
-`null` removes it.
+`extends: other.yaml` inherits from another spec. Mappings are merged key by key; any other value replaces the inherited one; `null`
+removes it.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -80,22 +80,27 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
 
 def reference() -> str:
     parts = [_HEAD]
+    described: dict[tuple[str, str | None], str] = {}
     for title, model, note in _SECTIONS:
         parts.append(f"## {title}\n")
         if note:
             parts.append(f"{note}\n")
-        rows = [(name, _type(field), _default(field), field.description or "") for name, field in model.model_fields.items()]
+        rows = []
+        for name, field in model.model_fields.items():
+            earlier = described.setdefault((name, field.description), title)
+            meaning = (field.description or "") if earlier == title else f"As in {earlier}."
+            rows.append((name, _type(field), _default(field), meaning))
         parts.append(table(("key", "type", "default", "meaning"), rows))
     parts.append("## Cards\n")
     every_card = card.every_card()
     rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in every_card]
-    parts.append(table(("card", "kind", "adapter", "what it is"), rows))
+    parts.append(table(("card", "kind", "adapter", "content"), rows))
     for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
         plugins = [rule.get(kind, name) for name in _own(kind)]
         if plugins:
             parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
-            described = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in plugins]
-            parts.append(table(("name", "parameters", "meaning"), described))
+            cells = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in plugins]
+            parts.append(table(("name", "parameters", "meaning"), cells))
     return "\n".join(parts)
 
 
@@ -104,7 +109,7 @@ def _own(kind: str) -> list[str]:
 
 
 def _parameter(parameter: Parameter) -> str:
-    return f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name} = {parameter.default!r}`"
+    return f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name}={parameter.default!r}`"
 
 
 def _type(field: FieldInfo) -> str:

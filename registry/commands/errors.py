@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from qualm.registry.entries.adding import AddError
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:

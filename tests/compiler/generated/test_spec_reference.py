@@ -118,7 +118,7 @@ def test_defaults() -> None:
 
 
 def test_parameters_of_plugins() -> None:
-    assert _parameter(Parameter("n", int, 3, "int")) == "`n = 3`" and _parameter(Parameter("s", str, "x", "str")) == "`s = 'x'`"
+    assert _parameter(Parameter("n", int, 3, "int")) == "`n=3`" and _parameter(Parameter("s", str, "x", "str")) == "`s='x'`"
     assert _parameter(Parameter("n", int, rule.REQUIRED, "int")) == "`n`"
 
 
