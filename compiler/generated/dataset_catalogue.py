@@ -5,23 +5,22 @@ from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import Card, Split
 
 _HEAD = """\
-# Data sets
+# Datasets
 
-*Written by `make docs-reference` from registry/cards/; CI holds it in step.*
+*Written by `make docs-reference` from registry/cards/.*
 
-One row for every data set that a spec can name (`card: NAME`); `qualm data show NAME` says more.
-See also [how to bring data in](../how-to/data.md).
+Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more. See also [how to bring data in](../how-to/data.md).
 
-- **verified**: layout and counts were checked against the released files. *no*: they follow a description; the reader holds every record
-  to what is known, and what differs ends the run with file, record and key. Nothing is guessed.
-- **splits**: records that the card expects of each, which `qualm data add` checks where the number stands for a file of its own.
-- **scoring**: the official rule, and in `code` the metrics and judges that compute it here.
+- **verified**: whether layout and counts were checked against the released files. *no*: the card follows a description. A file that
+  differs ends the run with file, record and key.
+- **splits**: expected numbers of records.
+- **scoring**: the official rule; in `code` the metrics and judges that compute it.
 """
 
 
 def catalogue() -> str:
     rows = [card for card in cards.every_card() if card.kind == "dataset"]
-    head = ("card", "data set", "format", "verified", "splits", "scoring", "licence")
+    head = ("card", "dataset", "format", "verified", "splits", "scoring", "licence")
     return f"{_HEAD}\n{table(head, [_row(card) for card in rows])}"
 
 

@@ -7,28 +7,25 @@ from qualm.registry.published.models import Published, family_verified, publishe
 _HEAD = """\
 # Published models
 
-*Written by `make docs-reference` from `registry/published/models.yaml`; CI holds it in step.*
+*Written by `make docs-reference` from `registry/published/models.yaml`.*
 
-`qualm ls models --published` prints this table, `qualm ls models gemma --published` a part of it. Parameters are counted from each model's
-configuration, by building it without weights; they agree with the published sizes to 1% (`tests/registry/published/test_models.py`).
-Names, licences and settings are from memory of the models' pages. None is verified until someone has run `qualm doctor model` on its
-weights ([how](../how-to/models.md)).
+`qualm ls models --published` prints this table; `qualm ls models gemma --published` a part of it. Other models load too if transformers has
+an image-text-to-text class for them, their images are tokens of the prompt, and their weights are safetensors.
+
+Parameters are counted from each model's configuration and agree with the published sizes to 1%. Names, licences and settings are from
+memory. None is verified until someone has run `qualm doctor model` on the weights ([how](../how-to/models.md)).
 
 - **bf16**, **int8**, **4 bit**: GiB of weights as bfloat16, and with the language model in 8 or 4 bits.
-- **cache**: KiB of key-value cache for each token and sequence, as bfloat16.
-- **picture**: tokens of a picture of 640 x 480 pixels, as the processor makes them.
-- **gives**: which signals of an answer it can give.
-- **code**: how its family was read when a tiny model of random weights passed every check of `qualm doctor` here, with transformers
-  {transformers} (`registry/published/verified.yaml`); empty where none was examined. Llama 4 passed with
-  5.23.0; the forward pass of 5.24.0 itself fails on an image.
-
-A model that is not listed loads too if transformers has an image-text-to-text class for it, its pictures are tokens of the prompt, and its
-weights are safetensors.
+- **cache**: KiB of key-value cache per token and sequence, as bfloat16.
+- **image**: tokens of an image of 640 x 480 pixels.
+- **signals**: available signals of an answer.
+- **code**: how a tiny random model of the family passed every check of `qualm doctor`, with transformers {transformers}; empty if none
+  was examined. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
 """
 
 
 def published_models() -> str:
-    head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "picture", "licence", "gives", "code")
+    head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "image", "licence", "signals", "code")
     intro = _HEAD.format(transformers=verified()["transformers"])
     return f"{intro}\n{table(head, [_row(model) for model in published().values()])}{_families()}"
 
