@@ -27,7 +27,6 @@ from qualm.compiler.spec.language import (
     RunWide,
     Spec,
 )
-from qualm.registry.entries import card
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter
 
@@ -41,7 +40,7 @@ section's folder, whose keyword-only arguments are the parameters. If a paramete
 with one variant per value, such as `blur@radius=2`.
 
 `extends: other.yaml` inherits from another spec. Mappings are merged key by key; any other value replaces the inherited one; `null`
-removes it.
+removes it. `qualm data ls` lists the cards that `datasets:` can name.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -77,6 +76,18 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     ("params.yaml", RunWide, "Defaults for all specs; resolved when a spec is compiled."),
 ]
 
+DESCRIBED_IN = {
+    "perturbations": "perturbations.md",
+    "judges": "judging.md",
+    "estimators": "estimators.md",
+    "conformal": "scoring.md",
+    "calibrators": "scoring.md",
+    "metrics": "scoring.md",
+    "abstentions": "abstention.md",
+    "probes": "probes.md",
+}
+"""Kind of plugin -> page of docs/reference/ that says what each does."""
+
 
 def reference() -> str:
     parts = [_HEAD]
@@ -91,16 +102,15 @@ def reference() -> str:
             meaning = (field.description or "") if earlier == title else f"As in {earlier}."
             rows.append((name, _type(field), _default(field), meaning))
         parts.append(table(("key", "type", "default", "meaning"), rows))
-    parts.append("## Cards\n")
-    every_card = card.every_card()
-    rows = [(c.name, c.kind, c.adapter or ("not yet" if c.missing else ""), c.title) for c in every_card]
-    parts.append(table(("card", "kind", "adapter", "content"), rows))
     for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
         plugins = [rule.get(kind, name) for name in _own(kind)]
-        if plugins:
-            parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.\n")
-            cells = [(p.name, ", ".join(map(_parameter, p.parameters)), p.summary) for p in plugins]
-            parts.append(table(("name", "parameters", "meaning"), cells))
+        if not plugins:
+            continue
+        page = DESCRIBED_IN.get(kind)
+        see = f" They are described in [{page}]({page})." if page else ""
+        parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.{see}\n")
+        cells = [(p.name, ", ".join(map(_parameter, p.parameters)), *([] if page else [p.summary])) for p in plugins]
+        parts.append(table(("name", "parameters", *([] if page else ["meaning"])), cells))
     return "\n".join(parts)
 
 
