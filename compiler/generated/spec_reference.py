@@ -77,6 +77,7 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
 ]
 
 DESCRIBED_IN = {
+    "datasets": "dataset_notes.md",
     "perturbations": "perturbations.md",
     "judges": "judging.md",
     "estimators": "estimators.md",
