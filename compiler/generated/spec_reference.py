@@ -35,12 +35,12 @@ _HEAD = """\
 
 *Written by `make docs-reference` from the code.*
 
-A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors. `name` or `name: {parameters}` names a plugin: a Python file in the
-section's folder, whose keyword-only arguments are the parameters. If a parameter takes a single value, **a list of values is a sweep**
-with one variant per value, such as `blur@radius=2`.
+A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors.
 
-`extends: other.yaml` inherits from another spec. Mappings are merged key by key; any other value replaces the inherited one; `null`
-removes it. `qualm data ls` lists the cards that `datasets:` can name.
+- `name` or `name: {parameters}` is a plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters.
+- **A list of values is a sweep** if a parameter takes a single value: one variant per value, named `blur@radius=2`.
+- `extends: other.yaml` starts from another spec. Mappings are merged by key, other values replace the inherited ones, `null` removes.
+- `qualm data ls` lists the cards that datasets name ([datasets](datasets.md)).
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -50,16 +50,15 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
     (
         "`pairs.NAME`",
         PairSet,
-        "A set of pairs can be named wherever a dataset can: models answer it or train on it, and further pairs are made from it.",
+        "A set of pairs is a dataset: models answer it or train on it, and further pairs are made from it.",
     ),
     ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
     (
         "`models.NAME.about`",
         About,
-        "Each model has exactly one plugin of `runners/plugins/models/`. Optional keys: `about`; `leave_out: [ESTIMATOR, ...]`, "
-        "estimators whose inputs the model cannot provide, by name, or a single variant by its label; `confidence: none`, for a model that "
-        "cannot be asked how sure it is; `per_category: 100`, for an expensive model: it answers that many questions of each category and "
-        "split, the same ones for all models with that number.",
+        "Each model has exactly one plugin of `runners/plugins/models/`. Optional keys: `about`; `leave_out`, estimators whose inputs the "
+        "model cannot provide; `confidence: none`, for a model that cannot be asked how sure it is; `per_category: 100`, to ask it only so "
+        "many questions of each category and split.",
     ),
     ("`inference`", Inference, ""),
     ("`judging`", Judging, ""),

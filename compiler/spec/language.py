@@ -98,23 +98,20 @@ class Category(_Strict):
     """One kind of uncertainty in the taxonomy."""
 
     definition: str = Field("", description="What makes questions of this kind uncertain.")
-    answer: str = Field("", description="What counts as a right answer if the question cannot be answered.")
+    answer: str = Field("", description="The right reply if the question cannot be answered.")
     examples: list[str] = Field([], description="A few questions of this kind.")
 
 
-_SPLITS = "Splits that models are scored on; by default `test` if there is one, otherwise all but `train`."
+_SPLITS = "Splits to score; by default `test`, otherwise all but `train`."
 
 _LONE = (
-    "What to do with a valid member of a pair whose other member reviewers rejected: `drop` it, since lone members reward always answering "
-    "or always abstaining, or `keep` it, as CertainlyUncertain did."
+    "A valid pair member whose partner reviewers rejected: `drop` it, since lone members reward always answering or always "
+    "abstaining, or `keep` it, as CertainlyUncertain did."
 )
 
-_JUDGES = "Names of the spec's judges that judge the answers; scores use the first one. By default, all judges."
+_JUDGES = "Judges of the spec to use; scores use the first. All by default."
 
-_PERTURB = (
-    "The spec's perturbations to apply: `true` (the default) for all, `false` for none, or a list of names. Questions that "
-    "are uncertain already are better left clean."
-)
+_PERTURB = "Perturbations of the spec to apply: all (`true`), none (`false`) or a list of names."
 
 
 class WrittenExample(_Strict):
@@ -130,10 +127,10 @@ class WrittenExample(_Strict):
 class Examples(_Strict):
     """Source of the few-shot examples of a prompt."""
 
-    split: Name | None = Field(None, description="Split of the dataset that they are drawn from; scored splits are refused.")
+    split: Name | None = Field(None, description="Split of the dataset to draw from; scored splits are refused.")
     file: str | None = Field(None, description="File of specs/prompts/ in JSON Lines, with the keys of written examples.")
-    shots: Whole | None = Field(None, gt=0, le=64, description="Number of examples; of a file, by default all.")
-    seed: Seed | None = Field(None, description="Seed of the draw from a split; by default the spec's.")
+    shots: Whole | None = Field(None, gt=0, le=64, description="Number of examples; of a file, all by default.")
+    seed: Seed | None = Field(None, description="Seed of the draw; by default the spec's.")
 
 
 class Prompt(_Strict):
@@ -141,39 +138,41 @@ class Prompt(_Strict):
 
     template: str | None = Field(
         None,
-        description="The user's turn: a text with `{question}`, and with `{options}`, `{letters}`, `{hint}` and `{instruction}` where "
-        "wanted; or the name of a file of specs/prompts/. Lines whose placeholders are all empty are left out. By default the "
-        "question, its options, and the instruction of the answer format.",
+        description=(
+            "The user's turn, as text or the name of a file in specs/prompts/. Placeholders: `{question}`, `{options}`, "
+            "`{letters}`, `{hint}`, `{instruction}`. Lines whose placeholders are all empty are left out."
+        ),
     )
     system: str | None = Field(None, description="System message before the conversation.")
     answer_format: str | dict[str, Any] | None = Field(
         None,
-        description="`letter`: the option's letter, read from log-probabilities (the default with options); `free`: any words (the default "
-        "without); `short`: a word or short phrase; `json` or `{json: SCHEMA}`: an object whose `answer` is read. It sets "
-        "`{instruction}`. Words that answer questions with options need a judge such as `option_match`.",
+        description=(
+            "`letter`: the option's letter, from log-probabilities (default with options). `free`: any words (default without). "
+            "`short`: a word or short phrase. `json`, `{json: SCHEMA}`: an object whose `answer` is read. Sets `{instruction}`."
+        ),
     )
     examples: Examples | list[WrittenExample] | None = Field(
-        None, description="Questions with answers that are shown first (few-shot): drawn from a split, of a file, or a list."
+        None, description="Few-shot examples: drawn from a split, read from a file, or a list."
     )
 
 
 _PROMPT = (
-    "Text around the questions: the name of a file of specs/prompts/, or a mapping with `template`, `system`, `answer_format` and "
-    "`examples`. Keys of a model override those of a dataset, and these the spec's."
+    "A file of specs/prompts/, or a mapping with `template`, `system`, `answer_format` and `examples`. Keys of a model override those "
+    "of a dataset, and these the spec's."
 )
-_PROMPTS = f"{_PROMPT} A list compares prompts: each is a row of the results, `MODEL@prompt=NAME`."
+_PROMPTS = f"{_PROMPT} A list compares prompts, as rows `MODEL@prompt=NAME`."
 
 
 class Balance(_Strict):
     """Draw equally many scored samples of each class by seed, from as many groups as possible."""
 
-    take: Whole = Field(gt=0, le=MAX_NUMBER, description="How many of each class; more only adds.")
-    by: str = Field(
-        "uncertain", description="The field whose values are the classes: `uncertain`, meant to be or not; `category`; a key of meta."
-    )
+    take: Whole = Field(gt=0, le=MAX_NUMBER, description="How many of each class; a larger number only adds.")
+    by: str = Field("uncertain", description="Field whose values are the classes: `uncertain`, `category` or a key of meta.")
     shortfall: Literal["error", "fewest", "keep"] = Field(
         "error",
-        description="Where a class has fewer: end the run, take as many of each as the smallest class has, or take what there is.",
+        description=(
+            "If a class has too few: `error` ends the run, `fewest` reduces all classes to the smallest, `keep` takes what there is."
+        ),
     )
 
 
@@ -182,62 +181,57 @@ class Dataset(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    card: str = Field(
-        description="Name of a card in registry/cards/ (`qualm data ls`). The adapter's parameters are given beside this key."
-    )
+    card: str = Field(description="Card in registry/cards/ (`qualm data ls`).")
     source: Name | None = Field(None, description="Entry of registry/data/ to read; by default the card's own.")
     limit: Limit | None = Field(
         None,
-        description="Maximum number of questions, or of what is named: `{images: 100}`, with all their questions, or `{pairs: 100}`, whole "
-        "contrastive pairs; by split with `{pairs: {test: 100}}`. Drawn by seed and stratified by category; a larger limit only adds.",
+        description=(
+            "Maximum number of questions, `{images: 100}` or `{pairs: 100}`; by split with `{pairs: {test: 100}}`. Drawn by seed, "
+            "stratified by category; a larger limit only adds."
+        ),
     )
     balance: Balance | None = Field(
         None,
-        description="Draw the same number of scored samples from each class; if the dataset is curated, after people's decisions are "
-        "applied.",
+        description="Draw as many scored samples from each class: `take`, `by`, `shortfall`.",
     )
     evaluate: bool | None = Field(
-        None, description="Whether models answer it; by default yes, unless a fine-tune trains on it or pairs are made from it."
+        None, description="Ask models these questions; by default yes, unless a fine-tune trains on them or pairs are made from them."
     )
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
     where: str | None = Field(
         None,
-        description="Which samples to take: an expression over their fields and meta, such as `LQI >= 4 and INV <= 2`, or the name of a "
-        "subset of the card.",
+        description="Select samples by an expression such as `LQI >= 4 and INV <= 2`, or by a subset of the card.",
     )
     uncertain: str | None = Field(
         None,
-        description="Which samples are meant to be uncertain: an expression like that of `where`; by default the unanswerable samples.",
+        description="Samples that are meant to be uncertain: an expression as in `where`; by default the unanswerable samples.",
     )
     ask_answerable: Name | None = Field(
         None,
-        description="Name of a prompt in specs/prompts/ that contains {question}; with it, models are asked whether the question is "
-        "uncertain.",
+        description="Ask whether the question is uncertain, by this prompt in specs/prompts/ with `{question}`.",
     )
     prompt: Any = Field(None, description=_PROMPT)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
-    skip_bad: bool = Field(
-        False, description="Skip unreadable records, which are listed and counted, instead of ending the run at the first one."
-    )
+    skip_bad: bool = Field(False, description="Leave out and count unreadable records instead of ending the run.")
     prepare: Any = Field(
         None,
-        description="How questions are transformed before they are asked: a plugin of registry/preparations/; a list is a sweep.",
+        description="Transform questions before they are asked: a plugin of registry/preparations/; a list is a sweep.",
     )
     answerable_by: Any = Field(
         None,
-        description="Judge that decides which questions are answerable, where a dataset does not say: `rules`, or `lave` with its model. A "
-        "question whose references mostly abstain is not (CertainlyUncertain, equation 1).",
+        description=(
+            "Judge that decides which questions are answerable, if the dataset does not say: `rules`, or `lave` with its model. A "
+            "question whose references mostly abstain is unanswerable (CertainlyUncertain, equation 1)."
+        ),
     )
     disjoint: Annotated[list[Name], Once] | None = Field(
-        None, min_length=1, description="Datasets of the same source that must not select (`where:`) any sample of this dataset; checked."
+        None, min_length=1, description="Datasets of the same source that must share no sample with this one; checked."
     )
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the scored splits."
     )
-    unreviewed: Literal["drop", "keep"] = Field(
-        "drop", description="What to do with questions of the scored splits that nobody has reviewed."
-    )
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="Drop or keep scored questions that nobody has reviewed.")
     lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
 
 
@@ -248,12 +242,13 @@ class NearDuplicates(_Strict):
         4,
         ge=0,
         le=16,
-        description="Largest number of differing bits, of 64, between the perceptual hashes of near-duplicates; 0 = equal hashes.",
+        description="Most differing bits, of 64, between perceptual hashes.",
     )
     drop: bool = Field(
         False,
-        description="Leave out the pairs that use near-duplicates in the earlier split (train before val before test); otherwise "
-        "near-duplicates are only counted.",
+        description=(
+            "Leave out pairs with near-duplicates in the earlier split (train before val before test), instead of only counting them."
+        ),
     )
 
 
@@ -261,17 +256,18 @@ class PairSet(_Strict):
     """A dataset of contrastive pairs: an answerable question and a similar unanswerable one."""
 
     recipes: list[Any] = Field(
-        description="How pairs are made: plugins of runners/plugins/pairs/. Beside a recipe, `as: NAME` renames it, and "
-        "`limit: {pairs: 100}` or `{questions: 200}`, two for each pair, ends it with so many, in all or by split "
-        "(`{pairs: {test: 100}}`). Samples of its dataset are then used in an order drawn by seed, about as many as pairs are missing."
+        description=(
+            "Plugins of runners/plugins/pairs/. Beside a recipe, `as: NAME` renames it; `limit: {pairs: 100}` or `{questions: 200}` "
+            "ends it early, in all or by split (`{pairs: {test: 100}}`)."
+        )
     )
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the test split."
     )
-    unreviewed: Literal["drop", "keep"] = Field("drop", description="What to do with test questions that nobody has reviewed.")
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="Drop or keep test questions that nobody has reviewed.")
     lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
     near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Images that look alike across splits.")
-    evaluate: bool = Field(True, description="Whether models answer it.")
+    evaluate: bool = Field(True, description="Ask models these questions.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
     prompt: Any = Field(None, description=_PROMPT)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
@@ -283,7 +279,7 @@ class About(_Strict):
 
     family: str = Field("", description="Models of one family are compared by size.")
     billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters of the language model, in billions.")
-    chat: bool | None = Field(None, description="Whether it is chat-tuned.")
+    chat: bool | None = Field(None, description="The model is chat-tuned.")
     base: str | None = Field(None, description="The model it was tuned from, as named in this spec.")
 
 
@@ -295,28 +291,27 @@ class Inference(_Strict):
         10,
         gt=0,
         le=1000,
-        description="Number of sampled answers to each open question, if an estimator reads them; a larger number only adds draws.",
+        description="Sampled answers per open question, if an estimator reads them; a larger number only adds.",
     )
-    temperature: float = Field(
-        0.7, ge=0.001, le=100, description="Softmax temperature of sampled answers; the greedy answer does not use it."
-    )
+    temperature: float = Field(0.7, ge=0.001, le=100, description="Softmax temperature of sampled answers.")
     top_p: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="Nucleus sampling: sampled answers use the most probable tokens whose total probability is at least this; 1 = all.",
+        description="Nucleus sampling: total probability of the tokens to sample from; 1 = all.",
     )
     top_k: Whole = Field(
         0,
         ge=0,
         le=1_000_000,
-        description="Sampled answers use the so many most probable tokens, before top_p; 0 = all. LM-Polygraph's default is 50. Models "
-        "behind a server (`openai`) sample without it, since that protocol has no such parameter.",
+        description="Sample from this many most probable tokens, before top_p; 0 = all. Servers (`openai`) ignore it.",
     )
     confidence: Literal["sequence", "verify"] = Field(
         "sequence",
-        description="Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when the model is "
-        "asked whether its answer is right.",
+        description=(
+            "Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when asked whether it "
+            "is right."
+        ),
     )
 
 
@@ -332,8 +327,7 @@ class Calibration(_Strict):
     )
     within: str | list[str] | None = Field(
         None,
-        description="Calibrate within each value of this field: the questions of each value are split by themselves and have a threshold "
-        "of their own (`per:` this field). By default, all questions are split together.",
+        description="Split and calibrate the questions of each value of this field separately (`per:` this field).",
     )
 
 
@@ -344,21 +338,24 @@ class Conformal(_Strict):
     alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
     quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
         "standard",
-        description="`standard` = the k-th smallest score; of questions in groups, with `split: groups`, the quantile by groups, each of "
-        "which counts once. `numpy_higher` = what VLM-Uncertainty-Bench's code computes, by questions.",
+        description=(
+            "`standard` = the k-th smallest score, or with `split: groups` the quantile by groups, each counting once. "
+            "`numpy_higher` = as VLM-Uncertainty-Bench's code, by questions."
+        ),
     )
     empty_set: Literal["argmax", "empty"] | list[Literal["argmax", "empty"]] = Field(
         "argmax", description="An empty set becomes the most probable option, or stays empty."
     )
     precision: Literal["double", "single"] | list[Literal["double", "single"]] = Field(
-        "double", description="Floating-point precision of softmax, scores and thresholds; `single` = as in VLM-Uncertainty-Bench's code."
+        "double", description="Floating-point precision; `single` = as VLM-Uncertainty-Bench's code."
     )
-    calibration: Calibration = Field(Calibration(), description="Which rows set the threshold.")
+    calibration: Calibration = Field(Calibration(), description="Rows that set the threshold.")
     per: str | list[str] | None = Field(
         None,
-        description="Compute a separate threshold for each part of the questions, so that coverage holds within each part: `label`, by the "
-        "letter of the right option, or `option`, by its text (class-conditional); `category` or any other field or key of meta "
-        "(Mondrian). By default, one threshold for all.",
+        description=(
+            "A separate threshold for each part of the questions, so that coverage holds within each: `label` (letter of the right "
+            "option), `option` (its text), `category` or another field or key of meta."
+        ),
     )
 
 
@@ -376,11 +373,12 @@ class HeldOut(_Strict):
 
     fit: Annotated[Literal["half", "val"], BeforeValidator(_held_out)] = Field(
         "half",
-        description="`half`: part of the scored questions, in whole groups, so that no image or question is on both sides; metrics of "
-        "calibrators use the other part. `val`: questions of split `val`, which are then answered but not scored; metrics use "
-        "all scored questions.",
+        description=(
+            "`half`: fit on part of the scored questions, in whole groups, and score the others. `val`: fit on questions of split "
+            "`val`, and score all scored questions."
+        ),
     )
-    fraction: float = Field(0.5, gt=0, lt=1, description="With `fit: half`, the share of rows that calibrators are fitted on.")
+    fraction: float = Field(0.5, gt=0, lt=1, description="With `fit: half`, the share of rows to fit on.")
     seed: Seed = Field(42, description="With `fit: half`, the seed of the split.")
 
     @model_validator(mode="after")
@@ -397,16 +395,17 @@ class Calibrators(_Strict):
     of: Annotated[list[str], Once] = Field(
         ["confidence"],
         min_length=1,
-        description="What is recalibrated: `confidence`, the model's own (for multiple choice, the probabilities of all options), or names "
-        "of the spec's estimators, whose uncertainty is turned into a probability of being right.",
+        description=(
+            "What to recalibrate: `confidence` (of multiple choice, all options' probabilities), or estimators, whose values become "
+            "probabilities of being right."
+        ),
     )
-    calibration: HeldOut = Field(HeldOut(), description="Which rows calibrators are fitted on.")
+    calibration: HeldOut = Field(HeldOut(), description="Rows to fit on.")
     refits: Whole = Field(
         200,
         ge=50,
         le=MAX_NUMBER,
-        description="For intervals: number of bootstrap resamples in which each calibrator is refitted; at most "
-        "`compare.interval.bootstrap`.",
+        description="Bootstrap resamples in which each calibrator is refitted; at most `compare.interval.bootstrap`.",
     )
 
 
@@ -415,21 +414,20 @@ class Abstention(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    of: list[str] | None = Field(None, min_length=1, description="Models it is applied to; by default those under `models:`.")
+    of: list[str] | None = Field(None, min_length=1, description="Models to apply it to; by default those under `models:`.")
     fit: Literal["val", "half", "test"] = Field(
         "val",
-        description="Answers on which the threshold is chosen: `val`, answers to that split, which is then not scored; `half`, one half of "
-        "the test split's groups, and only the other half is scored; or `test`, the scored answers themselves, as in the paper; "
-        "such a threshold is reported as optimistic.",
+        description=(
+            "Answers that set the threshold: `val`, that split (then not scored); `half`, half of the test groups, and only the others "
+            "are scored; `test`, the scored answers, as in the paper: reported as optimistic."
+        ),
     )
-    per: Literal["all", "category"] = Field(
-        "all", description="One threshold for all questions, or one per category, which assumes that categories are known."
-    )
+    per: Literal["all", "category"] = Field("all", description="One threshold for all questions, or one per category.")
     confidence: Literal["kept", "complement"] = Field(
         "kept",
-        description="Confidence of an answer that was replaced by a refusal: the answer's own (`kept`), or one minus that (`complement`).",
+        description="Confidence of a refusal that replaces an answer: the answer's own (`kept`), or one minus it (`complement`).",
     )
-    seed: Seed = Field(42, description="Seed of the random division into halves.")
+    seed: Seed = Field(42, description="Seed of the halves.")
 
 
 class Probe(BaseModel):
@@ -438,19 +436,17 @@ class Probe(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     of: list[str] | None = Field(
-        None, min_length=1, description="Models that it is trained for, one probe per model; by default those under `models:`."
+        None, min_length=1, description="Models to train it for, one probe per model; by default those under `models:`."
     )
     fit: Literal["val", "half"] = Field(
         "val",
-        description="Answers that it is trained on: `val`, answers to that split, which is then not scored; or `half`, half of the test "
-        "split's groups, for which it then gives no value.",
+        description="Answers to train on: `val`, that split; `half`, half of the test groups, for which it gives no value.",
     )
     transfer: bool = Field(
         True,
-        description="Whether each dataset is also scored by a probe trained on the other datasets only, as the estimator "
-        "`NAME@other_data`.",
+        description="Also score each dataset by a probe trained on the other datasets, as the estimator `NAME@other_data`.",
     )
-    seed: Seed = Field(42, description="Seed of the random division into halves.")
+    seed: Seed = Field(42, description="Seed of the halves.")
 
 
 class Blind(_Strict):
@@ -459,24 +455,25 @@ class Blind(_Strict):
     refuser: list[str] = Field(
         [],
         min_length=1,
-        description="Models whose refusals are decided by a classifier that sees only the question. It is trained to separate answerable "
-        "from unanswerable questions on the train split (by cross-validation over groups if there is none). Where it does not "
-        "refuse, the model's own answer is kept. Scored as `MODEL+blind_refuser`.",
+        description=(
+            "Models whose refusals come from a classifier of the question's words, trained on the train split (else by "
+            "cross-validation over groups). Rows `MODEL+blind_refuser`."
+        ),
     )
     picture_refuser: list[str] = Field(
         [],
         min_length=1,
-        description="Models whose refusals are decided by a classifier that sees only the image, for sets of pairs whose images may "
-        "show how they were made (`inpainted`). Scored as `MODEL+picture_refuser`.",
+        description=(
+            "Models whose refusals come from a classifier of the image, for pairs whose images may show how they were made. Rows "
+            "`MODEL+picture_refuser`."
+        ),
     )
     swapped: list[str] = Field(
         [],
         min_length=1,
-        description="Models that are also asked with the image of a sample of another group. Scored as `MODEL+swapped_picture`.",
+        description="Models also asked with the image of another group. Rows `MODEL+swapped_picture`.",
     )
-    removed: list[str] = Field(
-        [], min_length=1, description="Models that are also asked without the image. Scored as `MODEL+removed_picture`."
-    )
+    removed: list[str] = Field([], min_length=1, description="Models also asked without the image. Rows `MODEL+removed_picture`.")
 
 
 class Interval(_Strict):
@@ -494,24 +491,25 @@ class Compare(_Strict):
 
     baseline: str | None = Field(
         None,
-        description="The model that every other model is tested against, on every metric, dataset and slice; `base+METHOD` names an "
-        "abstaining model.",
+        description="Test every other model against this one, on every metric, dataset and slice; `base+METHOD` is an abstaining model.",
     )
     pairs: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Once] = Field(
-        [], description="Further pairs of models to test, as `[a, b]`: is b better than a?"
+        [], description="Further pairs of models to test, `[a, b]`: is b better than a?"
     )
     margin: Margin | dict[str, Margin] | None = Field(
         None,
-        description="Largest difference that does not matter, of all shares and correlations or by metric: tests whether two models are "
-        "equal within it, and whether a model is not worse by more.",
+        description=(
+            "Largest difference that does not matter, for all shares and correlations or by metric: tests equality and non-inferiority."
+        ),
     )
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = Field(
-        "max_t", description="Correction of p-values for multiple testing; `max_t` takes the correlation between tests into account."
+        "max_t", description="Correction of p-values for multiple testing; `max_t` uses the correlation between tests."
     )
     family: Literal["metric", "slice", "study"] = Field(
         "study",
-        description="Which tests are corrected together: all of the study, all on a dataset and slice, or those of one metric on a "
-        "dataset and slice.",
+        description=(
+            "Tests that are corrected together: `study`, all; `slice`, all on a dataset and slice; `metric`, those of one metric there."
+        ),
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 
@@ -521,17 +519,19 @@ class Judging(_Strict):
 
     labels: Name | None = Field(
         None,
-        description="Entry of registry/data/ with labels.csv: answers that people judged. Every judge is compared with them, in "
-        "judging.json, and `corrected_accuracy` reads those of this spec's models.",
+        description=(
+            "Entry of registry/data/ with labels.csv, answers rated by people. Every judge is compared with them (judging.json), "
+            "and `corrected_accuracy` uses them."
+        ),
     )
 
 
 class Report(_Strict):
     """Contents of the report beside the scores."""
 
-    examples: Whole = Field(24, ge=0, le=10_000, description="Number of samples that can be browsed.")
+    examples: Whole = Field(24, ge=0, le=10_000, description="Number of samples to browse.")
     published: Name | None = Field(
-        None, description="Entry of registry/data/ whose tables/*.csv hold published values to show beside the recomputed ones."
+        None, description="Entry of registry/data/ whose tables/*.csv hold published values, shown beside the recomputed ones."
     )
 
 
@@ -539,58 +539,58 @@ class Spec(_Strict):
     """One benchmark."""
 
     qualm: Literal[1] = Field(description="Version of the spec language.")
-    name: Name = Field(description="Name of the benchmark, the same as the file's.")
+    name: Name = Field(description="Name of the benchmark, equal to the file's.")
     title: str = Field("", description="Title of the report.")
     description: str = Field("", description="A paragraph for the report.")
-    seed: Seed | None = Field(None, description="Seed of all random numbers; by default the one in params.yaml.")
+    seed: Seed | None = Field(None, description="Seed of all random numbers; by default that of params.yaml.")
     taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
-    datasets: dict[Name, Dataset] = Field(description="The datasets whose questions are asked.")
-    pairs: dict[Name, PairSet] = Field({}, description="Datasets of contrastive pairs, made from other datasets.")
+    datasets: dict[Name, Dataset] = Field(description="Datasets whose questions are asked.")
+    pairs: dict[Name, PairSet] = Field({}, description="Sets of contrastive pairs, made from datasets.")
     perturbations: list[Any] = Field(
         [],
-        description="Variants of every sample, unless its dataset says otherwise: plugins of runners/plugins/perturbations/; a list of "
-        "strengths is a sweep.",
+        description="Variants of every sample: plugins of runners/plugins/perturbations/; a list of strengths is a sweep.",
     )
     prompt: Any = Field(None, description=_PROMPTS)
     models: dict[Name, dict[str, Any]] = Field(
         {},
-        description="The models that answer. Each is one plugin of runners/plugins/models/ with the optional keys `about`, `leave_out` "
-        "(estimators whose inputs the model cannot provide), `confidence: none`, `per_category` and `prompt`.",
+        description=(
+            "Models that answer: each is one plugin of runners/plugins/models/, with the optional keys `about`, `leave_out`, "
+            "`confidence`, `per_category` and `prompt`."
+        ),
     )
     finetunes: dict[Name, dict[str, Any]] = Field(
-        {}, description="Models trained by this spec: each is one plugin of runners/plugins/finetunes/."
+        {}, description="Models that this spec trains: each is one plugin of runners/plugins/finetunes/."
     )
     inference: Inference = Field(Inference(), description="How models answer.")
-    judges: list[Any] = Field([], description="What decides whether an open answer is right: plugins of runners/plugins/judges/.")
+    judges: list[Any] = Field([], description="Judges of open answers: plugins of runners/plugins/judges/.")
     unread: Literal["bounds", "exclude", "wrong"] = Field(
         "bounds",
-        description="What an answer counts as that no judge could read. `exclude`: it is left out and counted. `bounds`: the same; if more "
-        "than 1% are unread, the value is shown with what it would be if all of them were wrong, and if all were right. `wrong`: wrong.",
+        description=(
+            "Score of answers that no judge can read. `exclude`: left out and counted. `bounds`: also, if over 1%, shown with the "
+            "value if all were wrong, and if all were right. `wrong`: wrong."
+        ),
     )
-    judging: Judging = Field(Judging(), description="Comparison of the judges with answers that people judged.")
+    judging: Judging = Field(Judging(), description="Comparison of judges with people's ratings.")
     estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/plugins/estimators/.")
-    conformal: dict[Name, Conformal] = Field({}, description="Conformal prediction settings, each under a name you choose.")
-    calibrators: dict[Name, Calibrators] = Field({}, description="Recalibrated confidences, each setting under a name you choose.")
-    abstentions: dict[Name, Abstention] = Field(
-        {}, description="Ways for models to abstain when they are uncertain, each under a name you choose."
-    )
+    conformal: dict[Name, Conformal] = Field({}, description="Conformal settings, each under a name of yours.")
+    calibrators: dict[Name, Calibrators] = Field({}, description="Recalibrated confidences, each under a name of yours.")
+    abstentions: dict[Name, Abstention] = Field({}, description="Abstention rules for uncertain answers, each under a name of yours.")
     probes: dict[Name, Probe] = Field(
         {},
-        description="Classifiers that estimate from a model's internal states how likely its answer is wrong; you choose the names.",
+        description="Classifiers that predict wrong answers from internal states, each under a name of yours.",
     )
-    blind: Blind = Field(
-        Blind(), description="Blind baselines: rows obtained without the question's own image, beside those of the models."
-    )
+    blind: Blind = Field(Blind(), description="Text-only and shuffled-image baselines.")
     metrics: list[Any] = Field([], description="Metrics to compute: plugins of runners/plugins/metrics/.")
     slices: Annotated[list[str], Once] = Field(
         [],
-        description="Fields of samples; every metric is also computed for each value of a field. `category*answerable` = for each "
-        "combination of values.",
+        description="Fields of samples; every metric is also computed for each value. `category*answerable` = each combination.",
     )
     macro_averages: Annotated[list[str], Once] = Field(
         [],
-        description="Fields of samples; every metric is also averaged over the values of a field, each value counting alike (the slice "
-        "`macro:FIELD`). `datasets` averages over the datasets (the dataset `macro:datasets`). Undefined if one of the values is.",
+        description=(
+            "Fields of samples; every metric is also averaged over their values, each counting alike (slice `macro:FIELD`). "
+            "`datasets` averages over datasets. Undefined if a value is."
+        ),
     )
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")
     report: Report = Field(Report(), description="What the report shows.")
@@ -600,6 +600,6 @@ class RunWide(_Strict):
     """params.yaml: which spec is the default, and what every spec falls back to."""
 
     default: Name = Field(description="The spec that a bare `dvc repro` in the root runs.")
-    seed: Seed = 7
-    limit: Whole | None = Field(None, gt=0, le=MAX_NUMBER)
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
+    seed: Seed = Field(7, description="Seed of specs that set none.")
+    limit: Whole | None = Field(None, gt=0, le=MAX_NUMBER, description="Maximum number of questions of datasets that set none.")
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] = Field("float32", description="Precision of models that set none.")
