@@ -36,20 +36,16 @@ def audit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute a random part of the stored answers again with today's libraries, and compare.
+    """Compute a random sample of the stored answers again with today's libraries, and compare.
 
-    The sample is drawn from the parts of answers that a spec asks for, evenly over folders of the store (one per model,
-    release and set of libraries) and kinds of parts (answers, options, draws, each signal). It includes libraries that
-    the setting `libraries` does not count as equal to the installed ones. Parts are computed as in inference; nothing
-    is written to the store. If a fine-tuned model or dataset is not in the checkout, its version in the lock is read
-    from DVC's cache. Answers that no inference stage asks for are only counted: those that a recipe requested from its
-    base model, those of a model that has since been tuned again, and those of a deleted spec.
+    The sample is drawn evenly over folders of the store (one per model, release and set of libraries) and kinds of
+    signals. Nothing is written to the store. Answers that no inference stage asks for are only counted.
 
-    A folder fails if texts differ, or if numbers differ by more than the rounding of the model's dtype. It is then
-    marked: no run uses its answers, and those that are needed are computed again. [bold]qualm cache accept[/] removes the mark.
+    A folder fails if texts differ, or numbers by more than the rounding of the model's dtype. It is then marked, and
+    its answers are computed again when needed. [bold]qualm cache accept[/] removes the mark.
 
-    Exit code 1 if a folder fails, 2 if nothing could be computed. Answers of a server cannot be computed, nor answers
-    without the weights, data or GPU that the settings name.
+    Exit code 1 if a folder fails, 2 if nothing could be computed. Answers of a server cannot be computed, nor
+    answers without their weights, data or GPU.
 
     [bold]Examples[/]
 

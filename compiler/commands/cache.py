@@ -44,13 +44,12 @@ FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 def du(as_json: JsonOption = False) -> None:
     """Show what the store holds: a line for each model and engine, the most recently used first.
 
-    An engine is a release of this program with the libraries used for computing; the version of torch is shown. Answers that
-    no run uses are marked. [bold]old[/]: no present spec has this model plugin or these versions of our engine.
-    [bold]library[/]: the setting `libraries` does not count these libraries as equal to the installed ones.
-    [bold]refused[/]: by `qualm cache audit`. While a spec has mistakes, it is [bold]unclear[/] which answers are old.
+    An engine is a release of Qualm with its libraries. Answers that no run uses are marked. [bold]old[/]: of
+    another model plugin or engine version than the present specs use. [bold]library[/]: of libraries that the
+    setting `libraries` does not count as equal. [bold]refused[/]: by `qualm cache audit`. [bold]unclear[/]: a spec
+    has mistakes.
 
-    Every segment is read and its checksum verified; damaged segments are counted, and the next run that needs them
-    computes them again.
+    Checksums are verified. Damaged segments are counted, and computed again when a run needs them.
 
     [bold]Examples[/]
 
@@ -83,14 +82,13 @@ def gc(
 ) -> None:
     """Make the store smaller: merge small files, drop duplicates, remove remains of killed runs.
 
-    Without options, no answer is lost. Each batch of answers is one file; the files of one model are merged into files
-    of 64 MiB. Duplicate answers are kept once. Damaged files and partial files of killed runs are removed.
+    Without options, no answer is lost: the files of one model are merged into files of 64 MiB, duplicates are kept
+    once, and damaged or partial files are removed.
 
-    With --older-than or --unused, answers are removed too; with both, only those that both would remove. Answers used
-    within the last 15 minutes are kept, because a run may be using them.
+    --older-than and --unused remove answers; together, only those that both would remove. Answers used within the
+    last 15 minutes are kept.
 
-    It can be killed at any time, and runs can continue meanwhile, here and on other machines that share the folder.
-    Merged files are removed after ten seconds, so that processes reading them can finish.
+    It can be killed at any time, and runs can continue meanwhile, also on other machines that share the folder.
 
     [bold]Examples[/]
 

@@ -40,17 +40,16 @@ def fetch(
     accept_licence: Annotated[bool, typer.Option("--accept-licence", help="Accept the conditions of all licences in the table.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch all datasets and models of a spec, from the hub and official addresses, after a table of what comes.
+    """Download all datasets and models of a spec, after a table of sources, sizes and licences.
 
-    Branches and tags of the Hugging Face hub are resolved once: their commits, and the checksums of files, are pinned in
-    registry/fetch.lock, which you commit. The same command resumes an interrupted download. Checksums are verified,
-    archives unpacked, and files compared with their card. Datasets become entries of registry/data/, models go to the
-    hub's cache (HF_HOME). HF_ENDPOINT and HF_TOKEN work as usual.
+    Commits of the Hugging Face hub and checksums of files are pinned in registry/fetch.lock, which you commit. The
+    same command resumes an interrupted download. Datasets become entries of registry/data/; models go to the hub's
+    cache (HF_HOME). HF_ENDPOINT and HF_TOKEN work as usual.
 
-    Few questions need few images: if a dataset has a `limit` (or `--limit`) and its source has an address for each
-    image, only theirs are fetched.
+    With a `limit` (or `--limit`), only the images of the chosen questions are downloaded, if their source has
+    single images.
 
-    Exit code 1 if anything is left to do by hand or failed; the lines above say what.
+    Exit code 1 if anything failed or is left to do by hand; the lines above say what. More in docs/how-to/fetch.md.
 
     [bold]Examples[/]
 

@@ -11,14 +11,14 @@ SpecArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="SPEC",
-        help="Name or path of a spec; default: the spec that params.yaml names.",
+        help="A spec's name or path; by default that of params.yaml.",
         show_default=False,
         autocompletion=completion.specs,
     ),
 ]
 SpecsArgument = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SPEC", help="Names or paths; all specs if left out.", show_default=False, autocompletion=completion.specs),
+    typer.Argument(metavar="SPEC", help="Specs' names or paths; all by default.", show_default=False, autocompletion=completion.specs),
 ]
 ModelsOption = Annotated[list[str] | None, typer.Option("--model", "-m", help="Only these models.", autocompletion=completion.models)]
 DatasetsOption = Annotated[

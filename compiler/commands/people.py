@@ -39,17 +39,16 @@ def verify(
 ) -> None:
     """Review the scored questions of a dataset or pair set; the decisions filter what models are scored on.
 
-    A question is valid if its image answers it and the answer is right; a question that should have no answer is
-    valid if the image gives none. For pairs, look at the other member and at the recipe's proof. If a dataset has
-    subsets (an uncertain image, uncertain words...), also mark questions that are in the wrong one. Skip questions
-    that you cannot decide.
+    A question is valid if its image answers it and the reference answer is right; an unanswerable question is valid
+    if the image gives no answer. For pairs, look at both members. If a dataset has subsets, also mark questions in
+    the wrong one. Skip questions that you cannot decide.
 
-    Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo, n note, p proof, o other member, q quit. You can
-    stop at any time: the next `qualm verify` continues from there, and a kill loses no decision.
+    Keys in the terminal: v valid, i invalid, w wrong subset, s skip, u undo, n note, p proof, o other member, q
+    quit. The next `qualm verify` continues where you stopped.
 
-    Decisions go to registry/data/NAME/decisions.csv, where NAME is what the set names as `curated`; DVC tracks it. Models are
-    then scored only on questions that are valid by majority, and on pairs of which both members are. A decision applies as
-    long as question, answer, image and subset are unchanged. More in docs/how-to/verify.md.
+    Decisions go to registry/data/NAME/decisions.csv, where NAME is the set's `curated`. Models are then scored only
+    on questions that are valid by majority. A decision applies until its question changes. More in
+    docs/how-to/verify.md.
 
     [bold]Examples[/]
 
@@ -111,17 +110,15 @@ def calibrate(
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
     browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
 ) -> None:
-    """Choose the strength of a perturbation: by eye on a page of this machine, or by a search for a stated effect.
+    """Choose the strength of a perturbation: by eye on a page, or by a search for a stated effect.
 
-    The page (needs the extra `pages`) shows samples before and after a perturbation; sliders set its strength (inv,
-    sbj, amb and ive have none and are shown without sliders). With --model it also shows the model's answers to both
-    versions and its uncertainty. Vote too weak, right or too strong (keys W, R, S); votes are kept. A button writes the
-    value into the spec; nothing else in the file changes, and nothing is written unless you press it.
+    The page (extra `pages`) shows samples before and after the perturbation, with a slider for each strength. With
+    --model it also shows the model's answers. Vote too weak, right or too strong (keys W, R, S). Only a button
+    writes the value into the spec.
 
-    --auto measures a grid of strengths, then bisects between those around the target. All answers are kept in the engine's
-    store: repeating the command computes nothing, and `qualm run` reuses the answers. It prints a table with 95% intervals
-    and writes the curve as CSV and SVG. If the effect is not monotone or never reaches the target, it exits with
-    code 1 and says so.
+    --auto measures a grid of strengths, then bisects around the target. It prints a table with 95% intervals and
+    writes the curve as CSV and SVG. `qualm run` reuses the answers. Exit code 1 if no strength has the effect. More
+    in docs/how-to/strength.md.
 
     [bold]Examples[/]
 
@@ -146,7 +143,7 @@ def judges(
     labels: Annotated[Path | None, typer.Option("--labels", help="CSV of answers that people judged; the spec's own if left out.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the judges of a spec with people's judgements: accuracy on refusals, rank correlation of ratings.
+    """Compare a spec's judges with people's ratings: accuracy on refusals, rank correlation.
 
     Columns of the file: question, reference (several separated by |, empty where
     declining is right), prediction, is_refusal (0, 1 or empty), rating (0 to 1,

@@ -63,15 +63,13 @@ def plan(
     jobs: JobsOption = None,
     on: OnOption = None,
 ) -> None:
-    """Show what `qualm run` would do and why: run, restore from the cache, perhaps run, or leave alone. Runs nothing.
+    """Show what `qualm run` would do, and why: run, restore, perhaps run, or leave alone.
 
-    It also shows how many stored answers are kept, from which version of Qualm, and the most that must be computed,
-    judging by the last runs here; the memory, time and money that inference needs; and what you must provide: data,
-    downloads, keys, missing readers. `-v` shows the arithmetic.
+    It also shows how many stored answers are used; the memory, time and money that inference needs; and what you
+    must provide: data, downloads, keys. `-v` shows the arithmetic. Nothing is run.
 
-    With `--jobs 8` or `--on CLUSTER`, it estimates how long `qualm run` takes with these options and what each worker
-    of the cluster gets. A remote cluster is asked for its resources. With `--json`, the output is then one object with
-    `stages` and `together`.
+    With `--jobs 8` or `--on CLUSTER`, it estimates the time with these options and what each worker gets. With
+    `--json`, the output is then one object with `stages` and `together`.
     """
     from qualm.compiler.forecast.inference import estimate
     from qualm.compiler.forecast.kept_answers import kept_answers
@@ -142,17 +140,17 @@ def compile_(
         list[str] | None,
         typer.Argument(
             metavar="SPEC",
-            help="Names or paths; the default spec and those compiled before if left out.",
+            help="Specs; by default the default spec and those compiled before.",
             show_default=False,
             autocompletion=completion.specs,
         ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
 ) -> None:
-    """Write dvc.yaml, stages/*.json and ignore blocks: of the specs named, else of the default spec and of those compiled before.
+    """Write dvc.yaml, stages/*.json and ignore blocks of specs.
 
-    Only what changed is touched. A pipeline compiles its own spec when it runs, so you need this only before a commit and in CI:
-    `qualm compile --check` also checks that every spec in specs/ has a plan.
+    A pipeline compiles its own spec when it runs, so you need this only before a commit and in CI: `qualm compile
+    --check` also checks that every spec in specs/ has a plan.
     """
     project = Project()
     changes = project.compile(specs, check)
@@ -186,23 +184,18 @@ def run(
         list[str] | None, typer.Option("--model", "-m", help="With --again: only by these models.", autocompletion=completion.models)
     ] = None,
 ) -> None:
-    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage. Asks nothing.
+    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage.
 
-    With `--no-pull`, results are made here even if the default remote has them; missing data and models are fetched.
+    Files that stages read are checked against the lock. Damaged files are moved to .qualm/damaged and made again.
 
-    Files that a stage reads, and files that are restored, are first checked against the lock. Damaged files are moved
-    to .qualm/damaged and made again.
+    With `--jobs 8`, up to eight independent stages run at the same time, with the same results. Each gets a GPU of
+    its own while there are enough. A spending limit applies to all together.
 
-    With `--jobs 8`, up to eight stages that do not depend on each other run at the same time; the results are the same
-    as when they run one by one. Each stage gets its own GPU, as long as there are enough. A spending limit applies to
-    all stages together; requests per minute are divided among them.
+    With `--on CLUSTER`, the workers of a Ray cluster answer the questions to models; everything else runs here.
+    `ray` starts a cluster on this machine if there is none.
 
-    With `--on CLUSTER`, the workers of a Ray cluster answer the questions to models, batch by batch, and the answers
-    are stored here. `ray` means a cluster on this machine, which is started for the run if there is none. Everything
-    else runs here.
-
-    With `--limit 20`, the spec stays as it is: specs/SPEC-limit-20.yaml extends it, and has results of its own. Answers
-    are reused when you run the whole spec.
+    With `--limit 20`, a variant specs/SPEC-limit-20.yaml runs instead, with results of its own. The whole spec uses
+    its answers.
 
     With `--again --sample ID`, models answer one question anew, under all its variants, and results follow. All other
     answers stay. `qualm show SPEC --failures 20` prints IDs.

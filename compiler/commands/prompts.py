@@ -31,9 +31,8 @@ def prompt(
 ) -> None:
     """Print exactly what a model is sent for one question.
 
-    Of a local model: the text after its chat template, special tokens and all. Of a server:
-    the body of the request. Images are shown as <image: ID, WxH>. Nothing is sent, and no
-    weights are read. The dataset must be built.
+    A local model gets text after its chat template, a server the body of the request. Images are shown as <image:
+    ID, WxH>. Nothing is sent, and no weights are read. The dataset must be built.
 
     [bold]Examples[/]
 

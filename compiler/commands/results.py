@@ -26,8 +26,7 @@ def diff(
 ) -> None:
     """Compare the working tree with a revision: spec, resolved parameters, results.
 
-    Results that changed are tested as in `qualm compare`, paired by sample, if the answers of both sides are available
-    (those of the revision in DVC's cache).
+    Results that changed are tested as in `qualm compare`, if the answers of the revision are in DVC's cache.
 
     [bold]Examples[/]
 
@@ -54,10 +53,10 @@ def diff(
 
 
 def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_json: JsonOption = False) -> None:
-    """List the experiments of `dvc exp run` that start from this commit: what each set, and what came out of it.
+    """List the experiments of `dvc exp run` from this commit: what each set, and its results.
 
-    `dvc exp show` has a column for every parameter and metric of every stage. This list is narrower: it has a line for
-    each parameter and metric that differs from the commit.
+    There is a line for each parameter and metric that differs from the commit. `dvc exp show` has a column for
+    every one.
     """
     from qualm.compiler.results.experiments import experiments as listed
     from qualm.compiler.terminal.views import print_experiments
@@ -111,10 +110,11 @@ def show(
 
 
 def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Count images and questions by category and split, for every dataset of a spec, and what pair recipes made and dropped.
+    """Count images and questions by category and split, and what pair recipes made and dropped.
 
-    If some questions can be answered and others cannot, it also shows how well a classifier separates them from the
-    question alone and from the image alone, with intervals. A model that scores no better need not have used both.
+    For datasets with answerable and unanswerable questions, it also shows how well a classifier separates them by
+    the question alone and by the image alone, with intervals. A model that scores no better need not have used
+    both.
     """
     from qualm.compiler.results.stats import show_statistics
 
@@ -137,12 +137,12 @@ def compare(
 ) -> None:
     """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
 
-    P-values come from a paired t test over whole groups. They are corrected over all comparisons, as the spec's
-    `compare:` says (max-T by default). With --metric, only the named metrics are compared and corrected for. A
-    row is dim if its corrected p is .05 or more: the two are not told apart.
+    P-values come from a paired t test over whole groups, corrected over all comparisons as the spec's `compare:`
+    says (max-T by default). With --metric, only the named metrics are compared and corrected for. Dim rows are
+    statistically tied (corrected p of .05 or more).
 
-    Either side may be at another git revision, branch or tag, or in a DVC experiment. Nothing is checked out: answers
-    and judgements are read from DVC's cache. Both sides use the metrics of this checkout.
+    Either side may be at another git revision or in a DVC experiment. Nothing is checked out: answers are read from
+    DVC's cache. Both sides use the metrics of this checkout.
 
     [bold]Examples[/]
 
@@ -181,11 +181,11 @@ def power(
     within: Annotated[float, typer.Option("--within", min=0, max=1, help="Correlation within groups, where assumed.")] = 0.1,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the smallest difference between two models that a spec's questions can detect, per dataset and slice.
+    """Show the smallest difference between two models that a spec's questions can detect.
 
-    If answers of two models are stored, the variance of the differences is computed from them, for any metric of the
-    spec. Otherwise it is assumed, for accuracy only. Questions of one group (an image, a rotated question) count for
-    less than their number.
+    The variance of differences comes from stored answers of two models, for any metric of the spec. Without them it
+    is assumed, for accuracy only. Questions of one group (an image, a rotated question) count for less than their
+    number.
 
     [bold]Examples[/]
 

@@ -88,7 +88,7 @@ def share(
         str | None,
         typer.Argument(
             metavar="SPEC",
-            help="Only this spec has to be in order, by name or path; all that have run if left out.",
+            help="Only this spec has to be in order; by default all that have run.",
             show_default=False,
             autocompletion=completion.specs,
         ),
@@ -105,20 +105,16 @@ def share(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list problems. Sends nothing, asks no server.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Send everything to a DVC remote that a clone needs in order to run nothing, and check that it would run nothing.
+    """Send a clone's data and results to a DVC remote, and check that a clone would run nothing.
 
-    It first looks for problems: files not committed, stages out of date, inputs that neither git nor DVC tracks,
-    passwords in .dvc/config. If there are any, nothing is sent and the exit code is 1. A remote inside this repository
-    is refused, because its files would go into git.
+    Before sending, it looks for uncommitted files, stages that are out of date, untracked inputs, and passwords in
+    .dvc/config. If it finds any, it sends nothing. A remote inside this repository is refused.
 
-    Then it sends the objects of this commit, of all earlier ones, and of every run that this checkout remembers, with the
-    records of those runs. A colleague who returns to a parameter that you have tried runs nothing either.
+    It sends the objects of this commit, of earlier ones, and of every run of this checkout. Then it checks that the
+    remote has every object that a clone needs. --check also clones the commit and pulls everything.
 
-    Finally it checks that the remote has every object that a clone of this commit needs. --check does what a colleague
-    will do, in a temporary folder; unless the remote is a folder, this downloads everything.
-
-    Exit code 0: a clone runs nothing. 1: a clone would run something, or something is missing. 2: there is no such
-    remote, or it cannot be reached. Recipes: docs/how-to/sharing.md.
+    Exit code 0: a clone runs nothing. 1: it would, or something is missing. 2: there is no such remote, or it
+    cannot be reached. More in docs/how-to/sharing.md.
 
     [bold]Examples[/]
 

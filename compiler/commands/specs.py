@@ -36,10 +36,10 @@ def ls(
     published: Annotated[bool, typer.Option("--published", help="The table of published models: which load, how large they are.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the plugins a spec can name, or explain one; `qualm ls models --published` lists the models that load by name.
+    """List the plugins that a spec can name, or explain one.
 
-    A method can be given by its name in papers and other libraries: `qualm ls EigenScore`. A word that is no name lists the plugins that
-    speak of it.
+    `qualm ls EigenScore` finds a method by its name in papers and other libraries. Any other word lists the plugins
+    that mention it.
     """
     from qualm.compiler.terminal.listing import plugin_table, print_named, print_plugin, published_table
 
@@ -66,8 +66,7 @@ def clean(
 ) -> None:
     """Remove what a deleted spec left behind: compiled files, results, records of runs.
 
-    DVC's cache keeps its objects until `dvc gc`, and git keeps what was committed, so a checkout of an earlier commit
-    restores everything.
+    Git and DVC's cache keep what was committed: a checkout of an earlier commit restores everything.
     """
     from qualm.compiler.plan.leftovers import left_of, remove
 

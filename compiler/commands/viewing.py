@@ -12,7 +12,7 @@ from qualm.compiler.terminal import completion
 def view(
     specs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SPEC]...", help="Specs to show; all that have results if left out.", autocompletion=completion.specs),
+        typer.Argument(metavar="[SPEC]...", help="Specs to show; by default all with results.", autocompletion=completion.specs),
     ] = None,
     revisions: Annotated[
         list[str] | None,
@@ -24,9 +24,7 @@ def view(
     ] = None,
     pictures: Annotated[
         Literal["all", "clean", "none"],
-        typer.Option(
-            "--pictures", help="Images to publish: all (every variant), clean (the questions' own), or none. Check their licence first."
-        ),
+        typer.Option("--pictures", help="Images to publish: all variants', clean ones, or none. Check their licence first."),
     ] = "clean",
     force: Annotated[
         bool, typer.Option("--force", help="Publish results that differ from dvc.lock; the page then says so.", show_default=False)
@@ -39,16 +37,14 @@ def view(
 ) -> None:
     """Look at results in the browser: leaderboards, tested comparisons, every answer.
 
-    A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Compare two models
-    or estimators by paired tests. Filter all answers by model, category, variant, verdict,
-    confidence, estimator or text; open one to see its image under every variant, the prompt,
-    token probabilities, sampled answers, judges and conformal sets.
-    Every view has an address to send to others. Press ? there for the keys.
+    A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Filter answers by model, category,
+    variant, verdict, confidence, estimator or text; open one to see everything about it. Every view has an address
+    to send to others. Press ? for the keys.
 
-    --publish writes the same page as plain files: for GitHub Pages, an object store, or to be
-    opened from disk. Questions, answers and images of your data are then in that folder.
+    --publish writes the page as plain files, with the questions, answers and images of your data.
 
-    If result files differ from dvc.lock, the page shows a banner, and --publish refuses (exit code 1) without --force.
+    If result files differ from dvc.lock, the page shows a banner, and --publish refuses (exit code 1) without
+    --force.
 
     [bold]Examples[/]
 

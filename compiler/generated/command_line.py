@@ -14,18 +14,17 @@ _HEAD = """\
 
 *Written by `make docs-reference` from the commands.*
 
-`qualm --help` lists the commands, and `--help` after a command prints a section of this page. `qualm --version -v` prints the
-versions of Qualm, Python and all libraries, and which are newer than tested.
+`qualm --help` lists the commands, and `--help` after a command prints its help. `qualm --version -v` prints the versions of Qualm, Python
+and all libraries, and which of them are newer than tested.
 
-**SPEC** comes first and may be left out. Commands with further arguments (`qualm diff [SPEC] [REVISION]`, `qualm compare [SPEC] A B`,
-`qualm export [SPEC] OUT --to FORMAT`, `qualm share [SPEC] [REMOTE]`) read a word as the spec if a spec has that name or the word
-ends in `.yaml`.
+**SPEC** is the name of a spec in `specs/`, or a path; by default that of `params.yaml`. In commands with further words (`diff`, `compare`,
+`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`.
 
 | exit code | meaning |
 |---|---|
 | 0 | success |
-| 1 | a stage or check failed, or `--exit-code` found a difference |
-| 2 | invalid input: a mistake in a spec, a wrong argument, missing results |
+| 1 | a stage failed, a check found something, or `--exit-code` found a difference |
+| 2 | the command cannot be carried out: a mistake in a spec, a wrong argument, missing results |
 | 130 | interrupted (Ctrl-C); finished work is kept |
 
 `qualm --install-completion` installs shell completion of commands, specs, models and other names. Tables fit the terminal; in a pipe

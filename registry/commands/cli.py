@@ -42,9 +42,9 @@ entry should look like stands on its card, registry/cards/NAME.yaml.""",
 def list_entries(as_json: JsonOption = False) -> None:
     """List entries and cards: version, size, splits, licence, and where the bytes are.
 
-    here: in the working tree. cache: `dvc checkout` restores it. remote: `dvc pull` brings it. missing: in none of these.
-    not added: there is a card, and `qualm data add` brings the files in. generated: made by its adapter, nothing to add.
-    A name with * has a card whose layout was not checked against a release.
+    here: in the working tree. cache: `dvc checkout` restores it. remote: `dvc pull` brings it. missing: in none of
+    these. not added: `qualm data add` brings the files in. generated: made by its adapter. * marks a card whose
+    layout was not checked against a release.
     """
     from qualm.registry.entries.entries import entries
 
@@ -135,12 +135,11 @@ def add(
 ) -> None:
     """Check official files against their card and add them; DVC tracks them from then on.
 
-    All problems are listed at once, and nothing is added if there are any. Adding the same files again does nothing; adding other
-    files replaces the entry, whose old version stays in the DVC cache.
+    All problems are listed at once, and nothing is added if there are any. Other files replace the entry; DVC's
+    cache keeps the old version.
 
-    From a folder or an archive, the files that the card names are copied; files that were not touched since they were last added are not
-    read again. From git (`--from https://host/owner/repo@v1.0`), DVC imports the
-    repository at that revision and remembers where it came from.
+    Of a folder or archive, only files that the card names are copied. From git (`--from
+    https://host/owner/repo@v1.0`), DVC imports the repository at that revision.
     """
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.adding import add as add_entry
@@ -188,9 +187,9 @@ def new(
 ) -> None:
     """Write a card for your own data: inspect the files, ask about columns, show samples.
 
-    It reads CSV, TSV, JSON, JSON Lines, Parquet and saved `datasets` with images in them or beside them, COCO-style
-    folders, and tables of VLMEvalKit. In a terminal it asks questions; otherwise, or with --yes, it uses its proposals
-    and the values of `-O`. Nothing is written unless the first samples can be read.
+    It reads CSV, TSV, JSON, JSON Lines, Parquet and saved `datasets`, COCO-style folders, and tables of VLMEvalKit.
+    In a terminal it asks questions; otherwise, or with --yes, it uses its proposals and `-O`. Nothing is written
+    unless the first samples can be read.
     """
     from qualm.registry.entries.card import new_cards_folder
     from qualm.registry.entries.infer_columns import NewCardError
@@ -211,7 +210,7 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The first version: NAME, NAME@REVISION, NAME@DIGEST, or the path of a data set in the same forms.",
+            help="NAME, NAME@REVISION, NAME@DIGEST, or the path of a dataset in the same forms.",
             autocompletion=completion.entries,
         ),
     ],
@@ -225,10 +224,9 @@ def diff(
 ) -> None:
     """Compare two versions of data: files and samples added, removed or changed.
 
-    `qualm data diff pope@v1.0` compares the entry at the git tag with the working tree, `qualm data diff pope@1a2b3c4d5e pope@HEAD` two
-    recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a dataset that a stage made.
-
-    Samples of official files are read by the card's adapter. Old versions are read from DVC's cache.
+    `qualm data diff pope@v1.0` compares a git tag with the working tree, `qualm data diff pope@1a2b3c4d5e
+    pope@HEAD` two recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a dataset that a stage made.
+    Old versions are read from DVC's cache.
     """
     from qualm.registry.adapters import AdapterError
     from qualm.registry.commands.printing import difference
@@ -272,10 +270,9 @@ def check(
 ) -> None:
     """Read every record with the card's adapter and list all problems, with file and line.
 
-    Problems are missing images, unknown keys, values of the wrong type, duplicate ids, and questions that cannot be scored because they
-    have no reference answer and are not declared unanswerable. Notes count images that are shown otherwise than their file has
-    them (transparent, of several frames). Nothing is stored. Exit status 1 if there are problems; `skip_bad: true`
-    in a spec leaves bad records out.
+    Problems are missing images, unknown keys, wrong types, duplicate ids, and questions without a reference answer
+    that are not declared unanswerable. Notes count images that are transparent or have several frames. Exit code 1
+    if there are problems; `skip_bad: true` in a spec leaves bad records out.
     """
     from qualm.registry.entries.checking import check_records
     from qualm.registry.entries.entries import find
@@ -330,7 +327,7 @@ def verify(
 ) -> None:
     """Compare entries, results and their cached objects with recorded hashes and the card.
 
-    Lists damaged, missing and extra files. Exit status 1 if there are any.
+    It lists damaged, missing and extra files. Exit code 1 if there are any.
     """
     from qualm.registry.entries.checking import check_entries, check_results
 
