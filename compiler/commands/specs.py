@@ -11,10 +11,9 @@ import typer
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.language import NAME_PATTERN
 from qualm.compiler.terminal import completion
 from qualm.registry.commands import completion as registered
-from qualm.registry.plugins.rule import KINDS, MAX_NUMBER
+from qualm.registry.plugins.rule import KINDS, MAX_NUMBER, NAME_PATTERN
 
 
 def ls(

@@ -18,10 +18,11 @@ from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.schema.editors import write_schema
 from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
-from qualm.compiler.spec.language import NAME_PATTERN, RunWide
+from qualm.compiler.spec.language import RunWide
 from qualm.registry.formats import atomic
 from qualm.registry.machine import WINDOWS
 from qualm.registry.places import is_checkout, project_root
+from qualm.registry.plugins.rule import NAME_PATTERN
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
 

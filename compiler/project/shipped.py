@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.compiler.spec.language import PROMPT_PATTERN
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.places import PACKAGE
-from qualm.registry.plugins.rule import PROMPTS
+from qualm.registry.plugins.rule import PROMPT_PATTERN, PROMPTS
 
 SPECS = PACKAGE / "specs"
 _COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"

@@ -2,17 +2,15 @@
 
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from qualm.compiler.resolve.pairsets import LIMIT_KEY, NAME_KEY
 from qualm.compiler.spec.canonical_json import canonical
-from qualm.compiler.spec.language import NAME_PATTERN, PAIR_UNITS, About, Spec
+from qualm.compiler.spec.language import PAIR_UNITS, About, Spec
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
-from qualm.compiler.spec.validate import field_type, takes_list
+from qualm.compiler.spec.validate import takes_list
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, REQUIRED, Parameter, Plugin
+from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
 
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 _LEAVE_OUT = {
@@ -168,7 +166,7 @@ def _value(annotation: Any) -> dict[str, Any]:
     """Return the schema of one value; a nested plugin is a name, perhaps with parameters."""
     kind = chosen_kind(annotation)
     if kind is None:
-        return TypeAdapter(field_type(annotation)).json_schema()
+        return rule.validator(annotation).json_schema()
     names = [{"const": p.name, "description": p.summary} for p in rule.every(kind)]
     forms: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
     return {"anyOf": [*forms, {"type": "null"}] if takes_none(annotation) else forms}

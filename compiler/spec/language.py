@@ -18,13 +18,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
+from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER, NAME_PATTERN
 
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
-ARTIFACT_PATTERN = rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$"
-"""Pattern of an entry of registry/data/, or `SPEC:MODEL`."""
-PROMPT_PATTERN = rf"{NAME_PATTERN[:-1]}(/{NAME_PATTERN[1:-1]})?$"
-"""Pattern of a file of specs/prompts/, or of a folder in it."""
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 

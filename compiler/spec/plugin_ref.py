@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.references_in import changed_uses, names_in, nested_uses, replaced_in
+from qualm.compiler.spec.references_in import changed_arguments, names_in, nested_uses
 from qualm.registry.entries.fetching import lock
 from qualm.registry.places import project_root
 from qualm.registry.plugins.column_names import CONTEXT
 from qualm.registry.plugins.columns import columns
-from qualm.registry.plugins.rule import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, Prompt
+from qualm.registry.plugins.rule import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, PromptFile
 
 DATA = "registry/data"
 
@@ -63,7 +63,7 @@ class Ref:
     @property
     def artifacts(self) -> tuple[str, ...]:
         """Return the paths in registry/data/ and specs/prompts/ that it reads."""
-        return tuple(path for kind in (Artifact, Prompt) for path in names_in(self.plugin, self.args, kind))
+        return tuple(path for kind in (Artifact, PromptFile) for path in names_in(self.plugin, self.args, kind))
 
     def as_json(self) -> dict[str, Any]:
         return {"label": self.label, "plugin": self.plugin.name, "args": self.args}
@@ -75,11 +75,11 @@ HUB, REVISION = "hub", "revision"
 
 def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with paths for names of artifacts and prompts, and pinned commits for branches of hub models."""
-    paths = replaced_in(plugin, replaced_in(plugin, args, Artifact, artifact_path), Prompt, prompt_path)
-    return changed_uses(plugin, paths, pinned)
+    path_of = {Artifact: artifact_path, PromptFile: prompt_path}
+    return changed_arguments(plugin, args, lambda kind, name: path_of.get(kind, str)(name), lambda plugin, args: pinned(args))
 
 
-def pinned(args: dict[str, Any]) -> dict[str, Any]:
+def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace the branch or tag of a hub model by its commit in registry/fetch.lock, if it has one there."""
     root = project_root()
     if not args.get(HUB) or REVISION not in args or root is None:

@@ -4,19 +4,17 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ValidationError
 
 from qualm.compiler.spec.errors import Problem, nearest, quoted
-from qualm.compiler.spec.language import ARTIFACT_PATTERN, NAME_PATTERN, PROMPT_PATTERN, whole
+from qualm.compiler.spec.language import whole
 from qualm.compiler.spec.plugin_ref import prompts_folder
-from qualm.compiler.spec.references_in import chosen_kind, takes_none
+from qualm.compiler.spec.references_in import chosen_kind, names_of, takes_none
 from qualm.compiler.spec.yaml_positions import Document, Path_
 from qualm.registry.plugins import foreign_names
-from qualm.registry.plugins.rule import PROMPTS, REQUIRED, Artifact, DatasetName, ModelName, Parameter, PluginError, Prompt
+from qualm.registry.plugins.rule import NAME_PATTERN, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile, validator
 from qualm.registry.published.prompts import how_to_fill
 
 _EXPECTED = {
@@ -149,36 +147,14 @@ def is_name(text: str) -> bool:
     return re.match(NAME_PATTERN, text) is not None
 
 
-def field_type(annotation: Any) -> Any:
-    """Convert a plugin's annotation to one that Pydantic can validate."""
-    if annotation is Artifact:
-        return Annotated[str, StringConstraints(pattern=ARTIFACT_PATTERN)]
-    if annotation in (DatasetName, ModelName):
-        return Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-    if annotation is Prompt:
-        return Annotated[str, StringConstraints(pattern=PROMPT_PATTERN), AfterValidator(_prompt)]
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *bounds = get_args(annotation)
-        return Annotated[(field_type(inner), *bounds)]  # type: ignore[return-value]
-    if origin is Union:
-        return Union[tuple(field_type(a) for a in get_args(annotation))]  # noqa: UP007 - built at run time
-    if origin is list:
-        return list[field_type(get_args(annotation)[0])]  # type: ignore[misc]
-    if origin is dict:
-        key, value = get_args(annotation)
-        return dict[key, field_type(value)]  # type: ignore[valid-type,misc]
-    return annotation
-
-
-def _prompt(name: str) -> str:
+def _prompt_fault(name: str) -> str:
+    """Return what to name instead of a prompt that is not in the project; "" for one that is."""
     folder = prompts_folder()
-    if not (folder / f"{name}.md").is_file():
-        there = ", ".join(sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.md")))
-        way = how_to_fill(name)
-        expected = f"a file {PROMPTS}/{name}.md: {way}" if way else f"the name of a file {PROMPTS}/NAME.md (there are: {there})"
-        raise PydanticCustomError("prompt", "{expected}", {"expected": expected})
-    return name
+    if (folder / f"{name}.md").is_file():
+        return ""
+    there = ", ".join(sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.md")))
+    way = how_to_fill(name)
+    return f"a file {PROMPTS}/{name}.md: {way}" if way else f"the name of a file {PROMPTS}/NAME.md (there are: {there})"
 
 
 def takes_list(annotation: Any) -> bool:
@@ -188,11 +164,6 @@ def takes_list(annotation: Any) -> bool:
     if get_origin(annotation) is Union:
         return any(takes_list(a) for a in get_args(annotation))
     return get_origin(annotation) is list
-
-
-@cache
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(field_type(annotation), config=ConfigDict(strict=True))
 
 
 def value(
@@ -208,7 +179,7 @@ def value(
     if get_origin(annotation) is list and isinstance(raw, list) and chosen_kind(get_args(annotation)[0]):
         return [value(get_args(annotation)[0], item, document, (*path, i), problems, fallbacks) for i, item in enumerate(raw)]
     try:
-        return _adapter(annotation).validate_python(_whole_numbers(annotation, raw))
+        validated = validator(annotation).validate_python(_whole_numbers(annotation, raw))
     except ValidationError as error:
         by_place: dict[Path_, list[Any]] = {}
         for detail in error.errors(include_url=False):
@@ -224,6 +195,10 @@ def value(
             message = f"expected {' or '.join(expected)}, got {quoted(details[0]['input'])}"
             problems.append(document.problem((*path, *place), message, next(filter(None, map(_in_quotes, details)), "")))
         return None
+    for name in names_of(annotation, validated, PromptFile):
+        if fault := _prompt_fault(name):
+            problems.append(document.problem(path, f"expected {fault}, got {quoted(name)}"))
+    return validated
 
 
 def _chosen(
@@ -331,7 +306,7 @@ def _default(
     if chosen_kind(parameter.annotation):
         return value(parameter.annotation, parameter.default, document, path, problems, fallbacks)
     try:
-        return _adapter(parameter.annotation).validate_python(parameter.default)
+        return validator(parameter.annotation).validate_python(parameter.default)
     except ValidationError:
         return parameter.default
 

@@ -14,20 +14,21 @@ import difflib
 import importlib
 import importlib.metadata
 import importlib.util
-import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 
 from qualm.registry.formats import textfiles
 from qualm.registry.formats.textfiles import shortened, warn
 from qualm.registry.places import PACKAGE, own_folder
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 ROOT = PACKAGE
 """Folder of our own packages; a project's plugins are in the same folders of the project."""
@@ -91,20 +92,32 @@ class Required:
 REQUIRED = Required()
 
 
-class Artifact(str):
-    """Parameter type: an entry of `registry/data/`, on which the stage then depends."""
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+"""Names of datasets, models and entries of `registry/data/`."""
 
 
-class DatasetName(str):
-    """Parameter type: a dataset of the same spec, which the stage then reads."""
+@dataclass(frozen=True)
+class Mark:
+    """Mark of a text parameter that names something on which a stage depends."""
+
+    names: str
+    pattern: str
+    """Regular expression of valid names."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return {**handler(source), "pattern": self.pattern}
 
 
-class Prompt(str):
-    """Parameter type: a file `specs/prompts/NAME.md`, on which the stage then depends."""
-
-
-class ModelName(str):
-    """Parameter type: a model of the same spec, which the stage then reads."""
+PROMPT_PATTERN = rf"{NAME_PATTERN[:-1]}(/{NAME_PATTERN[1:-1]})?$"
+"""Files of `specs/prompts/`, or of a folder in it, without their suffix."""
+Artifact = Annotated[str, Mark("artifact", rf"{NAME_PATTERN[:-1]}(:[A-Za-z0-9][A-Za-z0-9_.@=,-]{{0,127}})?$")]
+"""Parameter type: an entry of `registry/data/`, or `SPEC:MODEL`, a model that another spec makes."""
+DatasetName = Annotated[str, Mark("dataset", NAME_PATTERN)]
+"""Parameter type: a dataset of the same spec."""
+ModelName = Annotated[str, Mark("model", NAME_PATTERN)]
+"""Parameter type: a model of the same spec."""
+PromptFile = Annotated[str, Mark("prompt", PROMPT_PATTERN)]
+"""Parameter type: a file `specs/prompts/NAME.md`, or `FOLDER/NAME`."""
 
 
 Chosen = str | Mapping[str, Any]
@@ -120,6 +133,10 @@ class Kind:
     """Kind of the plugin that a `Chosen` parameter names."""
 
     name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in KINDS:
+            raise ValueError(f"no plugin kind '{self.name}'; there are: {', '.join(KINDS)}")
 
 
 class PluginError(Exception):
@@ -441,7 +458,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
             raise PluginError(f"{where}: choose another name; DVC's run cache does not see parameters of this one")
         if argument.annotation is None:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
-        annotation = _type(argument.annotation, where)
+        annotation = _annotation(argument.annotation, where)
         # DVC compares parameters with ==, for which 1, 1.0 and True are one value.
         if _mixes_numbers(annotation):
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
@@ -456,63 +473,8 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
     return Plugin(kind, name, path, module, doc, reads, tuple(parameters), constants, computed)
 
 
-_SCALARS: dict[str, Any] = {
-    "int": int,
-    "float": float,
-    "str": str,
-    "bool": bool,
-    "None": None,
-    "Artifact": Artifact,
-    "Prompt": Prompt,
-    "DatasetName": DatasetName,
-    "ModelName": ModelName,
-}
-_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
-    "Ge": operator.ge,
-    "Gt": operator.gt,
-    "Le": operator.le,
-    "Lt": operator.lt,
-    "MinLen": lambda value, least: len(value) >= least,
-    "MaxLen": lambda value, most: len(value) <= most,
-    "MultipleOf": lambda value, step: bool(value % step == 0),
-}
-_BOUNDS = {name: getattr(annotated_types, name) for name in _HOLDS}
-_SIDES = ((annotated_types.Ge, annotated_types.Gt), (annotated_types.Le, annotated_types.Lt))
-
-
-def _type(node: ast.expr, where: str) -> Any:
-    """Build an annotation's type from its text: a small, safe subset of Python's typing."""
-    match node:
-        case ast.Name(id="int" | "float" as name):
-            return _bounded(_SCALARS[name], ())
-        case ast.Name(id=name) if name in _SCALARS:
-            return _SCALARS[name]
-        case ast.Constant(value=None):
-            return None
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return Union[_type(left, where), _type(right, where)]  # noqa: UP007 - built at run time
-        case ast.Subscript(value=ast.Name(id="Literal"), slice=inner):
-            return Literal[tuple(_literal(e, where) for e in _elements(inner))]
-        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
-            return list[_type(inner, where)]  # type: ignore[misc]
-        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
-            return dict[_type(key, where), _type(value, where)]  # type: ignore[misc]
-        case ast.Subscript(
-            value=ast.Name(id="Annotated"),
-            slice=ast.Tuple(elts=[ast.Name(id="Chosen"), ast.Call(func=ast.Name(id="Kind"), args=[ast.Constant(value=str(kind))])]),
-        ):
-            if kind not in KINDS:
-                raise PluginError(f"{where}: no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
-            return Annotated[Chosen, Kind(kind)]
-        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
-            return _bounded(_type(inner, where), [_bound(b, where) for b in bounds])
-    raise PluginError(
-        f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold; use int, float, str, bool, None, Artifact, Prompt, "
-        'Literal[...], list[...], dict[str, ...], X | Y, Annotated[..., Ge(0), Lt(1)] or Annotated[Chosen, Kind("generators")]'
-    )
-
-
-def _bounded(annotation: Any, bounds: Sequence[Any]) -> Any:
+def _bounded(annotation: Any, *bounds: Any) -> Any:
+    """Return an annotation with its bounds, which are complete for a number."""
     kind = plain_type(annotation)
     if kind not in (int, float):
         return Annotated[(annotation, *bounds)]  # type: ignore[return-value]
@@ -525,15 +487,81 @@ def plain_type(annotation: Any) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else get_origin(annotation) or annotation
 
 
+_SIDES = ((annotated_types.Ge, annotated_types.Gt), (annotated_types.Le, annotated_types.Lt))
+_BOUNDS = {name: getattr(annotated_types, name) for name in ("Ge", "Gt", "Le", "Lt", "MinLen", "MaxLen", "MultipleOf")}
+_TYPES = {
+    **{"int": _bounded(int), "float": _bounded(float), "str": str, "bool": bool},
+    **{"Artifact": Artifact, "DatasetName": DatasetName, "ModelName": ModelName, "PromptFile": PromptFile},
+}
+"""Names in annotations; everything else is refused, so that reading a signature runs no code of its file."""
+
+
+def _annotation(node: ast.expr, where: str) -> Any:
+    try:
+        annotation = _evaluated(node)
+        validator(annotation)
+    except RecursionError:
+        raise PluginError(f"{where}: annotation is nested too deeply") from None
+    except (TypeError, ValueError) as error:
+        raise PluginError(
+            f"{where}: annotation '{ast.unparse(node)}' is not one a spec can hold ({error}); use int, float, str, bool, None, Artifact, "
+            "PromptFile, DatasetName, ModelName, Literal[...], list[...], dict[str, ...], X | Y, Annotated[..., Ge(0), Lt(1)] or "
+            'Annotated[Chosen, Kind("generators")]'
+        ) from None
+    return annotation
+
+
+def _evaluated(node: ast.expr) -> Any:
+    match node:
+        case ast.Name(id=name) if name in _TYPES:
+            return _TYPES[name]
+        case ast.Constant(value=None):
+            return None
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return Union[_evaluated(left), _evaluated(right)]  # noqa: UP007 - built at run time
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
+            return Literal[ast.literal_eval(values)]
+        case ast.Subscript(
+            value=ast.Name(id="Annotated"),
+            slice=ast.Tuple(elts=[ast.Name(id="Chosen"), ast.Call(func=ast.Name(id="Kind"), args=[ast.Constant(value=str(kind))])]),
+        ):
+            return Annotated[Chosen, Kind(kind)]
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[inner, *bounds])):
+            return _bounded(*map(_evaluated, [inner, *bounds]))
+        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
+            return list[_evaluated(inner)]  # type: ignore[misc]
+        case ast.Subscript(value=ast.Name(id="dict"), slice=ast.Tuple(elts=[key, value])):
+            return dict[_evaluated(key), _evaluated(value)]  # type: ignore[misc]
+        case ast.Call(func=ast.Name(id=name), args=[bound], keywords=[]) if name in _BOUNDS:
+            return _BOUNDS[name](ast.literal_eval(bound))
+    raise ValueError(f"'{ast.unparse(node)}' is unknown")
+
+
+@cache
+def validator(annotation: Any) -> "TypeAdapter[Any]":
+    """Return the strict Pydantic validator of a parameter's type; TypeError if there is none."""
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
+    try:
+        return TypeAdapter(annotation, config=ConfigDict(strict=True))
+    except PydanticUserError as error:
+        raise TypeError(error.message.splitlines()[0]) from None
+
+
+def fits(annotation: Any, value: Any) -> bool:
+    """Return True if a value is of a parameter's type, without conversion."""
+    from pydantic import ValidationError
+
+    try:
+        validator(annotation).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
 def _text(annotation: ast.expr) -> str:
     """Return an annotation for help, in which a nested plugin is only its kind."""
     return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
-
-
-def _bound(node: ast.expr, where: str) -> Any:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BOUNDS and len(node.args) == 1:
-        return _BOUNDS[node.func.id](_literal(node.args[0], where))
-    raise PluginError(f"{where}: bound '{ast.unparse(node)}' is not one of {', '.join(_BOUNDS)}, each with one number")
 
 
 def _literal(node: ast.expr, where: str) -> Any:
@@ -541,37 +569,6 @@ def _literal(node: ast.expr, where: str) -> Any:
         return ast.literal_eval(node)
     except ValueError:
         raise PluginError(f"{where}: '{ast.unparse(node)}' must be written out as a literal") from None
-
-
-def _elements(node: ast.expr) -> list[ast.expr]:
-    return node.elts if isinstance(node, ast.Tuple) else [node]
-
-
-def fits(annotation: Any, value: Any) -> bool:
-    """Return whether a default is of its parameter's type."""
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        named = any(isinstance(bound, Kind) for bound in inner[1:])
-        return isinstance(value, str | Mapping) if named else fits(inner[0], value) and all(_keeps(b, value) for b in inner[1:])
-    if origin in (Union, UnionType):
-        return any(fits(one, value) for one in inner)
-    if origin is Literal:
-        # By type too: `True` is not the literal 1.
-        return any(type(value) is type(one) and value == one for one in inner)
-    if origin is list:
-        return isinstance(value, list) and all(fits(inner[0], item) for item in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(fits(inner[0], k) and fits(inner[1], v) for k, v in value.items())
-    if annotation in (None, type(None)):
-        return value is None
-    if annotation is float:
-        # As YAML has it: `1` is a float where one is expected, but `true` is not.
-        return type(value) in (int, float)
-    return type(value) is (str if issubclass(annotation, str) else annotation)
-
-
-def _keeps(bound: Any, value: Any) -> bool:
-    return _HOLDS[type(bound).__name__](value, astuple(bound)[0])
 
 
 def _mixes_numbers(annotation: Any) -> bool:

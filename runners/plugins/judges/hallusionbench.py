@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._rubric import replies
@@ -30,7 +30,7 @@ def hallusionbench(
     *,
     by: Annotated[Chosen, Kind("generators")],
     on_failure: Literal["unscored", "unclear"] = "unscored",
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 16,
 ) -> list[Judgement]:
     """A language model says whether an answer is correct, incorrect or unclear, compared with a reference sentence.

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.generators import GeneratorError, Reply, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
 from qualm.runners.inference.generator import Generator, open_generator
@@ -44,8 +44,8 @@ def lave(
     by: Annotated[Chosen, Kind("generators")],
     order: Literal["rating_first", "rationale_first"] = "rating_first",
     on_failure: Literal["unscored", "half"] = "unscored",
-    refusal_prompt: Prompt | None = None,
-    rating_prompt: Prompt | None = None,
+    refusal_prompt: PromptFile | None = None,
+    rating_prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 100,
 ) -> list[Judgement]:
     """A language model says whether an answer declines, and rates the others 1 to 3 against the references: 0, 0.5, 1.

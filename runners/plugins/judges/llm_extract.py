@@ -10,7 +10,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._rubric import replies
 from qualm.runners.prompts.plain import plain_reply
@@ -35,7 +35,7 @@ def llm_extract(
     *,
     by: Annotated[Chosen, Kind("generators")],
     then: Annotated[Chosen, Kind("judges")] = "rules",
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 32,
 ) -> list[Judgement]:
     """A language model writes down the answer that a reply comes to, and another judge compares it with the references.

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._rubric import replies
@@ -27,7 +27,7 @@ def mmhal(
     *,
     by: Annotated[Chosen, Kind("generators")],
     on_failure: Literal["unscored", "zero"] = "unscored",
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 500,
 ) -> list[Judgement]:
     """A language model rates an answer from 0 to 6 against a person's answer and a list of what is in the picture.

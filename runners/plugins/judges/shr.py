@@ -5,7 +5,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._rubric import replies
@@ -26,7 +26,7 @@ def shr(
     evidence: list[str],
     *,
     by: Annotated[Chosen, Kind("generators")],
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     longest_prompt: Annotated[int, Ge(1)] = 15_000,
     max_new_tokens: Annotated[int, Ge(1)] = 800,
 ) -> list[Judgement]:

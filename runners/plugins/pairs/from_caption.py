@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, PromptFile
 from qualm.registry.published.prompts import is_printed
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat
@@ -45,7 +45,7 @@ def from_caption(
     category: str,
     generator: Annotated[Chosen, Kind("generators")] = "rules",
     captions: Literal["scene_graph", "meta"] | None = None,
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     per_image: Annotated[int, Ge(1)] = 1,
     attempts: Annotated[int, Ge(1), Le(1000)] | None = None,
     most_dropped: Annotated[float, Ge(0), Le(1)] = 1.0,

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, Prompt, load_chosen
+from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, PromptFile, load_chosen
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.contrast import REFUSALS
 from qualm.runners.contracts.masks import reach
@@ -46,7 +46,7 @@ def inpainted(
     largest: Annotated[float, Gt(0), Le(1)] = 0.8,
     question: Literal["same", "templates", "llm"] = "same",
     asker: Annotated[Chosen, Kind("generators")] | None = None,
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     attempts: Annotated[int, Ge(1), Le(1000)] = 2,
     most_dropped: Annotated[float, Ge(0), Le(1)] = 1.0,
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,

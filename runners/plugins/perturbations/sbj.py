@@ -5,7 +5,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 from numpy.random import Generator
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.perturbations import PerturbContext
 from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, new_questions
 
@@ -22,7 +22,7 @@ def sbj(
     rngs: list[Generator],
     *,
     generator: Annotated[Chosen, Kind("generators")] = "rules",
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
     retries: Annotated[int, Ge(0), Le(1000)] = 3,
     max_new_tokens: Annotated[int, Ge(1)] = 64,

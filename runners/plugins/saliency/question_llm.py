@@ -11,7 +11,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from qualm.registry.plugins.rule import Chosen, Kind, Prompt
+from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
@@ -57,7 +57,7 @@ def question_llm(
     rows: Sequence[Row],
     *,
     generator: Annotated[Chosen, Kind("generators")],
-    prompt: Prompt | None = None,
+    prompt: PromptFile | None = None,
     attempts: Annotated[int, Ge(1), Le(1000)] = 2,
     most_dropped: Annotated[float, Ge(0), Le(1)] = 1.0,
     temperature: Annotated[float, Ge(0), Le(100)] = 0.7,
