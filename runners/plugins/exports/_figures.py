@@ -16,7 +16,7 @@ from qualm.runners.drawing.plot import TITLE, Plot
 from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut_apart, label, panel_width, units
 from qualm.runners.plugins.exports import ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._grids import grid
-from qualm.runners.plugins.exports._results import PERHAPS, ResultTable, Value, legend_of, result_tables
+from qualm.runners.plugins.exports._results import PERHAPS, Marks, ResultTable, Value, caption, label_words, result_tables
 from qualm.runners.scoring.measuring.labels import main_setting
 
 UNIT = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]
@@ -25,6 +25,7 @@ ROW = 17.0
 NARROW = 420.0
 """Width of a figure below which it has two panels per row."""
 MOST_METRICS = 12
+DOTS = Marks("Filled", "Dot in a ring", "Lines")
 STEPS = 4
 """Approximate number of ticks of an axis from 0."""
 
@@ -125,9 +126,9 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
     if not metrics:
         raise NothingToDraw("none of these metrics reads answers alone")
     models = _sorted(table.rows, *metrics[0])
-    panels = [(f"{metric}{_arrow(better)}", [table.rows[m].get(metric) for m in models]) for metric, better in metrics]
+    panels = [(f"{label_words(metric)}{_arrow(better)}", [table.rows[m].get(metric) for m in models]) for metric, better in metrics]
     more = f" The first {len(metrics)} of {len(table.columns)} metrics." if not of.metrics and len(metrics) < len(table.columns) else ""
-    yield of.figure("leaderboard", _dots(of, models, panels), f"{of.dataset}: models by metric. {_dots_caption(of, table)}{more}")
+    yield of.figure("leaderboard", _dots(of, models, panels), caption(table, of.context.scoring, marks=DOTS) + more)
 
 
 def estimators(of: Source) -> Iterator[PrintFigure]:
@@ -138,11 +139,11 @@ def estimators(of: Source) -> Iterator[PrintFigure]:
     for table in tables:
         first, better = table.columns[0]
         names = _sorted(table.rows, first, better)
-        panels = [(model, [table.rows[name].get(model) for name in names]) for model, _ in table.columns]
+        panels = [(model + _arrow(better), [table.rows[name].get(model) for name in names]) for model, better in table.columns]
         chance = 0.5 if table.metric.partition("@")[0] == "auroc" else None
         chance_note = " Dashed: chance." if chance else ""
-        caption = f"{of.dataset}: {table.metric}{_arrow(better)} of each estimator. {_dots_caption(of, table)}{chance_note}"
-        yield of.figure("estimators", _dots(of, names, panels, chance), caption, table.metric)
+        text = caption(table, of.context.scoring, marks=DOTS) + chance_note
+        yield of.figure("estimators", _dots(of, [table.heading(name) for name in names], panels, chance), text, table.metric)
 
 
 def _arrow(better: bool | None) -> str:
@@ -154,10 +155,6 @@ def _sorted(rows: Mapping[str, Mapping[str, Value]], column: str, better: bool |
         return list(rows)
     sign = -1 if better else 1
     return sorted(rows, key=lambda name: sign * v.value if (v := rows[name].get(column)) is not None and v.value is not None else math.inf)
-
-
-def _dots_caption(of: Source, table: ResultTable) -> str:
-    return " ".join([*(f"{note}." for note in table.notes), legend_of([table], of.context.scoring, "Filled", "Dot in a ring")]).strip()
 
 
 def _dots(of: Source, names: Sequence[str], panels: Sequence[tuple[str, list[Value | None]]], reference: float | None = None) -> Drawing:

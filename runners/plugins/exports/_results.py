@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qualm.registry import CLEAN
 from qualm.registry.sample import RANKINGS, SCORES
 from qualm.runners.plugins.exports import ExportContext, ExportError
+from qualm.runners.reporting.text import titled, visible
+from qualm.runners.reporting.text import words as plugin_words
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.labels import metric_of, of_estimator
@@ -24,6 +28,10 @@ class Value:
     high: float | None = None
     rank: str = ""
     """BEST, PERHAPS or ""."""
+    level: float | None = None
+    """Of the interval."""
+    basis: str = ""
+    """Numbers of questions and groups, and scored share."""
 
 
 @dataclass
@@ -38,7 +46,10 @@ class ResultTable:
     columns: list[tuple[str, bool | None]] = field(default_factory=list)
     """(head, higher is better)."""
     rows: dict[str, dict[str, Value]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+
+    def heading(self, name: str) -> str:
+        """Return the display name of a row or column."""
+        return visible(name) if name in (self.rows if self.stub == "model" else dict(self.columns)) else label_words(name)
 
     def add(self, row: str, column: str, higher_is_better: bool | None, value: Value) -> None:
         """Set a cell; rows and columns keep the order of their first value."""
@@ -67,35 +78,44 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
         score = row["nonconformity"] and f"{row['conformal']}/{row['nonconformity']}"
         of = row["estimator"] or score or row["calibrator"]
         if of is None:
-            table = _table(tables, f"{row['dataset']}", f"{row['dataset']}: models", "model", row, "")
+            table = _table(tables, f"{row['dataset']}", "models by metric", "model", row, "")
             place = (row["model"], row["label"])
         else:
             kind = "estimator" if row["estimator"] else "conformal score" if score else "calibrator"
             where = plain if not row["estimator"] or not row["conformal"] else f"{plain}[{row['conformal']}]"
-            table = _table(tables, f"{row['dataset']}-{where}", f"{row['dataset']}: {where} by {kind}", kind, row, where)
+            table = _table(tables, f"{row['dataset']}-{where}", f"{label_words(where)} by {kind} and model", kind, row, where)
             place = (of, row["model"])
         rank = ranks.get((row["dataset"], row["label"], row["model"]), "")
-        table.add(*place, row["higher_is_better"], Value(row["value"], row["low"], row["high"], rank))
+        table.add(*place, row["higher_is_better"], Value(row["value"], row["low"], row["high"], rank, row["level"], _basis(row)))
     return list(tables.values())
 
 
-def _table(tables: dict[str, ResultTable], name: str, title: str, stub: str, row: dict[str, Any], metric: str) -> ResultTable:
+def label_words(label: str) -> str:
+    """Return a metric's label, an estimator or a conformal score as the report writes it.
+
+    >>> label_words("ece@bins=5[split_half]"), label_words("uncertainty_aware_accuracy"), label_words("split_half/lac")
+    ('ECE@bins=5 [split half]', 'UAcc', 'split half/LAC')
+    """
+    plugin, bracket, inside = label.removesuffix("]").partition("[")
+    text = "/".join(titled(part) for part in plugin.split("/"))
+    return f"{text} [{'/'.join(plugin_words(part) for part in inside.split('/'))}]" if bracket else text
+
+
+def _table(tables: dict[str, ResultTable], name: str, what: str, stub: str, row: dict[str, Any], metric: str) -> ResultTable:
     if name not in tables:
-        tables[name] = ResultTable(name, title, stub, row["dataset"], metric)
-    own, note = tables[name], _interval_method(row)
-    if note and note not in own.notes:
-        own.notes.append(note)
-    return own
+        under = "" if row["variant"] == CLEAN else f" under {row['variant']}"
+        of = "" if row["slice"] == "all" else f", {row['slice']}"
+        tables[name] = ResultTable(name, visible(f"{row['dataset']}{under}{of}: {what}"), stub, row["dataset"], metric)
+    return tables[name]
 
 
-def _interval_method(row: dict[str, Any]) -> str:
-    if row["level"] is None or row["n_groups"] is None:
-        return ""
-    resamples = f", {row['n_resamples']:,} resamples" if row["n_resamples"] else ""
+def _basis(row: dict[str, Any]) -> str:
+    unscored = f", {row['n_unscored']:,} of them unscored" if row["n_unscored"] else ""
+    groups = f" in {row['n_groups']:,} groups" if row["n_groups"] else ""
     share = row["scored_share"]
     bounds = f"; {text}" if (text := bounds_in_words(row)) else ""
-    scored = f", scored {share_in_words(share)}{bounds}" if share is not None and share < 1 else ""
-    return f"{row['level']:.0%} intervals over {row['n_groups']:,} groups of questions ({row['n']:,} questions{resamples}{scored})"
+    scored = f" (scored {share_in_words(share)}{bounds})" if share is not None and share < 1 else ""
+    return f"{row['n'] + row['n_unscored']:,} questions{unscored}{groups}{scored}"
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
@@ -138,21 +158,68 @@ def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
     return number, f"{low} to {high}"
 
 
-def legend(tables: Sequence[ResultTable], scoring: Mapping[str, Any]) -> str:
-    """Explain the marks in the tables, and their tests."""
-    return legend_of(tables, scoring, "Bold", "†")
+@dataclass(frozen=True)
+class Marks:
+    """Words for the marks of a table or figure."""
+
+    best: str = "Bold"
+    tied: str = "†"
+    interval: str = "In parentheses"
 
 
-def legend_of(tables: Sequence[ResultTable], scoring: Mapping[str, Any], best: str, perhaps: str) -> str:
-    """Explain the two marks, if a table has them, and their tests."""
-    marks = {value.rank for table in tables for row in table.rows.values() for value in row.values()}
-    meanings = {BEST: f"{best}: significantly better than every other", PERHAPS: f"{perhaps}: the best, or statistically tied with it"}
-    present = [text for rank, text in meanings.items() if rank in marks]
+IN_TABLES = Marks()
+
+
+def caption(table: ResultTable, scoring: Mapping[str, Any], intervals: bool = True, marks: Marks = IN_TABLES) -> str:
+    """Return the caption of a table: dataset, numbers of questions, level of the intervals, and what the marks mean.
+
+    Args:
+        intervals: whether the table shows intervals.
+    """
+    values = [value for row in table.rows.values() for value in row.values()]
+    levels = sorted({f"{value.level:.0%}" for value in values if value.low is not None and value.level is not None})
+    directions = {better for _, better in table.columns if better is not None}
+    arrows = {(True,): "↑: higher is better", (False,): "↓: lower is better", (False, True): "↑ (↓): higher (lower) is better"}
+    sentences = [
+        table.title,
+        _bases(table),
+        f"{marks.interval}: {' and '.join(levels)} intervals" if intervals and levels else "",
+        arrows.get(tuple(sorted(directions)), ""),
+        _ranking(values, scoring, marks),
+    ]
+    return ". ".join(filter(None, sentences)) + "."
+
+
+def _bases(table: ResultTable) -> str:
+    """Return the numbers of questions and groups; where they differ, of which columns, rows or cells."""
+    places: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row, values in table.rows.items():
+        for column, value in values.items():
+            places[value.basis].append((table.heading(row), table.heading(column)))
+    if len(places) == 1:
+        return next(iter(places))
+    for side in (1, 0):
+        names = {basis: list(dict.fromkeys(place[side] for place in cells)) for basis, cells in places.items()}
+        if sum(map(len, names.values())) == len({name for of in names.values() for name in of}):
+            break
+    else:
+        names = {basis: [f"{column} of {row}" for row, column in cells] for basis, cells in places.items()}
+    return "; ".join(f"{', '.join(of)}: {basis}" for basis, of in names.items())
+
+
+def _ranking(values: Sequence[Value], scoring: Mapping[str, Any], marks: Marks) -> str:
+    """Explain the marks of the best values, if there are any, and their tests."""
+    ranks = {value.rank for value in values}
+    meanings = {
+        BEST: f"{marks.best}: significantly better than every other",
+        PERHAPS: f"{marks.tied}: the best, or statistically tied with it",
+    }
+    present = [text for rank, text in meanings.items() if rank in ranks]
     how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
-    return f"{'; '.join(present)}: by paired differences over resamples of whole groups, {how}." if present else ""
+    return f"{'; '.join(present)} (paired differences over resamples of whole groups, {how})" if present else ""
 
 
 def cells(table: ResultTable) -> Iterator[tuple[str, list[Value | None]]]:
-    """Yield each row's name and its values, None for a missing one."""
+    """Yield each row's display name and its values, None for a missing one."""
     for name, values in table.rows.items():
-        yield name, [values.get(column) for column, _ in table.columns]
+        yield table.heading(name), [values.get(column) for column, _ in table.columns]

@@ -1,20 +1,29 @@
-"""CSV: every table that scoring wrote, for a spreadsheet or R."""
+"""CSV: the tables for a paper, and every table that scoring wrote, for a spreadsheet or R."""
 
 import json
+from dataclasses import astuple
 
 import polars as pl
 
 from qualm.runners.plugins.exports import ExportContext
+from qualm.runners.plugins.exports._results import Marks, caption, result_tables
 from qualm.runners.runtime.records import read_schema
 
 OF = "results"
+COLUMNS = ("table", "caption", "row", "column", "value", "low", "high", "mark")
+MARKS = Marks("best", "perhaps", "low, high")
 
 
-def csv(context: ExportContext) -> None:
-    """Write a CSV file for each table that scoring wrote: scores, rankings, comparisons...
+def csv(context: ExportContext, *, variant: str = "clean", slice: str = "all") -> None:
+    """Write the tables of `--to latex` in one file, `tables.csv`, and a file for each table that scoring wrote: scores, rankings...
 
+    `tables.csv` has a line for each value, with table, caption, row and column as in the report, and its mark: `best` or `perhaps`.
     In `scores.csv` the metric's label stands beside its parts: `metric`, `parameters`, `estimator`, `conformal`, `nonconformity`,
     `calibrator`, `judge`, `higher_is_better`. What is undefined is empty.
+
+    Args:
+        variant: Of the inputs in `tables.csv`: `clean`, or a perturbed one.
+        slice: Of the questions in `tables.csv`: `all`, FIELD=VALUE, or `macro:FIELD` for a macro average.
     """
     if "scores" not in context.results:
         raise context.without_scores()
@@ -27,7 +36,14 @@ def csv(context: ExportContext) -> None:
         nested = [column for column, kind in table.schema.items() if kind.is_nested()]
         table = table.with_columns(pl.col(column).map_elements(_json, return_dtype=pl.String) for column in nested)
         table.write_csv(context.folder / f"{name}.csv")
-    context.counts["tables"] = len(context.results)
+    paper = [
+        (table.name, caption(table, context.scoring, marks=MARKS), table.heading(row), table.heading(column), *astuple(value)[:4])
+        for table in result_tables(context, variant, slice)
+        for row, values in table.rows.items()
+        for column, value in values.items()
+    ]
+    pl.DataFrame(paper, COLUMNS, orient="row", infer_schema_length=None).write_csv(context.folder / "tables.csv")
+    context.counts["tables"] = len(context.results) + 1
 
 
 def _json(value: object) -> str:

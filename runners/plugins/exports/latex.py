@@ -1,18 +1,28 @@
-r"""LaTeX: the scores of a spec as tables for a paper, one file each, with the package booktabs."""
+r"""LaTeX: the scores of a spec as tables for a paper, one file each, with the packages booktabs and graphicx."""
 
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 
 from qualm.runners.plugins.exports import ExportContext, slug
-from qualm.runners.plugins.exports._results import BEST, PERHAPS, ResultTable, cells, legend, result_tables, words
+from qualm.runners.plugins.exports._results import BEST, PERHAPS, ResultTable, caption, cells, result_tables, words
 
 OF = "results"
 ESCAPED = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "†": r"$^\dagger$", "−": "$-$",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+    "†": r"$^\dagger$", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "→": r"$\rightarrow$", "∞": r"$\infty$", "≤": r"$\leq$",
+    "≥": r"$\geq$", "≠": r"$\neq$", "≈": r"$\approx$", "×": r"$\times$", "±": r"$\pm$", "°": r"$^\circ$", "µ": r"$\mu$",
 }  # fmt: skip
+CAPITALS = ("gamma", "delta", "theta", "lambda", "xi", "pi", "sigma", "upsilon", "phi", "psi", "omega")
+"""Greek capitals that LaTeX has a symbol for."""
+FOREIGN = re.compile(r"[^\x00-\u017f\u2013\u2014\u2018\u2019\u201c\u201d\u2022\u2026]")
+"""Characters that pdfLaTeX cannot set without further packages."""
+FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{"
+"""Scales a table down to the width of the text if it is broader."""
 ARROWS = {True: r" $\uparrow$", False: r" $\downarrow$", None: ""}
 
 
@@ -21,8 +31,9 @@ def latex(
 ) -> None:
     r"""Write LaTeX tables (booktabs) of models by metric and of estimators by metric.
 
-    `tables.tex` includes all: `\usepackage{booktabs}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold:
+    `tables.tex` includes all: `\usepackage{booktabs,graphicx}` and `\input{OUT/tables.tex}`, in a document beside the folder OUT. Bold:
     significantly better than every other by a corrected paired test. Dagger: no better one differs significantly. Arrows point to better.
+    Names are those of the report; the caption gives dataset, numbers of questions, level of the intervals and meaning of the marks.
 
     Args:
         variant: Of the inputs: `clean`, or a perturbed one.
@@ -35,7 +46,11 @@ def latex(
     for table in tables:
         names.append(f"{slug(table.name)}.tex")
         (context.folder / names[-1]).write_text(_table(table, digits, intervals, context.scoring), encoding="utf-8", newline="\n")
-    head = f"% {context.spec}, {context.revision}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs}}\n"
+    texts = "".join((context.folder / name).read_text(encoding="utf-8") for name in names)
+    foreign = "".join(sorted(set(FOREIGN.findall(texts))))
+    source = " ".join(filter(None, [context.spec, context.revision]))
+    head = f"% {source}: tables by `qualm export --to latex`; needs \\usepackage{{booktabs,graphicx}}\n"
+    head += f"% needs XeLaTeX or LuaLaTeX and a font that has: {foreign}\n" if foreign else ""
     (context.folder / "tables.tex").write_text(
         head + "".join(f"\\input{{{context.beside(name)}}}\n" for name in names), encoding="utf-8", newline="\n"
     )
@@ -43,8 +58,8 @@ def latex(
 
 
 def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[str, Any]) -> str:
-    heads = [escaped(column) + ARROWS[better] for column, better in table.columns]
-    lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
+    heads = [escaped(table.heading(column)) + ARROWS[better] for column, better in table.columns]
+    lines = [r"\begin{table}", r"\centering", FIT + rf"\begin{{tabular}}{{l{'r' * len(heads)}}}", r"\toprule"]
     lines += [" & ".join([escaped(table.stub), *heads]) + r" \\", r"\midrule"]
     for name, values in cells(table):
         row = [escaped(name)]
@@ -56,8 +71,13 @@ def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[st
             number = rf"\textbf{{{number}}}" if value.rank == BEST else number + r"$^\dagger$" * (value.rank == PERHAPS)
             row.append(number + (rf" {{\scriptsize ({between})}}" if between and intervals else ""))
         lines.append(" & ".join(row) + r" \\")
-    caption = escaped(". ".join(filter(None, [table.title, *(table.notes if intervals else ()), legend([table], scoring)])))
-    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", rf"\label{{tab:{slug(table.name)}}}", r"\end{table}"]
+    lines += [
+        r"\bottomrule",
+        r"\end{tabular}}",
+        rf"\caption{{{escaped(caption(table, scoring, intervals))}}}",
+        rf"\label{{tab:{slug(table.name)}}}",
+        r"\end{table}",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -67,4 +87,13 @@ def escaped(text: str) -> str:
     >>> print(escaped("ece@bins=5_%"))
     ece@bins=5\\_\\%
     """
-    return "".join(ESCAPED.get(character, character) for character in text)
+    return "".join(ESCAPED.get(character) or _greek(character) for character in text)
+
+
+def _greek(character: str) -> str:
+    """Return a Greek letter as a symbol, and any other character as it is."""
+    match = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (\w+)", unicodedata.name(character, ""))
+    if match is None or match[2] == "OMICRON" or (match[1] == "CAPITAL" and match[2].lower().replace("lamda", "lambda") not in CAPITALS):
+        return character
+    name = match[2].lower().replace("lamda", "lambda")
+    return rf"$\{name if match[1] == 'SMALL' else name.capitalize()}$"

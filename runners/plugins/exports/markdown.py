@@ -6,7 +6,7 @@ from annotated_types import Ge, Le
 
 from qualm.runners.data.markdown import inline
 from qualm.runners.plugins.exports import ExportContext
-from qualm.runners.plugins.exports._results import BEST, PERHAPS, cells, legend, result_tables, words
+from qualm.runners.plugins.exports._results import BEST, PERHAPS, caption, cells, result_tables, words
 
 OF = "results"
 ARROWS = {True: " ↑", False: " ↓", None: ""}
@@ -29,7 +29,7 @@ def markdown(
     lines = [f"# {inline(context.title or context.spec)}", ""]
     for table in tables:
         lines += [f"## {inline(table.title)}", ""]
-        lines += [f"| {' | '.join([table.stub, *(inline(column) + ARROWS[better] for column, better in table.columns)])} |"]
+        lines += [f"| {' | '.join([table.stub, *(inline(table.heading(column)) + ARROWS[better] for column, better in table.columns)])} |"]
         lines += [f"|---|{'---:|' * len(table.columns)}"]
         for name, values in cells(table):
             row = [inline(name)]
@@ -39,7 +39,7 @@ def markdown(
                     number = f"**{number}**" if value.rank == BEST else number + "†" * (value.rank == PERHAPS)
                 row.append(number + (f" ({between})" if between and intervals else ""))
             lines.append(f"| {' | '.join(row)} |")
-        lines += ["", *(f"{note}." for note in table.notes if intervals), ""]
-    lines += [legend(tables, context.scoring), "", f"Revision {context.revision}." if context.revision else ""]
+        lines += ["", inline(caption(table, context.scoring, intervals)), ""]
+    lines += [f"Revision {context.revision}." if context.revision else ""]
     (context.folder / "tables.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8", newline="\n")
     context.counts["tables"] = len(tables)

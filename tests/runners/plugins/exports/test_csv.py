@@ -20,7 +20,17 @@ def test_every_table_with_labels_in_parts(tmp_path: Path) -> None:
     assert scores["label"].to_list() == [row["metric"] for row in ROWS] and scores["value"].to_list() == [row["value"] for row in ROWS]
     assert scores["metric"].to_list()[:4] == ["accuracy", "accuracy", "auroc", "auroc"]
     assert scores["estimator"].to_list()[2:4] == ["perplexity", "p_true"] and scores["nonconformity"][5] == "lac"
-    assert pl.read_csv(made.folder / "rankings.csv").height == len(RANKS) and made.counts["tables"] == 2
+    assert pl.read_csv(made.folder / "rankings.csv").height == len(RANKS) and made.counts["tables"] == 3
+
+
+def test_the_tables_for_a_paper_are_one_file_with_labels_and_captions(tmp_path: Path) -> None:
+    made = context(tmp_path)
+    csv(made)
+    tables = pl.read_csv(made.folder / "tables.csv")
+    first, undefined = tables.row(0, named=True), tables.filter(pl.col("row") == "P(True)").row(0, named=True)
+    assert list(first.values())[2:] == ["a", "accuracy", 0.8, 0.7, 0.9, "best"] and first["table"] == "d"
+    assert first["caption"].startswith("d: models by metric. 60 questions in 20 groups. low, high: 95% intervals.")
+    assert undefined["value"] is None and undefined["column"] == "a"
 
 
 def test_a_part_of_it(tmp_path: Path) -> None:

@@ -63,9 +63,9 @@ def test_every_chart_by_name(tmp_path: Path) -> None:
     charts = ["leaderboard-d", "estimators-d-auroc", "reliability-d", "risk_coverage-d", "set_sizes-d", "urr-d-a", "leaderboard-e"]
     assert list(drawn) == charts
     assert words(drawn["reliability-d"].svg)[3:] and {"a", "b_c"} <= set(words(drawn["reliability-d"].svg))
-    assert "95% intervals over 20 groups of questions (60 questions)" in drawn["leaderboard-d"].caption
+    assert "60 questions in 20 groups. Lines: 95% intervals." in drawn["leaderboard-d"].caption
     assert (
-        "Filled: significantly better than every other:" in drawn["leaderboard-d"].caption
+        "Filled: significantly better than every other (" in drawn["leaderboard-d"].caption
         and "may be" not in drawn["leaderboard-d"].caption
     )
     assert all("var(" not in figure.svg for figure in drawn.values()) and set(CHARTS) == {*(n.partition("-")[0] for n in charts), "hcc"}

@@ -10,7 +10,7 @@ import pytest
 
 from qualm.registry.sample import RANKINGS
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.plugins.exports._results import Value, cells, legend, result_tables, words
+from qualm.runners.plugins.exports._results import Value, caption, cells, result_tables, words
 from qualm.runners.runtime.records import write_table
 from tests.support.data.score_files import write_scores
 
@@ -69,13 +69,39 @@ def test_models_by_metric_and_estimators_by_model(tmp_path: Path) -> None:
     tables = {table.name: table for table in result_tables(context(tmp_path), "clean", "all")}
     assert list(tables) == ["d", "d-auroc", "d-set_size", "e"]
     assert tables["d"].columns == [("accuracy", True)] and tables["d-set_size"].columns == [("a", False)]
-    assert dict(cells(tables["d"])) == {"a": [Value(0.8, 0.7, 0.9, "best")], "b_c": [Value(0.5, 0.4, 0.6, "")]}
+    basis = (0.95, "60 questions in 20 groups")
+    assert dict(cells(tables["d"])) == {"a": [Value(0.8, 0.7, 0.9, "best", *basis)], "b_c": [Value(0.5, 0.4, 0.6, "", *basis)]}
     by_estimator = dict(cells(tables["d-auroc"]))
     assert by_estimator["perplexity"][0] is not None and by_estimator["perplexity"][0].rank == "perhaps"
-    assert by_estimator["p_true"] == [Value(None), None]
-    assert tables["d"].notes == ["95% intervals over 20 groups of questions (60 questions)"] and tables["e"].notes == []
-    models = legend([tables["d"]], {"family": "metric"})
-    assert legend([tables["e"]], {}) == "" and "Bold" in models and "†" not in models and "tests of one metric" in models
+    assert by_estimator["P(True)"] == [Value(None, None, None, "", *basis), None]
+    assert caption(tables["e"], {}) == "e: models by metric. 60 questions. ↑: higher is better."
+    models = caption(tables["d"], {"family": "metric"})
+    assert "Bold" in models and "†" not in models and "tests of one metric" in models and "95% intervals" in models
+    assert "95%" not in caption(tables["d"], {}, intervals=False)
+
+
+def test_a_caption_says_which_values_are_of_other_questions(tmp_path: Path) -> None:
+    rows = [row(model, metric, 0.5) for model in ("a", "b") for metric in ("accuracy", "set_size")]
+    of_columns = [r | ({"n": 30} if r["metric"] == "set_size" else {}) for r in rows]
+    of_rows = [r | ({"n": 30, "n_unscored": 4} if r["model"] == "b" else {}) for r in rows]
+    of_cells = [r | ({"n": 30} if (r["model"], r["metric"]) == ("b", "set_size") else {}) for r in rows]
+    expected = [
+        "accuracy: 60 questions in 20 groups; set size: 30 questions in 20 groups.",
+        "a: 60 questions in 20 groups; b: 34 questions, 4 of them unscored in 20 groups.",
+        "accuracy of a, set size of a, accuracy of b: 60 questions in 20 groups; set size of b: 30 questions in 20 groups.",
+    ]
+    for given, words_of in zip((of_columns, of_rows, of_cells), expected, strict=True):
+        (table,) = result_tables(context(tmp_path, given), "clean", "all")
+        assert f"d: models by metric. {words_of} In parentheses: 95% intervals." in caption(table, {})
+
+
+def test_a_caption_names_variant_and_slice(tmp_path: Path) -> None:
+    made = context(tmp_path)
+    for variant, part, start in (
+        ("blur@radius=2", "all", "d under blur@radius=2: models"),
+        ("clean", "category=x", "d, category=x: models"),
+    ):
+        assert caption(result_tables(made, variant, part)[0], {}).startswith(start)
 
 
 def test_of_two_rankings_of_one_column_the_larger_is_marked(tmp_path: Path) -> None:
