@@ -16,8 +16,9 @@ TEST_IDS = "ai2d_test_ids.csv"
 
 
 def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "all") -> Iterator[Image | Sample]:
-    """Questions by number of their diagram, then in the file's order: `questions/N.png.json`, `images/N.png`.
+    """Read AI2D's questions by diagram, in file order.
 
+    Files: `questions/N.png.json`, `images/N.png`; diagrams by number.
     `sample_id` is the question's id (`N.png-K`) and questions on one diagram are a group. The category is the diagram's in
     `categories.json`, where that is there. `meta.abc_label` is "yes" where the release's abcLabel says that options are letters in
     the diagram; the picture is `images/N.png` all the same. In the files a question's text is its key, so of equal questions on one diagram

@@ -28,8 +28,9 @@ def amber(
     task: Literal["discriminative", "generative", "all"] = "discriminative",
     instruction: str = "",
 ) -> Iterator[Image | Sample]:
-    """Questions in official order: `data/query/query_all.json`; `data/annotations.json` gives their kind by id.
+    """Read AMBER's queries and their kinds, in official order.
 
+    Files: `data/query/query_all.json`; `data/annotations.json` gives kinds by id.
     `sample_id` is the query's id, questions on one picture are a group. Categories are `existence`, `attribute/state`,
     `attribute/number`, `attribute/action`, `relation` and `generative`; `meta.type` is the official type. The one reference is the
     answer. A generative query has none and stays unscored: `meta.truth` lists what is in its picture, `meta.hallu` what is likely

@@ -31,7 +31,7 @@ CONTRASTS = ("question", "image", "both")
 
 
 def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = None) -> Iterator[Image | Sample]:
-    """Questions of these parts, in the order of their files; each part is a split.
+    """Read CertainlyUncertain in our layout; each part is a split.
 
     References are the answers; the category is the path in the taxonomy; `meta.contrast` says what tells a pair's members apart.
 

@@ -38,7 +38,7 @@ def certainly_uncertain_release(
     unlabelled: bool = False,
     meta: list[str] = [],  # noqa: B006 - a literal, never changed
 ) -> Iterator[Image | Sample]:
-    """Questions of the released files, in their order; each part is a split.
+    """Read CertainlyUncertain's released files; each part is a split.
 
     No field need say which questions are answerable: the spec's `answerable_by: {lave: {by: ...}}` or `answerable_by: rules` decides it
     from the answers, as the paper does. A category of the paper becomes its path in the taxonomy; the release's word is `meta.category`.

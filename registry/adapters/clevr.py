@@ -23,8 +23,9 @@ CATEGORIES = {
 
 
 def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
-    """Questions of one split, in official order: `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`.
+    """Read the questions and scene graphs of one CLEVR split.
 
+    Files: `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`.
     `sample_id` is `SPLIT_QUESTIONINDEX`; questions on one picture are a group. The category is what the program's last step
     asks: `attribute`, `existence`, `counting` or `comparison`; `meta` has that step as `function` and the question's family.
     Scene graphs go to `scenes/`, where what reads scenes finds them. The test split was released without answers, programs

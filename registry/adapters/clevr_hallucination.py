@@ -38,8 +38,9 @@ def clevr_hallucination(
     margin: Annotated[float, Ge(0)] = 0.2,
     relations: Literal["sides", "directions", "both"] = "sides",
 ) -> Iterator[Image | Sample]:
-    """The given number of questions of each type, at most one of a type per picture, checked against scene graphs.
+    """Make questions of each hallucination type, checked against scene graphs.
 
+    There are `per_type` questions of each type, at most one of a type per image.
     Every question has one right answer (`qualm.registry.scenes.validity`): what it speaks of as "the ..." is there once, what is
     absent is truly absent, relations are not borderline. Answers take turns, so that no constant answer does well: yes and
     no of existence and relation; the counts 0 to 4; the four attributes, and within each its values. Scenes are taken in their

@@ -30,7 +30,7 @@ def coco_folder(
     group: str | None = None,
     meta: list[str] = [],  # noqa: B006
 ) -> Iterator[Image | Sample]:
-    """Annotations in file order, each a question about its picture; `qualm data new` writes the card.
+    """Read a COCO-style annotation file, a question per annotation or image.
 
     `images` of the file gives each picture's `id` and `file_name`, `annotations` name it by `image_id`. Where an annotation has a
     `category_id`, the name that `categories` gives it can be read as the column `category_id`. Otherwise as `image_table`.

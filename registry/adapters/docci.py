@@ -18,8 +18,9 @@ def docci(
     parts: list[Literal["train", "test", "qual_dev", "qual_test"]] | None = None,
     question: str = "Describe this image in detail.",
 ) -> Iterator[Image | Sample]:
-    """One sample per picture of these splits, in official order: `docci_descriptions.jsonlines`, `images/NAME`.
+    """Read DOCCI, one sample per image, with its description as the reference.
 
+    Files: `docci_descriptions.jsonlines`, `images/NAME`.
     The description is `meta.caption`, of which the recipe `from_caption` writes pairs, and the reference. `sample_id` and `image_id`
     are `example_id`; the split is DOCCI's own.
 

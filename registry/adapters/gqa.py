@@ -29,8 +29,9 @@ def gqa(
     balanced: bool = True,
     graphs: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Questions of these parts, in official order: `train_balanced_questions.json`, `images/ID.jpg`, and likewise.
+    """Read questions of these GQA parts, with their scene graphs.
 
+    Files: `train_balanced_questions.json`, `images/ID.jpg`, and likewise.
     `sample_id` is the question's key, `image_id` the picture's; questions about one picture are a group. The category is the
     question's structural type (query, verify, logical, choose, compare), by which the official evaluator gives accuracies; meta has
     its three types, the full answer, and `answer_kind`: `open` for query, `binary` for all others, as that evaluator has it. The

@@ -20,8 +20,9 @@ VISUAL = ("0", "1", "2")
 
 
 def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterator[Image | Sample]:
-    """Questions in official order: `HallusionBench.json`, pictures below `hallusion_bench/` by each record's `filename`.
+    """Read HallusionBench's questions, in official order.
 
+    Files: `HallusionBench.json`, images below `hallusion_bench/` by each record's `filename`.
     `visual_input` 0 asks without any picture, 1 with the original, 2 with an edited one: the last are `meta.difficulty` hard, the
     others easy. References are yes or no and the answer in a sentence; where a figure is needed and not shown (`VS`, figure 0)
     "unclear" is right too, as the official code has it. `sample_id` is CATEGORY_SUBCATEGORY_SET_FIGURE_QUESTION, questions of one set

@@ -25,7 +25,7 @@ def haloquest(
     parts: list[Literal["eval", "train"]] = ["eval"],  # noqa: B006 - a literal, never changed
     pictures: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Rows of the files in order; the parts are splits.
+    """Read HaloQuest's rows; each part is a split.
 
     Questions with a false premise or too little context have no answer (`answerable: false`, no references; the release's responses, which
     say so, are in `meta.responses`). Those that are visually challenging have the responses as references. The category is the

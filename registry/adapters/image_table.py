@@ -50,7 +50,7 @@ def image_table(
     unanswerable: str | None = None,
     separator: str | None = None,
 ) -> Iterator[Image | Sample]:
-    """Rows of the files in order, each a question; `qualm data new` writes the card.
+    """Read questions with images from CSV, TSV, JSON, Parquet or saved `datasets`.
 
     A dotted name leads to a field within a column: `answers.text` of a record or of a list of records, in JSON, Parquet, or as JSON text
     in a cell. Columns of the feature `ClassLabel` of `datasets` give their names, none for -1.

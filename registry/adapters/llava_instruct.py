@@ -24,7 +24,7 @@ def llava_instruct(
     turns: Literal["dialogue", "each", "first"] = "dialogue",
     text_only: bool = True,
 ) -> Iterator[Image | Sample]:
-    """One sample per question and answer of a conversation, in official order, all in split `train`.
+    """Read LLaVA's instructions, one sample per question and answer, in split `train`.
 
     Reads a list of `{id, image, conversations: [{from: human | gpt, value}]}`; pictures lie at `image` from the entry's top, or under
     `images/`. The mark `<image>` is taken out of the questions: models are shown the picture by their own templates. What was said

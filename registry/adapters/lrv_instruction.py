@@ -24,7 +24,7 @@ FILES = {
 def lrv_instruction(
     context: AdapterContext, *, parts: list[Literal["first", "more", "charts"]] | None = None, coordinates: bool = False
 ) -> Iterator[Image | Sample]:
-    """One sample per instruction of these parts, in official order, all in split `train`.
+    """Read LRV-Instruction, one sample per instruction, in split `train`.
 
     Reads lists of `{image_id, question, answer}` and perhaps `task`: `filter_cap1.json`, `filter_cap_more1.json`,
     `chart_release_update.json`; pictures `image/ID.jpg`, of charts `chart_image/ID`. The release has no ids: `sample_id` is made of the

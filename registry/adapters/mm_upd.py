@@ -30,8 +30,9 @@ def mm_upd(
     parts: list[Literal["aad", "iasd", "ivqd"]] = ["aad", "iasd", "ivqd"],  # noqa: B006 - a literal, never changed
     setting: Literal["base", "option"] = "base",
 ) -> Iterator[Image | Sample]:
-    """Rows of `data/mm{part}_20240303_{setting}.tsv` in order; the parts are splits.
+    """Read MM-UPD's rows; each part is a split.
 
+    Files: `data/mm{part}_20240303_{setting}.tsv`.
     The options are lines of the question, so that a model may decline: the right one's text and letter are the references of a question
     that can be solved, and one that cannot is `answerable: false`. The category is `standard`, or the part. A question and its unsolvable
     twin have one index, and so one group; dual accuracy (`group_accuracy`) asks that both are right.

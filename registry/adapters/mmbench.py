@@ -20,8 +20,9 @@ OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split
 
 
 def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv", rotations: bool = True) -> Iterator[Image | Sample]:
-    """Questions of one table, in official order; its pictures are base64, or the index of the row that holds the picture.
+    """Read the questions of one MMBench table, in official order.
 
+    Images are base64, or the index of the row that holds the image.
     `sample_id` is the row's index. Rows whose indices differ by a multiple of 1,000,000 ask one question with its options
     rotated: they are one group, `meta.base_index` is the index of the question as it is, and `meta.rotation` counts from there. There
     may be fewer rotations than options: one such as "all of the above" stays where it is. An empty hint or option is none; options

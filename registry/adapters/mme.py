@@ -22,8 +22,9 @@ EACH = 2
 
 
 def mme(context: AdapterContext, *, part: Literal["all", "perception", "cognition"] = "all") -> Iterator[Image | Sample]:
-    """Questions by subtask in the official order of these, pictures by name: `SUBTASK/NAME.txt` beside `SUBTASK/NAME.jpg` or `.png`.
+    """Read MME's questions by subtask, in official order.
 
+    Files: `SUBTASK/NAME.txt` beside `SUBTASK/NAME.jpg` or `.png`.
     Or `SUBTASK/questions_answers_YN/NAME.txt` and `SUBTASK/images/NAME.jpg`. A text file has two lines, question, tab, Yes or No;
     questions end in "Please answer yes or no." as they come. `sample_id` is `SUBTASK/NAME/1` or `/2`, the two questions of a picture
     are a group, the category is `perception/SUBTASK` or `cognition/SUBTASK`, `meta.subtask` only its name.

@@ -19,8 +19,9 @@ SUFFIXES = ("", ".jpg", ".png")
 
 
 def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
-    """The 96 questions in official order, `response_template.json`; pictures in `images/`, by the file name in `image_src`.
+    """Read MMHal-Bench's 96 questions, in official order.
 
+    Files: `response_template.json`; `images/`, by the file name in `image_src`.
     A record's place is what it is known by: `sample_id` is `mmhal_00` to `mmhal_95`, the category is the kind of question by place
     modulo 8, as the official script has it; where records name a kind themselves (`meta.type`) the same place must always name the
     same, or the order is not the official one. The reference is the person's answer; `meta.evidence`, which the judge `mmhal` is

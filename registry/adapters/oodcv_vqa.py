@@ -27,8 +27,9 @@ def oodcv_vqa(
     counterfactual: bool = False,
     format: Literal["choices", "open"] = "choices",
 ) -> Iterator[Image | Sample]:
-    """Questions with their options, in official order: `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`.
+    """Read OODCV-VQA's questions with their options, in official order.
 
+    Files: `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`.
     What an option says is its last word ("A. 2"): a number, as a word here (`Zero` to `Five`), as VLM-Uncertainty-Bench writes it, or Yes
     or No. Questions on one picture are a group, the category is the `situation` (weather, context, ...), and `meta.count` the true number.
     The files have no ids: `sample_id` is a digest of picture, question and options, with `-2` behind it where a record occurs a second

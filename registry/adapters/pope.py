@@ -25,8 +25,9 @@ def pope(
     split: Literal["random", "popular", "adversarial"] = "random",
     instruction: str = "",
 ) -> Iterator[Image | Sample]:
-    """Questions of one of the nine files, in official order: six about each of 500 pictures, half of them "yes".
+    """Read one of POPE's nine files: six questions about each of 500 images.
 
+    Half of the right answers are "yes".
     The files on COCO are JSON Lines and the others JSON lists, all called `.json`. `sample_id` is `PICTURES-SPLIT-question_id`,
     questions on one picture are a group, the category is the split. The one reference is the label. Pictures lie in `val2014/`
     (COCO, A-OKVQA), `gqa/images/` (GQA), or in `images/`.

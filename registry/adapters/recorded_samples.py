@@ -36,7 +36,7 @@ def recorded_samples(
     faults: Literal["stop", "leave_out"] = "stop",
     pictures: Literal["auto", "none"] = "auto",
 ) -> Iterator[Image | Sample]:
-    """The questions of one task of a recording, in the order of its file.
+    """Read the questions of one task of a recording, in file order.
 
     A sample's id is the recording's own: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM,
     the question's number of OpenCompass; or the `sample_id` that an export of ours has beside it. Pictures come with it where they lie

@@ -29,8 +29,9 @@ def scienceqa(
     pictures: Literal["all", "with", "without"] = "all",
     task: Literal["all", "closed choice", "yes or no", "true-or false"] = "all",
 ) -> Iterator[Image | Sample]:
-    """Questions of one split, in the order of `pid_splits.json`: `problems.json` beside it, `images/SPLIT/ID/image.png`.
+    """Read the questions of one ScienceQA split, in official order.
 
+    Files: `pid_splits.json` gives the order; `problems.json` beside it, `images/SPLIT/ID/image.png`.
     The two files may also lie in `data/scienceqa/`, as in the authors' repository. `sample_id` is the problem's id. A hint stands
     above the question, a line of its own. The category is the subject (`natural-science`). `meta` has what the official score is
     broken down by: `subject`, `has_text` (there is a hint), `has_image`, `no_context` (neither), `grades` ("1-6" or "7-12"), and

@@ -31,8 +31,9 @@ SWAPPED = {3: 4, 4: 3}
 
 
 def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncertainty_bench"] = "official") -> Iterator[Image | Sample]:
-    """Questions on pictures (dimensions 1 to 9), in official order: `SEED-Bench.json`, `SEED-Bench-image/DATA_ID`.
+    """Read SEED-Bench's questions about images (dimensions 1 to 9).
 
+    Files: `SEED-Bench.json`, `SEED-Bench-image/DATA_ID`.
     `sample_id` is the question's id, questions on one picture are a group, the category is the dimension's name (`Spatial Relation`)
     and `meta.type_id` its number. Questions on videos (dimensions 10 to 12) are left out.
 

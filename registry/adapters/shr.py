@@ -17,8 +17,9 @@ BOX = ("x", "y", "width", "height", "phrase")
 
 
 def shr(context: AdapterContext) -> Iterator[Image | Sample]:
-    """One description requested per picture of `val_images_final.json`, in its order; the pictures are Visual Genome's.
+    """Request one description per SHR image, in official order.
 
+    The order is that of `val_images_final.json`; the images are Visual Genome's.
     References are the facts of `shr_factual_part1.jsonl` and `part2` about the picture; `meta.facts` counts them. `meta.evidence`, which
     the judge `shr` is told, has a line `[x1, y1, x2, y2]: phrase` for every region of `region_descriptions.json` that has one, in shares of
     width and height with two decimals as in the official code. A picture without facts has the phrases of its regions as references,

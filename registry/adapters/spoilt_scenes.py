@@ -29,7 +29,7 @@ def spoilt_scenes(
     split: Literal["train", "val", "test"] = "test",
     level: Literal["easy", "medium", "hard"] = "easy",
 ) -> Iterator[Image | Sample]:
-    """One question per scene in three forms: clean, with a corrupted picture, and corrupted itself with the clean picture.
+    """Draw scenes: each question clean, with a corrupted image, and corrupted itself.
 
     The three are a group, so that no split or fold parts them. The kinds of question take turns, as do the kinds of damage,
     six of pictures and six of questions (`qualm.registry.scenes.spoiling`). `meta.spoilt` says what was spoilt (none, picture, question),

@@ -36,7 +36,7 @@ def synthetic_scenes(
     questions: Annotated[int, Ge(1)] = 3,
     kinds: list[Literal["color", "shape", "size", "material", "existence", "counting", "relation"]] | None = None,
 ) -> Iterator[Image | Sample]:
-    """Scenes of coloured cubes, spheres and cylinders, with questions whose answers follow from the scene graph.
+    """Draw scenes of coloured objects, with questions answered by the scene graph.
 
     Args:
         context: seed, folder and processes.

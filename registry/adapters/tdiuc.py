@@ -54,8 +54,9 @@ def tdiuc(
     | None = None,
     pictures: list[str] | None = None,
 ) -> Iterator[Image | Sample]:
-    """Questions of one split, in official order: `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`.
+    """Read the questions of one TDIUC split, in official order.
 
+    Files: `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`.
     `sample_id` is the question's id, the category its type, the reference its one answer; questions about one picture are a group. An
     absurd question asks for what its picture lacks: it is `answerable: false`, and `doesnotapply` is what the release has as its
     answer. Pictures are `Images/val2014/COCO_val2014_%012d.jpg`, or `Images/VG/%d.jpg` of Visual Genome; two that are there and differ

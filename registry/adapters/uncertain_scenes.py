@@ -34,8 +34,9 @@ def uncertain_scenes(
     split: Literal["train", "val", "test"] = "test",
     level: Literal["easy", "medium", "hard"] = "easy",
 ) -> Iterator[Image | Sample]:
-    """For each scene, one clear question and three uncertain versions of it: the paper's subsets, 150 questions each.
+    """Draw scenes: for each a clear question and three uncertain versions of it.
 
+    These are the paper's subsets, `per_subset` questions each.
     `meta.modality` is clean, image (the picture has six tiles along a side), text (the words are invalid or subjective) or cross
     (the words fit several things in the picture, or ask for what it does not show); `meta.how` says in which way, and `meta.cross` in
     which way the cross-modal one of the four is. They are a group, so that no split or fold parts them. Questions without an

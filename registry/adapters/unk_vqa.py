@@ -25,8 +25,9 @@ def unk_vqa(
     reason: str = "reason",
     images: str | None = None,
 ) -> Iterator[Image | Sample]:
-    """Questions of these splits, in official order: `annt_train.json`, `images-train/`, and likewise.
+    """Read the questions of these UNK-VQA splits, in official order.
 
+    Files: `annt_train.json`, `images-train/`, and likewise.
     Where `answerability.binary` is true the answer is the one reference; where it is false the question is `answerable: false`, the
     category is `unanswerable`, and `meta.reason` has the codes of why, as `reason_map` numbers them (joined by a space). meta also has
     how the question was altered and what it was made of. Pictures were altered too, so equal names in two folders are two pictures.

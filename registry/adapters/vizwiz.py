@@ -17,8 +17,9 @@ UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
 
 
 def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
-    """Questions of one split, in official order: `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`.
+    """Read the questions of one VizWiz-VQA split, in official order.
 
+    Files: `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`.
     The only id is the picture's name; `sample_id` is that without its suffix. References are the ten answers as people gave
     them, "unanswerable" among them, so the judge `vqa` scores a prediction of "unanswerable" like any other text.
     `answerable` is the release's own label; `category` the type of its answers (`yes-no` for yes/no); `meta` has that type as

@@ -30,8 +30,9 @@ def vizwiz_ans_difference(
     split: Literal["train", "val", "test"] = "val",
     images: bool = True,
 ) -> Iterator[Image | Sample]:
-    """Questions of one split, in official order, with how many of five people ticked each reason (`meta.LQI` ... `meta.OTH`).
+    """Read VizWiz's answer differences, with five people's reasons in `meta`.
 
+    `meta.LQI` ... `meta.OTH` count how many of five people ticked each reason.
     Reads `Annotations/DATASET_ans_difference_SPLIT.json`, or `vizwiz/data/vizwiz_SPLIT.json` as in the authors' repository.
     `sample_id` is the record's `qid`; references are the ten answers, the category is `ans_type` with `-` for `/`.
     `answerable` is not in the files and stays true for all; `meta.said_unanswerable` counts the answers that say there is none.

@@ -28,7 +28,7 @@ def vlfeedback(
     aspects: list[Literal["Helpfulness", "Visual Faithfulness", "Ethical Considerations"]] | None = None,
     margin: float = 0.0,
 ) -> Iterator[Image | Sample]:
-    """One sample per preference: the prompt, the better answer as reference, the worse as `meta.rejected`. All in split `train`.
+    """Read VLFeedback's preferences: a better answer, and a worse as `meta.rejected`.
 
     Reads `vlfeedback_80k.jsonl` with `images/`, or `data/*.parquet` with the pictures inside: records of `id`, `prompt` and
     `completions`, each a `response` and its `annotations` ({aspect: {Rating: "1".."5"}}). An answer's rating is the mean over the

@@ -17,7 +17,7 @@ from qualm.registry.sample import Image, Sample
 
 
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:
-    """Questions of one dataset of the official outputs (`output/RUN/DATASET.pkl`), in official order.
+    """Read one dataset of VLM-Uncertainty-Bench's outputs (`output/RUN/DATASET.pkl`).
 
     Options are A to D of the file and the two that the authors append, E "I don't know" and F "None of the above", which
     are never right. Where the file has no text for an option (17 questions of MMBench) it is empty here, and

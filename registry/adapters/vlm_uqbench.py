@@ -22,7 +22,7 @@ def vlm_uqbench(
     pictures: bool = True,
     meta: list[str] = [],  # noqa: B006 - a literal, never changed
 ) -> Iterator[Image | Sample]:
-    """One sample per row, all in split `test`, in the order of the files' names.
+    """Read VLM-UQBench's rows, all in split `test`.
 
     Args:
         files: pattern of the JSON files (lists, or JSON Lines).

@@ -28,7 +28,7 @@ def vlmevalkit_tsv(
     images: str = ".",
     meta: list[str] = [],  # noqa: B006
 ) -> Iterator[Image | Sample]:
-    """Rows of the tables in order. `sample_id` is the row's index; `qualm data new` writes the card.
+    """Read tables in VLMEvalKit's layout; `sample_id` is the row's index.
 
     Columns as VLMEvalKit documents them: `index`, `question`, optional `hint` (a line above the question), `A`, `B`... (options, ending at
     the first empty one), `answer` (a letter with options; else a text, or a list of texts as JSON), `category`, `l2-category` (kept in

@@ -26,8 +26,9 @@ def vq_focusambiguity(
     ambiguous: str = "ambiguous",
     id: str | None = None,
 ) -> Iterator[Image | Sample]:
-    """Questions, labelled with whether their focus is ambiguous, in the order of the files `SPLIT_gt.json`.
+    """Read VQ-FocusAmbiguity's questions, labelled by whether their focus is ambiguous.
 
+    The order is that of the files `SPLIT_gt.json`.
     An ambiguous question has no single right answer, so it is `answerable: false`; `category` is `ambiguous` or `unambiguous`.
     There are no reference answers. The split is the file's: every record says `set: train`. A picture may be in several splits
     and is kept once; its questions are one group. Two different pictures of one name, in the folders of two splits, end the run. The

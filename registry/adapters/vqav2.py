@@ -29,7 +29,7 @@ def vqav2(
     complementary: bool = False,
     without_llava: Artifact | None = None,
 ) -> Iterator[Image | Sample]:
-    """Questions of these parts, in official order, joined with their annotations by `question_id`.
+    """Read the questions of these VQA v2 parts with their annotations.
 
     Reads `v2_OpenEnded_mscoco_train2014_questions.json`, `v2_mscoco_train2014_annotations.json`, `train2014/COCO_train2014_%012d.jpg`
     and likewise. `sample_id` is the question's id; questions about one picture are a group. References are the ten answers as

@@ -13,8 +13,9 @@ MARKS = ["said", "truth"]
 def amber(
     questions: list[str], references: list[list[str]], predictions: list[str], *, match: Literal["exact", "first_word"] = "exact"
 ) -> list[Judgement]:
-    """The official rule: the whole answer must be `Yes` or `No`; anything else, even "Yes.", is wrong and counts as neither.
+    """Apply AMBER's rule: the whole answer must be `Yes` or `No`.
 
+    Anything else, even "Yes.", is wrong and counts as neither.
     Ask for a single word (`instruction` of the adapter `amber`) or nearly everything is neither. For `yes_no_f1` and its like with
     `judge: amber` and `positive: "no"`.
 

@@ -9,8 +9,9 @@ CITES = ["hudson2019gqa", "kafle2017analysis"]
 def exact_match(
     questions: list[str], references: list[list[str]], predictions: list[str], *, period: bool = False, case: bool = False
 ) -> list[Judgement]:
-    """Right if the answer equals a reference exactly, apart from leading and trailing spaces. Rating 1 or 0, never half.
+    """Accept an answer that equals a reference, apart from outer spaces.
 
+    The rating is 1 or 0.
     "The cat" and "2" are wrong where "cat" or "two" is right: what the official evaluators of GQA and TDIUC do. The judge `rules` forgives
     such differences. Without references declining is right, in whatever words.
 

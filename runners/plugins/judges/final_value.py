@@ -27,8 +27,9 @@ def final_value(
     tolerance: Annotated[float, Ge(0)] = 0.0,
     rounded: bool = False,
 ) -> list[Judgement]:
-    r"""Right if the number or expression that a reply ends with equals a reference. Rating 1 or 0, never half.
+    r"""Accept a reply that ends with a number or expression equal to a reference.
 
+    The rating is 1 or 0.
     The answer is what stands in `\boxed{}`, behind `####` or behind "the answer is"; else what the reply concludes ("so 4 + 3 = 7"),
     prints in bold or states first. Bounds ("more than 7"), numbers of the question and what a correction replaces are no answers. Numbers
     are equal by value and unit, as in `rules`. Where two readings remain the reply is unscored.

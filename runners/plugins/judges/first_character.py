@@ -19,8 +19,9 @@ def first_character(
     *,
     on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
-    """Right if the reply's first non-space character is the right option's letter, in upper or lower case.
+    """Accept a reply whose first non-space character is the right option's letter.
 
+    Upper and lower case count alike.
     A reply that begins with no option's letter is unscored with `parse_ok` false, or wrong where it declines. "Actually, C" begins with
     an A, and "Don't know" with a D: tell models to answer with the letter alone, or use `option_match`.
 

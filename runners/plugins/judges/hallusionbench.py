@@ -33,8 +33,9 @@ def hallusionbench(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 16,
 ) -> list[Judgement]:
-    """A language model says whether an answer is correct, incorrect or unclear, compared with a reference sentence.
+    """Let a language model rate answers as correct, incorrect or unclear.
 
+    The answer is compared with a reference sentence.
     "incorrect" anywhere in the reply is read first, since "correct" is part of it. Correct is right; unclear is right only where
     a reference is "unclear", which the adapter `hallusionbench` gives to the questions that are asked without their figure. The
     mark `code` is 0 incorrect, 1 correct, 2 unclear. Questions without references are right where they are declined.

@@ -48,7 +48,9 @@ def lave(
     rating_prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 100,
 ) -> list[Judgement]:
-    """A language model says whether an answer declines, and rates the others 1 to 3 against the references: 0, 0.5, 1.
+    """Let a language model detect refusals and rate other answers 0, 0.5 or 1.
+
+    The rating compares the answer with the references: 1 to 3 becomes 0, 0.5 or 1.
 
     Args:
         by: the model: `hf` or `openai`, with its parameters.

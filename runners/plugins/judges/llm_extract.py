@@ -38,7 +38,7 @@ def llm_extract(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 32,
 ) -> list[Judgement]:
-    """A language model writes down the answer that a reply comes to, and another judge compares it with the references.
+    """Let a language model extract the short answer, which another judge compares.
 
     The model sees the question, its options and the reply, never the references, so that it reads and does not grade. It may say that
     the reply declines, or that it settles on no answer: then the reply is unscored with `parse_ok` false. Use it for what rules leave

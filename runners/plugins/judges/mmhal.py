@@ -30,8 +30,9 @@ def mmhal(
     prompt: PromptFile | None = None,
     max_new_tokens: Annotated[int, Ge(1)] = 500,
 ) -> list[Judgement]:
-    """A language model rates an answer from 0 to 6 against a person's answer and a list of what is in the picture.
+    """Let a language model rate answers from 0 to 6 against a person's answer.
 
+    The model also sees a list of what is in the image.
     6 to 3 are without hallucination: very informative with good reasoning, very, somewhat, not; 2 to 0 are with: very, somewhat,
     not. The mark `points` is that; the rating is a sixth of it. It is read from "rating: N", in upper or lower case, and the reply must
     name exactly one N. Questions without references are right where they are declined.

@@ -18,7 +18,7 @@ WORDS = {
 
 
 def oodcv_vqa(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Right if one of the reference's words occurs anywhere in the answer, in the same case.
+    """Accept an answer that contains one of the reference's words, in the same case.
 
     Marks of punctuation are deleted or become spaces as in VQA's evaluation, full stops are deleted except before a digit, and what follows
     the first one that is left is not read. So "none" has the "one" of 1 and "not" the "no" of 0, "Two" is not "two", and "0" is not zero.

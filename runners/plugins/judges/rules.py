@@ -34,8 +34,9 @@ def rules(
     tolerance: Annotated[float, Ge(0)] = 0.0,
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
 ) -> list[Judgement]:
-    """Right if the reply is a reference or states one as its answer, or names the right option. Rating 1 or 0, never half.
+    """Accept a reply that is or states a reference, or names the right option.
 
+    The rating is 1 or 0.
     Texts are equal up to case, punctuation, articles and number words; signs, operators, currencies, emoji and combining marks count.
     Numbers are equal by value: "$1,000.00" is "1000", and "5" is not "-5". A unit may be left out, and must otherwise be the same.
 

@@ -30,8 +30,9 @@ def shr(
     longest_prompt: Annotated[int, Ge(1)] = 15_000,
     max_new_tokens: Annotated[int, Ge(1)] = 800,
 ) -> list[Judgement]:
-    """A language model labels every sentence of a description as a hallucination, correct, or impossible to judge.
+    """Let a language model label each sentence of a description for hallucination.
 
+    Labels are hallucination, correct, or impossible to judge.
     The references are facts about the picture, the evidence is what people wrote of its regions. Marks: `sentences` and how many of
     them are `hallucinated`, `correct` and `unclear`; the rating is the share of sentences that are no hallucination. A sentence that is
     called something else is left out. Where the judgements are not one to a sentence, in order, nothing of that description counts: it is

@@ -22,8 +22,9 @@ def vqa(
     refusal: str | None = None,
     rule: Literal["official", "evalai", "reliable"] = "official",
 ) -> list[Judgement]:
-    """Agreement with people's answers: mean over the references of min(1, number of equal answers among the others / 3).
+    """Measure agreement with people's answers by the official VQA formula.
 
+    It is the mean over the references of min(1, number of equal answers among the others / 3).
     With ten references and k equal to the answer: 0, .3, .6, .9, 1, 1... Texts are compared after normalisation, which the
     original code applies only where the references differ, so that against ten times "yes" the answer "Yes" is wrong. A refusal
     is compared like any other text (some of VizWiz's people wrote "unanswerable"), also where the question cannot be answered;
