@@ -8,6 +8,7 @@ import typer
 
 from qualm.compiler.commands.main import complete_app
 from qualm.compiler.generated.tables import table
+from qualm.registry.plugins.rule import MAX_NUMBER
 
 _HEAD = """\
 # The command line
@@ -18,7 +19,7 @@ _HEAD = """\
 and all libraries, and which of them are newer than tested.
 
 **SPEC** is the name of a spec in `specs/`, or a path; by default that of `params.yaml`. In commands with further words (`diff`, `compare`,
-`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`.
+`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`. **`--json`** prints JSON.
 
 | exit code | meaning |
 |---|---|
@@ -30,6 +31,10 @@ and all libraries, and which of them are newer than tested.
 `qualm --install-completion` installs shell completion of commands, specs, models and other names. Tables fit the terminal; in a pipe
 they are 80 columns wide, or as wide as `COLUMNS` says.
 """
+
+
+COMMON = {"SPEC": "A spec's name or path; by default that of params.yaml.", "--json": "Print JSON."}
+"""Arguments and options that the head of the page explains."""
 
 
 def command_line() -> str:
@@ -53,7 +58,9 @@ def _section(name: str, command: Any) -> str:
     options = [p for p in command.params if p not in arguments and not p.hidden]
     rows = [(p.metavar or p.name.upper(), _meaning(p)) for p in arguments]
     rows += [(", ".join((*p.opts, *p.secondary_opts)), _meaning(p)) for p in options]
-    if rows:
+    if common := [name for name, meaning in rows if COMMON.get(name) == meaning]:
+        parts.append(f"Takes {' and '.join(f'`{name}`' for name in common)}.\n")
+    if rows := [(name, meaning) for name, meaning in rows if name not in common]:
         parts.append(table(("argument or option", "meaning"), rows))
     if lines := [line for line in examples.splitlines() if line.strip()]:
         parts.append("```\n" + "\n".join(map(_example, lines)) + "\n```\n")
@@ -62,8 +69,8 @@ def _section(name: str, command: Any) -> str:
 
 def _meaning(parameter: Any) -> str:
     text = parameter.help or ""
-    ends = (("at least", getattr(parameter, "min", None)), ("at most", getattr(parameter, "max", None)))
-    facts = [", ".join(f"{word} {end:.16g}" for word, end in ends if end is not None)]
+    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    facts = [] if low is None else [f"from {low:.16g}"] if high is None or high >= MAX_NUMBER else [f"{low:.16g} to {high:.16g}"]
     default = "on" if parameter.default is True else parameter.default
     if default not in (None, "") and default is not False and "[default" not in text:
         facts.append(f"default: {default}")
