@@ -20,6 +20,7 @@ from qualm.compiler.spec.language import (
     Inference,
     Interval,
     Judging,
+    Model,
     NearDuplicates,
     PairSet,
     Probe,
@@ -53,13 +54,8 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
         "A set of pairs is a dataset: models answer it or train on it, and further pairs are made from it.",
     ),
     ("`pairs.NAME.near_duplicates`", NearDuplicates, ""),
-    (
-        "`models.NAME.about`",
-        About,
-        "Each model has exactly one plugin of `runners/plugins/models/`. Optional keys: `about`; `leave_out`, estimators whose inputs the "
-        "model cannot provide; `confidence: none`, for a model that cannot be asked how sure it is; `per_category: 100`, to ask it only so "
-        "many questions of each category and split.",
-    ),
+    ("`models.NAME`", Model, "Exactly one plugin of `runners/plugins/models/` is given beside these keys."),
+    ("`models.NAME.about`", About, ""),
     ("`inference`", Inference, ""),
     ("`judging`", Judging, ""),
     ("`conformal.NAME`", Conformal, ""),

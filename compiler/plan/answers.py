@@ -15,7 +15,7 @@ from qualm.registry.plugins.columns import reads_choices, reads_open, signals
 def judge(layout: Layout) -> PlannedStage:
     r = layout.resolved
     params: dict[str, Any] = {"judges": [j.as_json() for j in r.judges]}
-    if only := {d.label: r.judges_of(d) for d in layout.evaluated if d.judges is not None}:
+    if only := {d.label: r.judges_of(d) for d in layout.evaluated if d.entry.judges is not None}:
         params["only"] = only
     if reads_sampled_answers(r):
         params["draws"] = True
@@ -110,7 +110,7 @@ def scoring_judges(layout: Layout) -> dict[str, Any]:
     r = layout.resolved
     for_choices = {j.label for j in r.judges if reads_choices(j.plugin)}
     no_open = {j.label for j in r.judges if not reads_open(j.plugin)}
-    by_dataset = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.judges is not None}
+    by_dataset = {d.label: _first(r.judges_of(d), no_open) for d in layout.evaluated if d.entry.judges is not None}
     judges: dict[str, Any] = {"judge": _first([j.label for j in r.judges], no_open), **({"judge_of": by_dataset} if by_dataset else {})}
     of_choices = {d.label: [label for label in r.judges_of(d) if label in for_choices] for d in layout.evaluated}
     if any(of_choices.values()):

@@ -7,21 +7,17 @@ from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref, slug
 from qualm.registry import VALIDATION
-from qualm.registry.entries.card import load_card
-
-"""Split on which thresholds are chosen: answered, not scored."""
 
 
 def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
     """Plan the stage that reads a dataset by its card's adapter."""
-    params: dict[str, Any] = {"dataset": d.label, "card": d.card, "adapter": None, "args": d.args, "limit": d.limit}
-    params |= {"adapter": d.adapter.name} if d.adapter else {"missing": d.missing}
-    params |= d.select
+    params: dict[str, Any] = {"dataset": d.label, "card": d.card.name, "args": d.args, "limit": d.limit}
+    params |= {"adapter": d.adapter.name} if d.adapter else {"adapter": None, "missing": d.card.missing}
+    params |= {**d.select, **d.entry.parameters("data")}
     params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
     params |= {ANSWERABLE_BY.name: d.answerable_by.as_json()} if d.answerable_by else {}
     params |= _balance(layout, d) if d.reviews is None else {}
-    about = load_card(d.card)
-    params["about"] = {"title": about.title, "licence": about.licence, "citation": about.citation, "source": about.source}
+    params["about"] = {key: getattr(d.card, key) for key in ("title", "licence", "citation", "source")}
     inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
     inputs |= {"ask_answerable": d.select["ask_answerable"]} if "ask_answerable" in d.select else {}
     outputs = with_card(layout.whole.get(d.label, layout.data[d.label]))
@@ -31,12 +27,13 @@ def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
 
 def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
     """Return the parameters that balance the classes of scored samples."""
-    return {} if d.balance is None else {"balance": {**d.balance, "seed": layout.resolved.seed}, **splits([d])}
+    balance = d.entry.balance
+    return {} if balance is None else {"balance": {**balance.settings(), "seed": layout.resolved.seed}, **splits([d])}
 
 
 def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
     """Plan the stage that drops questions which reviewers rejected."""
-    params: dict[str, Any] = {"dataset": d.label, "unreviewed": d.unreviewed, "lone": d.lone, **splits([d])}
+    params: dict[str, Any] = {"dataset": d.label, **d.entry.parameters("curate"), **splits([d])}
     params |= {"subsets": dict(d.subsets)} if d.subsets else {}
     params |= _balance(layout, d)
     inputs = {**with_card(layout.whole[d.label]), "reviews": d.reviews}
@@ -57,7 +54,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
     params: dict[str, Any] = {
         "dataset": pairs.label,
         "recipes": [recipe.ref.label for recipe in pairs.recipes],
-        "near_duplicates": pairs.near_duplicates,
+        "near_duplicates": pairs.entry.near_duplicates.settings(),
     }
     inputs: dict[str, Any] = {
         "recipes": {r.ref.label: layout.place("pair", "pairs", pairs=pairs.label, recipe=r.ref.label) for r in pairs.recipes},
@@ -65,7 +62,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
     }
     if pairs.reviews is not None:
         inputs["reviews"] = pairs.reviews
-        params |= {"unreviewed": pairs.unreviewed, "lone": pairs.lone}
+        params |= {"unreviewed": pairs.entry.unreviewed, "lone": pairs.entry.lone}
     inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
     outputs = {**with_card(layout.data[pairs.label]), **layout.places("assemble", ["shortcuts"], dataset=pairs.label)}
     return layout.stage("assemble", params, inputs, outputs, name=f"data-{slug(pairs.label)}", dataset=pairs.label)

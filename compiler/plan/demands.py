@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
-from qualm.compiler.resolve.resolved import DatasetUse, ModelUse, PairSetUse, Resolved
+from qualm.compiler.resolve.resolved import DatasetUse, DataUse, ModelUse, Resolved
 from qualm.registry import DRAWS, UNCERTAIN
 from qualm.registry.plugins.column_names import SAMPLED_COLUMNS
 from qualm.registry.plugins.columns import signals
@@ -18,17 +18,15 @@ from qualm.registry.plugins.internals import given_by, is_internal
 GREEDY_SIGNALS = ("text", "token_entropies", "token_logprobs")
 """Signals that one greedy decode gives together: a new estimator on them costs no inference."""
 
-Data = DatasetUse | PairSetUse
 
-
-def reads_estimators(resolved: Resolved, dataset: Data) -> bool:
+def reads_estimators(resolved: Resolved, dataset: DataUse) -> bool:
     """Return True if anything reads the uncertainty of answers to a dataset."""
     named = {item if isinstance(item, str) else next(iter(item)) for item in resolved.spec.metrics}  # without implied metrics
     readers = [set(m.reads) for m in resolved.metrics if m.plugin.name in named and UNCERTAINTY_COLUMNS & set(m.reads)]
     if not readers:
         return True
     is_clean = not resolved.perturbations_of(dataset)
-    is_asked_about = isinstance(dataset, DatasetUse) and "ask_answerable" in dataset.select
+    is_asked_about = isinstance(dataset, DatasetUse) and dataset.entry.ask_answerable is not None
     return any(not (is_clean and PAIRED_COLUMNS & reads) and not (is_asked_about and UNCERTAIN in reads) for reads in readers)
 
 
@@ -37,7 +35,7 @@ def reads_sampled_answers(resolved: Resolved) -> bool:
     return any(SAMPLED_COLUMNS & set(m.reads) for m in resolved.metrics)
 
 
-def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
+def needs(resolved: Resolved, model: ModelUse, dataset: DataUse) -> list[str]:
     """Return the signals that are read of a model's answers to a dataset."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
@@ -52,14 +50,14 @@ def needs(resolved: Resolved, model: ModelUse, dataset: Data) -> list[str]:
     return sorted(word for word in signal_names if given_by(word) in model.gives)
 
 
-def reads_inside(resolved: Resolved, model: ModelUse, dataset: Data) -> bool:
+def reads_inside(resolved: Resolved, model: ModelUse, dataset: DataUse) -> bool:
     """Return True if hidden states or attention of a model are read for a dataset."""
     return any(map(is_internal, needs(resolved, model, dataset)))
 
 
-def asked_alike(resolved: Resolved, model: ModelUse) -> list[list[Data]]:
+def asked_alike(resolved: Resolved, model: ModelUse) -> list[list[DataUse]]:
     """Group datasets that are asked for the same signals under the same perturbations and prompt."""
-    groups: dict[tuple[Any, ...], list[Data]] = {}
+    groups: dict[tuple[Any, ...], list[DataUse]] = {}
     for d in resolved.evaluated:
         variants = tuple(p.label for p in resolved.perturbations_of(d))
         groups.setdefault((tuple(needs(resolved, model, d)), variants, json.dumps(model.prompt_for(d), sort_keys=True)), []).append(d)

@@ -13,7 +13,7 @@ from qualm.compiler.plan.demands import asked_alike, reads_inside
 from qualm.compiler.plan.order import clash
 from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.plan.sources import Sources
-from qualm.compiler.resolve.resolved import DatasetUse, ModelUse, PairSetUse, Resolved
+from qualm.compiler.resolve.resolved import DataUse, ModelUse, PairSetUse, Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.registry.formats import textfiles
@@ -73,7 +73,7 @@ class Layout:
         whole = [m.ref.label for m in resolved.models if self.coarse and len(asked_alike(resolved, m)) == 1]
         self.folders = frozenset(path.rpartition("/")[0] for label in whole for path in self.generations[label].values())
 
-    def perturbed_by(self, p: Ref) -> list[DatasetUse | PairSetUse]:
+    def perturbed_by(self, p: Ref) -> list[DataUse]:
         return [d for d in self.evaluated if p in self.resolved.perturbations_of(d)]
 
     def _stages_by_data_set(self) -> int:
@@ -161,7 +161,7 @@ class Layout:
         return self._codes[modules, costly]
 
 
-def _maker(data: DatasetUse | PairSetUse) -> str:
+def _maker(data: DataUse) -> str:
     return "assemble" if isinstance(data, PairSetUse) else "data"
 
 
@@ -170,7 +170,7 @@ def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tables[key] for key in stage_kind(kind).reads if key in tables}
 
 
-def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
+def splits(datasets: Sequence[DataUse]) -> dict[str, Any]:
     """Return the splits that the spec names, as a parameter; empty if the runner chooses them."""
     by_dataset = {d.label: list(d.splits) for d in datasets if d.splits is not None}
     return {"splits": by_dataset} if by_dataset else {}
@@ -178,13 +178,13 @@ def splits(datasets: Sequence[DatasetUse | PairSetUse]) -> dict[str, Any]:
 
 def subset(layout: Layout, model: ModelUse) -> dict[str, int]:
     """Return the parameters of a subset: a number of questions per category."""
-    assert model.per_category is not None
-    return {"per_category": model.per_category, "seed": layout.resolved.seed}
+    assert model.entry.per_category is not None
+    return {"per_category": model.entry.per_category, "seed": layout.resolved.seed}
 
 
 def subsets(layout: Layout) -> dict[str, Any]:
     """Return the subsets by model, as a parameter; empty without any."""
-    by_model = {m.ref.label: subset(layout, m) for m in layout.resolved.models if m.per_category is not None}
+    by_model = {m.ref.label: subset(layout, m) for m in layout.resolved.models if m.entry.per_category is not None}
     return {"subsets": by_model} if by_model else {}
 
 

@@ -73,7 +73,7 @@ def _sources(layout: Layout, stages: Sequence[PlannedStage]) -> tuple[str, ...]:
 
     They are specs, cards, prompts, plugins, the code of its stages, and the pins of hub models.
     """
-    cards = [layout.root / CARDS / f"{dataset.card}.yaml" for dataset in layout.resolved.datasets]
+    cards = [layout.root / CARDS / f"{dataset.entry.card}.yaml" for dataset in layout.resolved.datasets]
     plugins = [plugin.path for stage in stages for ref in stage.refs for plugin in ref.plugins]
     # In a checkout of Qualm its own files, even if an installed Qualm compiles.
     ours = (

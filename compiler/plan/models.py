@@ -6,7 +6,7 @@ from typing import Any
 from qualm.compiler.plan.demands import asked_alike, needs
 from qualm.compiler.plan.layout import Layout, splits, subset, variants
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.resolve.resolved import DatasetUse, FinetuneUse, ModelUse, PairSetUse
+from qualm.compiler.resolve.resolved import DataUse, FinetuneUse, ModelUse
 from qualm.compiler.spec.plugin_ref import slug
 from qualm.compiler.spec.prompts import IN_WORDS_FORMATS
 from qualm.registry import BLIND, CLEAN, DRAWS, PICTURES, VALIDATION
@@ -44,7 +44,7 @@ def inferences(layout: Layout) -> Iterator[PlannedStage]:
             yield _infer(layout, model, datasets, name if is_joint else f"{name}-{slug(datasets[0].label)}")
 
 
-def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | PairSetUse], name: str) -> PlannedStage:
+def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DataUse], name: str) -> PlannedStage:
     label, perturbations = model.ref.label, layout.resolved.perturbations_of(datasets[0])
     inputs: dict[str, Any] = {"datasets": {d.label: layout.data[d.label] for d in datasets}}
     if model.source:
@@ -66,7 +66,7 @@ def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DatasetUse | Pair
     return layout.stage("infer", params, inputs, outputs, [model.ref, *made_on_the_way], name=name, **names)
 
 
-def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse | PairSetUse) -> dict[str, Any]:
+def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> dict[str, Any]:
     r, inference = layout.resolved, layout.resolved.spec.inference
     params: dict[str, Any] = {
         "model": model.ref.as_json(),
@@ -90,7 +90,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DatasetUse |
     in_words = "option_logits" not in model.gives or prompt.get("answer_format") in IN_WORDS_FORMATS
     if in_words and any(reads_choices(j.plugin) for j in r.judges):
         params[IN_WORDS] = True
-    if model.per_category is not None:
+    if model.entry.per_category is not None:
         params["subset"] = subset(layout, model)
     return params
 

@@ -25,7 +25,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "metrics": [m.as_json() for m in r.metrics],
         "slices": sorted(set(r.spec.slices)),
         **({"macro_averages": sorted(r.spec.macro_averages)} if r.spec.macro_averages else {}),
-        **({"unread": r.spec.unread} if r.spec.unread != "bounds" else {}),
+        **r.spec.parameters("score"),
         "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
         **scoring_judges(layout),
         "confidence": r.spec.inference.confidence,

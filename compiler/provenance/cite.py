@@ -11,7 +11,6 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, HUB, Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.registry.dvc.git import output
-from qualm.registry.entries import card
 from qualm.registry.entries.entries import EntryError, find
 from qualm.registry.plugins.rule import Plugin
 from qualm.registry.published.models import Published, published
@@ -63,8 +62,8 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
     names += [args[HUB] for ref in _refs(resolved) for _, args in ref.uses if args.get(HUB)]
     try:
         for d in resolved.datasets:
-            citation = card.load_card(d.card).citation
-            result.add(entries_of(citation, f"card '{d.card}': citation"), "datasets", d.label, citation)
+            citation = d.card.citation
+            result.add(entries_of(citation, f"card '{d.card.name}': citation"), "datasets", d.label, citation)
         for name in dict.fromkeys([*names, *(text for ref in _refs(resolved) for text in _texts(ref.args) if _published(text))]):
             _model(result, project, name)
         for plugin in {(p.kind, p.name): p for p in _plugins(resolved)}.values():

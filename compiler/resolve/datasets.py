@@ -6,10 +6,10 @@ from typing import Any
 
 from qualm.compiler.resolve import subsets
 from qualm.compiler.resolve.reader import SpecReader
-from qualm.compiler.resolve.resolved import DatasetUse, named_perturbations
+from qualm.compiler.resolve.resolved import DatasetUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.language import Dataset
-from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, PREPARE, Ref, artifact_path, located
+from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, PREPARE, Ref, located
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
@@ -32,8 +32,6 @@ def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse
             continue
         card, adapter = read[name]
         select: dict[str, Any] = {**selected[name], **({"disjoint": apart} if apart else {}), **ask}
-        if entry.skip_bad:
-            select["skip_bad"] = True
         subsets.check_balance(reader, name, card, adapter)
         subsets.check_answerable_by(reader, name, select)
         evaluate = entry.evaluate if entry.evaluate is not None else name not in trained_on
@@ -52,26 +50,18 @@ def _points(
     prompt = reader.prompts.read(entry.prompt, (*path, "prompt")).get("", {})
     for swept, args, prepare, answerable_by in _prepared(reader, adapter, parameters, entry, path) if adapter else [({}, {}, None, None)]:
         yield DatasetUse(
-            label=validate.label(name, swept),
-            card=card.name,
-            adapter=adapter,
-            args=args,
-            limit=reader.run_wide.limit if entry.limit is None else entry.limit if isinstance(entry.limit, int) else _limit(entry.limit),
-            source=entry.source or (card.name if card.layout else None),
-            evaluate=evaluate,
-            splits=tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
-            missing=card.missing,
-            select=select,
-            reviews=artifact_path(entry.curated) if entry.curated else None,
-            unreviewed=entry.unreviewed,
-            lone=entry.lone,
-            subsets=card_subsets,
-            prepare=prepare,
-            answerable_by=answerable_by,
-            judges=None if entry.judges is None else tuple(entry.judges),
-            perturb=named_perturbations(entry.perturb),
-            balance=entry.balance.model_dump() if entry.balance else None,
-            prompt=prompt,
+            validate.label(name, swept),
+            entry,
+            evaluate,
+            prompt,
+            card,
+            adapter,
+            args,
+            reader.run_wide.limit if entry.limit is None else entry.limit if isinstance(entry.limit, int) else _limit(entry.limit),
+            select,
+            card_subsets,
+            prepare,
+            answerable_by,
         )
 
 

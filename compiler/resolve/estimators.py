@@ -24,14 +24,10 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     spec = resolved.spec
     names = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
     for name, entry in spec.models.items():
-        left_out = entry.get("leave_out")
-        for i, unknown in enumerate(left_out if isinstance(left_out, list) else ()):
-            if not isinstance(unknown, str) or reader.unknown(unknown, names, "estimators"):
-                yield (
-                    ("models", name, "leave_out", i),
-                    f"expected an estimator of this spec, got {quoted(unknown)}",
-                    nearest(str(unknown), names),
-                )
+        for i, unknown in enumerate(entry.leave_out or ()):
+            if reader.unknown(unknown, names, "estimators"):
+                message = f"expected an estimator of this spec, got {quoted(unknown)}"
+                yield ("models", name, "leave_out", i), message, nearest(unknown, names)
     places = {name: i for i, item in enumerate(spec.estimators) for name in ([item] if isinstance(item, str) else _keys(item))}
     for ref in resolved.estimators:
         place: Path_ = ("estimators", places[ref.plugin.name])

@@ -10,14 +10,12 @@ from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
 from qualm.compiler.resolve.tuned import swept_bases, tuned_models
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.errors import Problem, quoted
-from qualm.compiler.spec.language import About
 from qualm.compiler.spec.plugin_ref import DATA, Ref, artifact_path, located
 from qualm.compiler.spec.references_in import names_in
-from qualm.compiler.spec.yaml_positions import Document, Path_, dotted, paths_in
+from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import MAX_NUMBER, Artifact, Plugin
+from qualm.registry.plugins.rule import Artifact, Plugin
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
@@ -28,7 +26,6 @@ RECORDED = "recorded"
 TEMPLATES = ("processor_config.json", "chat_template.json")
 """Files that may hold a chat template in older versions of transformers; both have precedence over TEMPLATE."""
 TEMPLATE = "chat_template.jinja"
-BESIDE = ("about", "leave_out", "confidence", "per_category", "prompt")
 PROMPT = "prompt"
 PRESET = "preset"
 VERIFIED = "p_yes"
@@ -41,13 +38,14 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
     own: dict[str, dict[str, dict[str, Any]]] = {}
     for name, entry in reader.spec.models.items():
         path: Path_ = ("models", name)
-        about = _about(reader, entry, path)
-        left_out = _left_out(reader, entry, path)
-        confident, per_category = _confident(reader, entry, path), _per_category(reader, entry, path)
-        own_prompts = reader.prompts.read(entry.get(PROMPT), (*path, PROMPT), sweep=True)
-        for plugin, at, swept, all_args in reader.points({k: v for k, v in entry.items() if k not in BESIDE}, "models", path):
+        if entry.confidence is not None and reader.spec.inference.confidence != "verify":
+            message = "only with `inference: {confidence: verify}`; else confidence is read off the answer's own tokens"
+            reader.problem((*path, "confidence"), message, "leave it out")
+        own_prompts = reader.prompts.read(entry.prompt, (*path, PROMPT), sweep=True)
+        written = entry.model_extra or {}
+        for plugin, at, swept, all_args in reader.points(written, "models", path):
             preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
-            args = _spelled_out(reader, plugin, entry[plugin.name] or {}, all_args, at, preset) if preset else all_args
+            args = _spelled_out(reader, plugin, written[plugin.name] or {}, all_args, at, preset) if preset else all_args
             folder = _folder(reader, plugin, args)
             template = str(args.get("template") or (chat_template(folder) if folder is not None else ""))
             if folder is not None:
@@ -61,8 +59,8 @@ def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[Model
             if own_prompts and plugin.name == RECORDED:
                 reader.problem((*path, PROMPT), "recorded answers were given to their own prompts", "leave it out", key=True)
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
-            gives = rule.gives(plugin, args) if confident else rule.gives(plugin, args) - {VERIFIED}
-            uses.append(ModelUse(ref, source, about, gives, beneath, left_out, confident, per_category, preset))
+            gives = rule.gives(plugin, args) - ({VERIFIED} if entry.confidence else set())
+            uses.append(ModelUse(ref, source, gives, entry, beneath, preset))
     uses += tuned_models(reader.spec.name, finetunes, uses, lambda tuned: _loader(reader, tuned))
     for model, name in swept_bases(finetunes, uses):
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
@@ -144,48 +142,6 @@ def _loader(reader: SpecReader, tuned: FinetuneUse) -> tuple[Plugin, dict[str, A
         return None
     defaults = {p.name: p.default for p in loader.parameters}
     return loader, defaults | ({"dtype": reader.run_wide.dtype} if "dtype" in defaults else {})
-
-
-def _about(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> dict[str, Any]:
-    if entry.get("about") is None:
-        return {}
-    at = (*path, "about")
-    marks = {place: reader.document.mark((*at, *place)) for place in paths_in(entry["about"])}
-    faults: list[Problem] = []
-    facts = validate.model(About, Document(entry["about"], marks, {}, {}), faults)
-    reader.problems += [replace(fault, path=dotted((*at, *fault.at)), at=(*at, *fault.at)) for fault in faults]
-    return facts.model_dump(exclude_none=True) if facts else {}
-
-
-def _confident(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> bool:
-    """Return False if the spec says `confidence: none`."""
-    if entry.get("confidence") is None:
-        return True
-    at = (*path, "confidence")
-    if entry["confidence"] != "none":
-        message = f"expected `none`, for a model that gives no confidence, got {quoted(entry['confidence'])}"
-        reader.problem(at, message, "leave it out of a model that gives one")
-    elif reader.spec.inference.confidence != "verify":
-        reader.problem(
-            at, "only with `inference: {confidence: verify}`; else confidence is read off the answer's own tokens", "leave it out"
-        )
-    return False
-
-
-def _per_category(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> int | None:
-    number = entry.get("per_category")
-    if number is None or (isinstance(number, int) and not isinstance(number, bool) and 2 <= number <= MAX_NUMBER):
-        return number
-    reader.problem((*path, "per_category"), f"expected a whole number of questions, 2 to {MAX_NUMBER:,}, got {quoted(number)}")
-    return None
-
-
-def _left_out(reader: SpecReader, entry: Mapping[str, Any], path: Path_) -> frozenset[str]:
-    names = [] if entry.get("leave_out") is None else entry["leave_out"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        reader.problem((*path, "leave_out"), f"expected a list of estimators' names, got {quoted(names)}")
-        return frozenset()
-    return frozenset(names)
 
 
 def chat_template(folder: Path) -> str:

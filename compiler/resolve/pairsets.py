@@ -6,11 +6,11 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from qualm.compiler.resolve.reader import SpecReader
-from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse, named_perturbations
+from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest, quoted
 from qualm.compiler.spec.language import PAIR_UNITS, PairSet, Spec, limit
-from qualm.compiler.spec.plugin_ref import DATA, Ref, located
+from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.plugins.rule import DatasetName, Plugin
@@ -65,19 +65,8 @@ class _Resolver:
                     hint = f"give one of them a name of its own: `{NAME_KEY}: ...` beside the plugin"
                     self._problem((*path, "recipes", i), f"'{label}' is named twice", hint)
                 recipes[label] = recipe
-        return PairSetUse(
-            name,
-            tuple(recipes.values()),
-            f"{DATA}/{entry.curated}" if entry.curated else None,
-            entry.unreviewed,
-            entry.lone,
-            entry.near_duplicates.model_dump(),
-            entry.evaluate,
-            tuple(sorted(set(entry.splits))) if entry.splits is not None else None,
-            None if entry.judges is None else tuple(entry.judges),
-            named_perturbations(entry.perturb),
-            self.reader.prompts.read(entry.prompt, ("pairs", name, "prompt")).get("", {}),
-        )
+        prompt = self.reader.prompts.read(entry.prompt, ("pairs", name, "prompt")).get("", {})
+        return PairSetUse(name, entry, entry.evaluate, prompt, tuple(recipes.values()))
 
     def _recipes(self, item: Any, path: Path_) -> Iterator[RecipeUse]:
         given_name = item.get(NAME_KEY) if isinstance(item, dict) else None

@@ -92,7 +92,7 @@ def _margins(reader: SpecReader, resolved: Resolved) -> None:
 
 def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
     if resolved.spec.inference.confidence == "verify":
-        for model in (m for m in resolved.models if m.confident and "p_yes" not in m.gives):
+        for model in (m for m in resolved.models if not m.entry.confidence and "p_yes" not in m.gives):
             message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
             reader.problem(("inference", "confidence"), message, way_out(model, ["p_yes"]) or WITHOUT_CONFIDENCE)
     for name in resolved.spec.conformal:

@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from qualm.compiler.spec.language import Spec
-from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.language import Abstention, Calibrators, Dataset, Model, PairSet, Probe, Spec
+from qualm.compiler.spec.plugin_ref import Ref, artifact_path
 from qualm.registry import BLIND, VALIDATION, abstaining, method_name
+from qualm.registry.entries.card import Card
 from qualm.registry.plugins.columns import columns
 from qualm.registry.plugins.rule import Plugin
 from qualm.runners.servers.presets import Preset
 
-
-def named_perturbations(perturb: bool | list[str]) -> tuple[str, ...] | None:
-    """Convert `perturb:` of a dataset to names; None = all."""
-    if isinstance(perturb, bool):
-        return None if perturb else ()
-    return tuple(sorted(set(perturb)))
+Entry = TypeVar("Entry", Abstention, Probe)
 
 
 @dataclass(frozen=True)
@@ -47,11 +43,11 @@ class Resolved:
     """Kind of baseline -> models that are also scored so."""
 
     @property
-    def data(self) -> list[DatasetUse | PairSetUse]:
+    def data(self) -> list[DataUse]:
         return [*self.datasets, *self.pairs]
 
     @property
-    def evaluated(self) -> list[DatasetUse | PairSetUse]:
+    def evaluated(self) -> list[DataUse]:
         """Return the datasets that models answer, sorted by label."""
         return sorted((d for d in self.data if d.evaluate), key=lambda d: d.label)
 
@@ -68,51 +64,51 @@ class Resolved:
     @property
     def validated(self) -> frozenset[str]:
         """Return the models that also answer split `val`, since something is fitted on it."""
-        fitted: list[FittedUse] = [*self.abstentions, *self.probes]
-        named = {model for use in fitted if use.options["fit"] == VALIDATION for model in use.of}
+        fitted: list[AbstentionUse | ProbeUse] = [*self.abstentions, *self.probes]
+        named = {model for use in fitted if use.entry.fit == VALIDATION for model in use.of}
         if any(use.on_validation for use in self.calibrators):
             named |= {model.ref.label for model in self.models}
         return frozenset(named)
 
-    def judges_of(self, dataset: DatasetUse | PairSetUse) -> list[str]:
+    def judges_of(self, dataset: DataUse) -> list[str]:
         """Return the labels of a dataset's judges, the one that scores use first."""
         labels = [judge.label for judge in self.judges]
-        if dataset.judges is None:
+        if dataset.entry.judges is None:
             return labels
-        return [label for name in dataset.judges for label in labels if name in (label, label.split("@")[0])]
+        return [label for name in dataset.entry.judges for label in labels if name in (label, label.split("@")[0])]
 
-    def perturbations_of(self, dataset: DatasetUse | PairSetUse) -> list[Ref]:
+    def perturbations_of(self, dataset: DataUse) -> list[Ref]:
         """Return the perturbations of a dataset; a name means all points of its sweep."""
-        if dataset.perturb is None:
-            return list(self.perturbations)
-        return [p for p in self.perturbations if not {p.label, p.plugin.name}.isdisjoint(dataset.perturb)]
+        perturb = dataset.entry.perturb
+        if isinstance(perturb, bool):
+            return list(self.perturbations) if perturb else []
+        return [p for p in self.perturbations if not {p.label, p.plugin.name}.isdisjoint(perturb)]
 
 
 @dataclass(frozen=True)
-class FittedUse:
+class FittedUse(Generic[Entry]):
     """A method, at one point of its sweep, that is fitted on answers of models."""
 
     label: str
     plugin: Plugin
     args: dict[str, Any]
     of: tuple[str, ...]
-    options: dict[str, Any]
-    """Keys beside the plugin in the spec."""
+    entry: Entry
 
     def as_json(self) -> dict[str, Any]:
-        return {"label": self.label, "plugin": self.plugin.name, "args": self.args, "of": list(self.of), **self.options}
+        return {**self.entry.settings(), "label": self.label, "plugin": self.plugin.name, "args": self.args, "of": list(self.of)}
 
 
-class AbstentionUse(FittedUse):
+class AbstentionUse(FittedUse[Abstention]):
     """A method that makes models abstain."""
 
     @property
     def models(self) -> tuple[str, ...]:
         """Return the names of the abstaining models."""
-        return tuple(abstaining(model, method_name(self.label, self.options["fit"])) for model in self.of)
+        return tuple(abstaining(model, method_name(self.label, self.entry.fit)) for model in self.of)
 
 
-class ProbeUse(FittedUse):
+class ProbeUse(FittedUse[Probe]):
     """A probe of hidden states or attention."""
 
     @property
@@ -148,57 +144,68 @@ class CalibratorUse:
     methods: tuple[Ref, ...]
     of: tuple[str, ...]
     """Labels of estimators; empty for the model's own confidence."""
-    calibration: dict[str, Any]
-    refits: int
+    entry: Calibrators
 
     @property
     def on_validation(self) -> bool:
         """Return True if they are fitted on answers to split `val`."""
-        return self.calibration.get("fit") == VALIDATION
+        return self.entry.calibration.fit == VALIDATION
 
     def methods_of(self, of: str) -> list[Ref]:
         """Return the methods that can recalibrate the model's confidence or an estimator."""
         return [m for m in self.methods if not of or not m.plugin.declares.get("PROBABILITIES", False)]
 
     def as_json(self) -> dict[str, Any]:
-        methods = [m.as_json() for m in self.methods]
-        return {"label": self.label, "methods": methods, "of": list(self.of), "calibration": self.calibration, "refits": self.refits}
+        calibration = self.entry.calibration.model_dump(exclude=set() if self.on_validation else {"fit"})
+        resolved = {"label": self.label, "methods": [m.as_json() for m in self.methods], "of": list(self.of)}
+        return {**self.entry.settings(), **resolved, "calibration": {"fit": VALIDATION} if self.on_validation else calibration}
 
 
 @dataclass(frozen=True)
-class DatasetUse:
-    """A dataset of the spec, at one point of its sweep."""
+class DataUse:
+    """A dataset or pair set of the spec."""
 
     label: str
-    card: str
+    entry: Dataset | PairSet
+    evaluate: bool
+    prompt: Mapping[str, Any]
+    """Keys of the prompt that it sets."""
+
+    @property
+    def splits(self) -> tuple[str, ...] | None:
+        """Return the splits that models are scored on; None if the runner chooses them."""
+        return None if self.entry.splits is None else tuple(sorted(set(self.entry.splits)))
+
+    @property
+    def reviews(self) -> str | None:
+        """Return the path of people's decisions."""
+        return artifact_path(self.entry.curated) if self.entry.curated else None
+
+
+@dataclass(frozen=True)
+class DatasetUse(DataUse):
+    """A dataset of the spec, at one point of its sweep."""
+
+    entry: Dataset
+    card: Card
     adapter: Plugin | None
     """None if nothing reads the card's data yet."""
     args: dict[str, Any]
     limit: int | Mapping[str, Any] | None
     """Number of samples; or `unit` and numbers `of` each split, "" = all splits together."""
-    source: str | None
-    evaluate: bool
-    splits: tuple[str, ...] | None
-    missing: str = ""
-    """Reader that has yet to be written, if `adapter` is None."""
-    select: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters of the data stage: `where`, `uncertain`, `disjoint`, `ask_answerable` and `skip_bad`."""
-    reviews: str | None = None
-    unreviewed: str = "drop"
-    lone: str = "drop"
-    subsets: Mapping[str, str] = field(default_factory=dict)
+    select: Mapping[str, Any]
+    """Parameters of the data stage: `where`, `uncertain`, `disjoint` and `ask_answerable`."""
+    subsets: Mapping[str, str]
+    """Subsets of the card: name -> expression."""
     prepare: Ref | None = None
     """Transformation of its samples."""
     answerable_by: Ref | None = None
     """Judge that decides which questions are answerable."""
-    judges: tuple[str, ...] | None = None
-    """Names of the judges of its answers; None = all."""
-    perturb: tuple[str, ...] | None = None
-    """Names of the perturbations that it is asked under; None = all."""
-    balance: Mapping[str, Any] | None = None
-    """Numbers of samples per class."""
-    prompt: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of the prompt that the dataset sets."""
+
+    @property
+    def source(self) -> str | None:
+        """Return the entry of registry/data/ that it reads."""
+        return self.entry.source or (self.card.name if self.card.layout else None)
 
 
 @dataclass(frozen=True)
@@ -215,21 +222,9 @@ class RecipeUse:
 
 
 @dataclass(frozen=True)
-class PairSetUse:
-    label: str
+class PairSetUse(DataUse):
+    entry: PairSet
     recipes: tuple[RecipeUse, ...]
-    reviews: str | None
-    unreviewed: str
-    lone: str
-    near_duplicates: dict[str, Any]
-    evaluate: bool
-    splits: tuple[str, ...] | None
-    judges: tuple[str, ...] | None = None
-    """Names of the judges of its answers; None = all."""
-    perturb: tuple[str, ...] | None = None
-    """Names of the perturbations that it is asked under; None = all."""
-    prompt: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of the prompt that the pairs set."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -241,17 +236,11 @@ class PairSetUse:
 class ModelUse:
     ref: Ref
     source: str | None
-    about: dict[str, Any]
     gives: frozenset[str]
+    entry: Model = field(default_factory=Model)
+    """What the spec says beside the plugin; a fine-tuned model has the defaults."""
     beneath: tuple[str, ...] = ()
     """Paths of the base models under an adapter."""
-    left_out: frozenset[str] = frozenset()
-    """Names or labels of estimators that it is not asked for."""
-
-    confident: bool = True
-    """False if it cannot verify its answers, with `confidence: verify`."""
-    per_category: int | None = None
-    """Number of questions per category; None = all."""
     preset: Preset | None = None
     """Preset of the server that answers."""
     prompt: Mapping[str, Any] = field(default_factory=dict)
@@ -262,15 +251,19 @@ class ModelUse:
     """Label without the prompt's name, in a sweep over prompts."""
 
     @property
+    def about(self) -> dict[str, Any]:
+        return self.entry.about.model_dump(exclude_none=True) if self.entry.about else {}
+
+    @property
     def unprompted(self) -> str:
         return self.origin or self.ref.label
 
-    def prompt_for(self, dataset: DatasetUse | PairSetUse) -> dict[str, Any]:
+    def prompt_for(self, dataset: DataUse) -> dict[str, Any]:
         """Return the keys of the prompt that differ from the default for a dataset."""
         return {**self.prompt, **dataset.prompt, **self.own_prompt}
 
     def asked_for(self, estimator: Ref) -> bool:
-        return self.left_out.isdisjoint((estimator.label, estimator.plugin.name))
+        return {estimator.label, estimator.plugin.name}.isdisjoint(self.entry.leave_out or ())
 
 
 @dataclass(frozen=True)

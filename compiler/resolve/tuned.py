@@ -52,7 +52,7 @@ def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plug
     adapter = any(p.declares.get("ADAPTER") for p in tuned.ref.plugins)
     beneath = dict.fromkeys(path for base in bases if adapter for path in (base.source, *base.beneath) if path)
     args = {**args, **dtype, "artifact": place}
-    return ModelUse(Ref(tuned.ref.label, plugin, args), place, {}, rule.gives(plugin, args), tuple(beneath))
+    return ModelUse(Ref(tuned.ref.label, plugin, args), place, rule.gives(plugin, args), beneath=tuple(beneath))
 
 
 def way_out(model: ModelUse, missing: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from qualm.compiler.resolve.pairsets import LIMIT_KEY, NAME_KEY
 from qualm.compiler.spec.canonical_json import canonical
-from qualm.compiler.spec.language import PAIR_UNITS, About, Spec
+from qualm.compiler.spec.language import PAIR_UNITS, Spec
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import takes_list
@@ -13,19 +13,6 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
 
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
-_LEAVE_OUT = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "Estimators of this spec that this model is not asked for: names, or labels of single variants.",
-}
-
-_CONFIDENCE = {"const": "none", "description": "It cannot say how sure it is: metrics that need a confidence are undefined for it."}
-_PER_CATEGORY = {
-    "type": "integer",
-    "minimum": 2,
-    "maximum": MAX_NUMBER,
-    "description": "Questions of each category and split that it is asked, chosen by the seed; others are compared with it on these.",
-}
 
 
 def schema() -> dict[str, Any]:
@@ -45,13 +32,11 @@ def schema() -> dict[str, Any]:
     definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
     names = [{"const": p.name, "description": p.summary} for p in rule.every("calibrators")]
     definitions["Calibrators"]["properties"]["methods"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/calibrators_plugins"}]}
-    for section, entry in (("abstentions", "Abstention"), ("probes", "Probe")):
+    for section, entry in (("models", "Model"), ("abstentions", "Abstention"), ("probes", "Probe")):
         properties[section]["patternProperties"] = {NAME_PATTERN: _with_options(section, definitions.pop(entry))}
         properties[section].pop("additionalProperties", None)
-    definitions["About"] = About.model_json_schema()
     definitions["PairSet"]["properties"]["recipes"]["items"] = _recipe()
-    for section in ("models", "finetunes"):
-        properties[section]["patternProperties"] = {NAME_PATTERN: _entry(section)}
+    properties["finetunes"]["patternProperties"] = {NAME_PATTERN: _with_options("finetunes", {"properties": {}})}
     properties["datasets"]["patternProperties"] = {NAME_PATTERN: _datasets(definitions["Dataset"])}
     definitions.pop("Dataset", None)
     definitions.pop("datasets_plugins", None)
@@ -108,17 +93,6 @@ def _recipe() -> dict[str, Any]:
         form = _named(plugin)
         form["properties"] |= {NAME_KEY: name, LIMIT_KEY: most}
         forms += [{"const": plugin.name, "description": plugin.summary}, form]
-    return {"oneOf": forms} if forms else {}
-
-
-def _entry(section: str) -> dict[str, Any]:
-    forms = []
-    for plugin in rule.every(section):
-        form = _named(plugin)
-        if section == "models":
-            form["properties"]["about"] = {"$ref": "#/$defs/About"}
-            form["properties"] |= {"leave_out": _LEAVE_OUT, "confidence": _CONFIDENCE, "per_category": _PER_CATEGORY}
-        forms.append(form)
     return {"oneOf": forms} if forms else {}
 
 

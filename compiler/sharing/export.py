@@ -21,7 +21,6 @@ from qualm.compiler.results.scores import score_stage, scored_models
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
 from qualm.registry.dvc.git import head
-from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explained
 from qualm.registry.plugins import rule
@@ -228,7 +227,7 @@ def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
 
     about_of: dict[str, DatasetCredits] = {}
     for d in resolved.datasets:
-        card = cards.load_card(d.card)
+        card = d.card
         about_of[d.label] = DatasetCredits(
             card.title, card.licence, card.citation, card.source, card.description, {str(name): text for name, text in card.rai.items()}
         )

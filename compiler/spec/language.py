@@ -4,6 +4,7 @@ Pydantic checks the structure; `resolve` checks parameters of plugins against th
 docs/reference/spec.md and of the JSON Schema for editors.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -85,8 +86,37 @@ Perturb = Annotated[bool | list[str], BeforeValidator(_all_none_or_names)]
 Once = AfterValidator(_once)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+@dataclass(frozen=True)
+class ReadBy:
+    """Mark a key as a parameter of one kind of stage, by `Annotated`. A value equal to the default is left out, unless `always`."""
+
+    stage: str
+    always: bool = False
+
+
+class _Entry(BaseModel):
+    """A mapping of a spec. Its marked keys are parameters of stages as they stand: a new one needs no other code than its reader's."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    def parameters(self, stage: str) -> dict[str, Any]:
+        """Return the parameters that a kind of stage takes from this mapping."""
+        marks = {name: mark for name, field in type(self).model_fields.items() for mark in field.metadata if isinstance(mark, ReadBy)}
+        read = {name for name, mark in marks.items() if mark.stage == stage}
+        dumped = self.model_dump(mode="json", include=read)
+        return {n: v for n, v in dumped.items() if marks[n].always or getattr(self, n) != type(self).model_fields[n].default}
+
+    def settings(self) -> dict[str, Any]:
+        """Return all keys of the spec language; a plugin beside them is left out."""
+        return self.model_dump(mode="json", include=set(type(self).model_fields))
+
+
+class _Strict(_Entry):
+    model_config = ConfigDict(extra="forbid")
+
+
+class _BesidePlugin(_Entry):
+    model_config = ConfigDict(extra="allow")
 
 
 class Category(_Strict):
@@ -171,10 +201,8 @@ class Balance(_Strict):
     )
 
 
-class Dataset(BaseModel):
+class Dataset(_BesidePlugin):
     """A dataset: a card of `registry/cards/`, with parameters of its adapter beside it."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     card: str = Field(description="Card in registry/cards/ (`qualm data ls`).")
     source: Name | None = Field(None, description="Entry of registry/data/ to read; by default the card's own.")
@@ -208,7 +236,9 @@ class Dataset(BaseModel):
     prompt: Any = Field(None, description=_PROMPT)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
-    skip_bad: bool = Field(False, description="Leave out and count unreadable records instead of ending the run.")
+    skip_bad: Annotated[bool, ReadBy("data")] = Field(
+        False, description="Leave out and count unreadable records instead of ending the run."
+    )
     prepare: Any = Field(
         None,
         description="Transform questions before they are asked: a plugin of registry/preparations/; a list is a sweep.",
@@ -226,8 +256,10 @@ class Dataset(BaseModel):
     curated: Name | None = Field(
         None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the scored splits."
     )
-    unreviewed: Literal["drop", "keep"] = Field("drop", description="Drop or keep scored questions that nobody has reviewed.")
-    lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
+    unreviewed: Annotated[Literal["drop", "keep"], ReadBy("curate", always=True)] = Field(
+        "drop", description="Drop or keep scored questions that nobody has reviewed."
+    )
+    lone: Annotated[Literal["drop", "keep"], ReadBy("curate", always=True)] = Field("drop", description=_LONE)
 
 
 class NearDuplicates(_Strict):
@@ -276,6 +308,18 @@ class About(_Strict):
     billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters of the language model, in billions.")
     chat: bool | None = Field(None, description="The model is chat-tuned.")
     base: str | None = Field(None, description="The model it was tuned from, as named in this spec.")
+
+
+class Model(_BesidePlugin):
+    """A model that answers: a plugin of `runners/plugins/models/`."""
+
+    about: About | None = Field(None, description="Facts for the report's comparisons.")
+    leave_out: list[str] | None = Field(None, description="Estimators, by name or label, whose inputs the model cannot provide.")
+    confidence: Literal["none"] | None = Field(None, description="`none` for a model that cannot be asked how sure it is.")
+    per_category: Annotated[int, Ge(2), Le(MAX_NUMBER), BeforeValidator(whole)] | None = Field(
+        None, description="Ask only so many questions of each category and split, the same ones for all models with that number."
+    )
+    prompt: Any = Field(None, description=_PROMPTS)
 
 
 class Inference(_Strict):
@@ -404,10 +448,8 @@ class Calibrators(_Strict):
     )
 
 
-class Abstention(BaseModel):
+class Abstention(_BesidePlugin):
     """A rule by which models abstain: a plugin of `runners/plugins/abstentions/`."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     of: list[str] | None = Field(None, min_length=1, description="Models to apply it to; by default those under `models:`.")
     fit: Literal["val", "half", "test"] = Field(
@@ -425,10 +467,8 @@ class Abstention(BaseModel):
     seed: Seed = Field(42, description="Seed of the halves.")
 
 
-class Probe(BaseModel):
+class Probe(_BesidePlugin):
     """A classifier of hidden states or attention: a plugin of `runners/plugins/probes/`."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
     of: list[str] | None = Field(
         None, min_length=1, description="Models to train it for, one probe per model; by default those under `models:`."
@@ -546,19 +586,13 @@ class Spec(_Strict):
         description="Variants of every sample: plugins of runners/plugins/perturbations/; a list of strengths is a sweep.",
     )
     prompt: Any = Field(None, description=_PROMPTS)
-    models: dict[Name, dict[str, Any]] = Field(
-        {},
-        description=(
-            "Models that answer: each is one plugin of runners/plugins/models/, with the optional keys `about`, `leave_out`, "
-            "`confidence`, `per_category` and `prompt`."
-        ),
-    )
+    models: dict[Name, Model] = Field({}, description="Models that answer.")
     finetunes: dict[Name, dict[str, Any]] = Field(
         {}, description="Models that this spec trains: each is one plugin of runners/plugins/finetunes/."
     )
     inference: Inference = Field(Inference(), description="How models answer.")
     judges: list[Any] = Field([], description="Judges of open answers: plugins of runners/plugins/judges/.")
-    unread: Literal["bounds", "exclude", "wrong"] = Field(
+    unread: Annotated[Literal["bounds", "exclude", "wrong"], ReadBy("score")] = Field(
         "bounds",
         description=(
             "Score of answers that no judge can read. `exclude`: left out and counted. `bounds`: also, if over 1%, shown with the "

@@ -4,6 +4,7 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -134,13 +135,17 @@ def _expected(detail: Any) -> str:
 
 
 def _fields(kind: type[BaseModel], path: Path_) -> list[str]:
+    """Return the keys of the mapping at a path of a model."""
     current: Any = kind
     for part in path:
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            current = current.model_fields[str(part)].annotation if str(part) in current.model_fields else None
-        else:
-            current = (get_args(current) or (None,))[-1]
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+        fields = current.model_fields if _is_model(current) else {}
+        inner = fields[str(part)].annotation if str(part) in fields else (get_args(current) or (None,))[-1]
+        current = next(filter(_is_model, get_args(inner)), inner) if get_origin(inner) in (Union, UnionType) else inner
+    return list(current.model_fields) if _is_model(current) else []
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def is_name(text: str) -> bool:

@@ -6,13 +6,10 @@ from qualm.compiler.resolve.fitted.uses import fitted_uses
 from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import AbstentionUse
 
-OPTIONS = ("fit", "per", "confidence", "seed")
-"""Keys beside the plugin and `of`."""
-
 
 def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
     """Return every method; `models` are labels of all models, including fine-tunes."""
     for name in reader.spec.abstentions if reader.lacks("judges") else ():
         message = "an abstention rule is chosen on judged answers, and this spec has no judges"
         reader.problem(("abstentions", name), message, "add `judges:`", key=True)
-    return fitted_uses(reader, "abstentions", AbstentionUse, OPTIONS, models)
+    return fitted_uses(reader, "abstentions", AbstentionUse, models)

@@ -28,9 +28,7 @@ def resolve(reader: SpecReader, estimators: tuple[Ref, ...]) -> tuple[Calibrator
                 message = f"expected `{CONFIDENCE}` or an estimator of this spec, got '{named}'"
                 reader.problem((*path, "of", i), message, nearest(named, names))
             of += [""] if named == CONFIDENCE else [e.label for e in estimators if named in (e.label, e.plugin.name)]
-        held_out = entry.calibration
-        calibration = {"fit": VALIDATION} if held_out.fit == VALIDATION else held_out.model_dump(exclude={"fit"})
-        uses.append(CalibratorUse(name, methods, tuple(dict.fromkeys(of)), calibration, entry.refits))
+        uses.append(CalibratorUse(name, methods, tuple(dict.fromkeys(of)), entry))
     return tuple(sorted(uses, key=lambda c: c.label))
 
 

@@ -11,13 +11,10 @@ from qualm.compiler.spec.errors import nearest
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import VALIDATION
 
-OPTIONS = ("fit", "transfer", "seed")
-"""Keys beside the plugin and `of`."""
-
 
 def resolve(reader: SpecReader, models: Sequence[str]) -> tuple[ProbeUse, ...]:
     """Return every probe; `models` are labels of all models of the spec, including fine-tunes."""
-    return fitted_uses(reader, "probes", ProbeUse, OPTIONS, models)
+    return fitted_uses(reader, "probes", ProbeUse, models)
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[tuple[Path_, str, str]]:
@@ -38,7 +35,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[tuple[Path_, str,
             for what in not_within(reads, model, reader.elsewhere.specs.parent):
                 yield path, f"{use.plugin.name} {what}", "another layer, or name under `of:` the models that can"
         if use.target is None:
-            if reader.lacks("judges") and any(not d.judges for d in resolved.evaluated):
+            if reader.lacks("judges") and any(not d.entry.judges for d in resolved.evaluated):
                 yield path, f"{use.plugin.name} learns which answers are wrong, and this spec has no judges", "add `judges:`"
         elif reader.unknown(use.target, estimators, "estimators"):
             message = f"{use.plugin.name} learns from an estimator of this spec, and there is no '{use.target}'"
@@ -55,6 +52,6 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[tuple[Path_, str,
             elif len(named) > 1:
                 yield path, f"{use.plugin.name} compares with one variant, and '{use.beside}' names {', '.join(named)}", "name one of them"
         scored = [d.label for d in resolved.evaluated if d.splits is not None and VALIDATION in d.splits]
-        if use.options["fit"] == VALIDATION and scored:
+        if use.entry.fit == VALIDATION and scored:
             message = f"it learns from answers to split '{VALIDATION}', which is scored for {', '.join(scored)}"
             yield path, message, f"leave '{VALIDATION}' out of `splits:` there, or learn from half of what is scored: `fit: half`"

@@ -1,31 +1,29 @@
 """Resolve methods that are fitted on a model's answers: points of their sweeps, and their models."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from qualm.compiler.resolve.reader import SpecReader
-from qualm.compiler.resolve.resolved import FittedUse
+from qualm.compiler.resolve.resolved import AbstentionUse, ProbeUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest
 from qualm.compiler.spec.yaml_positions import Path_
 
-Use = TypeVar("Use", bound=FittedUse)
+Use = TypeVar("Use", AbstentionUse, ProbeUse)
 
 
-def fitted_uses(reader: SpecReader, section: str, kind: type[Use], options: Collection[str], models: Sequence[str]) -> tuple[Use, ...]:
+def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Sequence[str]) -> tuple[Use, ...]:
     """Return every method of a section, sorted by label.
 
     Args:
-        options: keys beside the plugin and `of`.
         models: labels of all models of the spec, including fine-tunes.
     """
     uses: list[Use] = []
     for name, entry in getattr(reader.spec, section).items():
         path: Path_ = (section, name)
-        chosen = entry.model_dump(include=set(options))
         of = models_meant(reader, list(reader.spec.models) if entry.of is None else entry.of, models, (*path, "of"))
         for plugin, _, swept, args in reader.points(entry.model_extra or {}, section, path):
-            uses.append(kind(validate.label(name, swept), plugin, args, of, chosen))
+            uses.append(kind(validate.label(name, swept), plugin, args, of, entry))
     return tuple(sorted(uses, key=lambda use: use.label))
 
 

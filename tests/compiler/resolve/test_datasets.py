@@ -28,10 +28,10 @@ def problems(root: Path, datasets: str) -> list[str]:
 
 def test_one_data_set_spelled_out(tmp_path: Path) -> None:
     use = resolve(tmp_path, "  a: {card: synthetic_scenes, test: 5}\n")["a"]
-    assert use.adapter is not None and (use.card, use.adapter.name, use.source) == ("synthetic_scenes", "synthetic_scenes", None)
+    assert use.adapter is not None and (use.card.name, use.adapter.name, use.source) == ("synthetic_scenes", "synthetic_scenes", None)
     assert use.args["test"] == 5 and use.args["train"] == next(p.default for p in use.adapter.parameters if p.name == "train")
-    assert (use.limit, use.evaluate, use.splits, use.judges, use.reviews, use.prepare) == (None, True, None, None, None, None)
-    assert use.select == {} and use.unreviewed == "drop" and use.missing == ""
+    assert (use.limit, use.evaluate, use.splits, use.entry.judges, use.reviews, use.prepare) == (None, True, None, None, None, None)
+    assert use.select == {} and use.entry.unreviewed == "drop" and use.card.missing == ""
 
 
 def test_data_sets_are_in_the_order_of_their_labels(tmp_path: Path) -> None:
@@ -98,13 +98,13 @@ finetunes: {tuned: {sft: {base: base, train: [used, both]}}}
 def test_splits_are_a_set_and_judges_an_order(tmp_path: Path) -> None:
     text = "  a: {card: synthetic_scenes, splits: [val, test, val], judges: [vqa, rules]}\njudges: [rules, vqa]\n"
     use = resolve(tmp_path, text)["a"]
-    assert (use.splits, use.judges) == (("test", "val"), ("vqa", "rules"))
+    assert (use.splits, use.entry.judges) == (("test", "val"), ["vqa", "rules"])
 
 
 def test_what_is_kept_of_a_data_set(tmp_path: Path) -> None:
     use = resolve(tmp_path, "  a: {card: synthetic_scenes, where: objects>2, skip_bad: true, curated: mine, unreviewed: keep}\n")["a"]
-    assert use.select == {"where": "meta.objects > 2", "skip_bad": True}
-    assert (use.reviews, use.unreviewed) == ("registry/data/mine", "keep")
+    assert use.select == {"where": "meta.objects > 2"} and use.entry.parameters("data") == {"skip_bad": True}
+    assert (use.reviews, use.entry.unreviewed) == ("registry/data/mine", "keep")
     subsets = resolve(tmp_path, "  a: {card: vizwiz_ans_difference}\n")["a"].subsets
     assert list(subsets) == ["clean", "cross", "image", "text"] and subsets["cross"] == "meta.AMB == 5 or meta.IVE == 5"
 
@@ -168,7 +168,7 @@ def own_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_card_that_nothing_reads_yet_says_what_will(own_card: Path) -> None:
     use = resolve(own_card, "  a: {card: own, limit: 2}\n")["a"]
     assert (use.label, use.adapter, use.args, use.prepare, use.limit) == ("a", None, {}, None, 2)
-    assert use.missing == "an adapter of the new layout"
+    assert use.card.missing == "an adapter of the new layout"
 
 
 def test_a_card_that_nothing_reads_yet_has_no_parameters(own_card: Path) -> None:
@@ -178,13 +178,13 @@ def test_a_card_that_nothing_reads_yet_has_no_parameters(own_card: Path) -> None
 
 def test_a_balance_is_by_a_field_that_there_is_and_not_beside_a_limit(tmp_path: Path) -> None:
     use = resolve(tmp_path, "  a: {card: synthetic_scenes, balance: {take: 15.0}}\n")["a"]
-    assert use.balance == {"take": 15, "by": "uncertain", "shortfall": "error"}
+    assert use.entry.balance is not None and use.entry.balance.settings() == {"take": 15, "by": "uncertain", "shortfall": "error"}
     for entry in (
         "card: synthetic_scenes, balance: {take: 2, by: level}",
         "card: mmbench, prepare: six_options, balance: {take: 2, by: fillers}",
     ):
-        made = resolve(tmp_path, f"  a: {{{entry}}}\n")["a"].balance
-        assert made is not None and made["by"] in ("level", "fillers"), "what an adapter gives, or a preparation may"
+        made = resolve(tmp_path, f"  a: {{{entry}}}\n")["a"].entry.balance
+        assert made is not None and made.by in ("level", "fillers"), "what an adapter gives, or a preparation may"
     assert problems(
         tmp_path,
         "  a: {card: synthetic_scenes, limit: 4, balance: {take: 2, by: categori}}\n"

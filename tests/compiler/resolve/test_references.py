@@ -156,7 +156,7 @@ def test_numbers_that_every_model_must_give(tmp_path: Path) -> None:
 def test_data_sets_and_pairs_name_judges_by_name_or_label(tmp_path: Path) -> None:
     judges = "judges: [rules, vqa]"
     text = change("judges: [rules]", judges).replace("test: 10}", "test: 10, judges: [vqa, rules]}")
-    assert resolve(tmp_path, text).datasets[0].judges == ("vqa", "rules")
+    assert resolve(tmp_path, text).datasets[0].entry.judges == ["vqa", "rules"]
     found = problems(tmp_path, text.replace("[vqa, rules]}", "[vqa, lave]}"))
     assert found == ["t.yaml:4:60: datasets.scenes.judges[1]: expected a judge of this spec, got 'lave' (there are: rules, vqa)"]
 

@@ -136,7 +136,7 @@ from tests.compiler.resolve.resolving import GOOD, change, problems, resolve
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",
             "{hf_vlm: {artifact: scene-vlm-base}, leave_out: perplexity}",
-            "t.yaml:6:57: models.base.leave_out: expected a list of estimators' names, got the text 'perplexity'",
+            "t.yaml:6:57: models.base.leave_out: expected a list, got the text 'perplexity'",
         ),
         (
             "{hf_vlm: {artifact: scene-vlm-base}}",

@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 import pytest
 
 from qualm.compiler.resolve.resolved import ConformalUse, FinetuneUse, PairSetUse, RecipeUse, Resolved
+from qualm.compiler.spec.language import PairSet
 from qualm.registry.plugins import rule
 from tests.compiler.resolve.resolving import resolve
 
@@ -36,7 +37,7 @@ def resolved(tmp_path_factory: pytest.TempPathFactory) -> Resolved:
 def test_data_that_models_answer(resolved: Resolved) -> None:
     assert [d.label for d in resolved.data] == ["a", "left", "z"]
     assert [d.label for d in resolved.evaluated] == ["a", "z"]
-    asked, left_out = (PairSetUse(label, (), None, "drop", "drop", {}, evaluate, None) for label, evaluate in (("m", True), ("n", False)))
+    asked, left_out = (PairSetUse(label, PairSet(recipes=[]), evaluate, {}, ()) for label, evaluate in (("m", True), ("n", False)))
     pairs = replace(resolved, pairs=(asked, left_out))
     assert [d.label for d in pairs.data] == ["a", "left", "z", "m", "n"] and [d.label for d in pairs.evaluated] == ["a", "m", "z"]
 
@@ -76,7 +77,7 @@ def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
     ref = _ref(rule.get("pairs", "from_caption"))
     others = [
         RecipeUse(ref, (), "c", {}),
-        PairSetUse("p", (), None, "drop", "drop", {}, True, None),
+        PairSetUse("p", PairSet(recipes=[]), True, {}, ()),
         FinetuneUse(ref, (), ()),
         ConformalUse("c", (), {}),
     ]
@@ -88,7 +89,7 @@ def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
 def test_what_pairs_are_made_of_has_each_name_once() -> None:
     recipe = rule.get("pairs", "from_caption")
     uses = [RecipeUse(ref, datasets, "c", {}) for ref, datasets in ((_ref(recipe), ("z", "a")), (_ref(recipe), ("a", "b")))]
-    pairs = PairSetUse("p", tuple(uses), None, "drop", "drop", {}, True, None)
+    pairs = PairSetUse("p", PairSet(recipes=[]), True, {}, tuple(uses))
     assert pairs.sources == ("z", "a", "b")
 
 

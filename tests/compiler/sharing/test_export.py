@@ -17,7 +17,7 @@ from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
 from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, _decoding, _now, _place, _results, _tell, export_results
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.language import PairSet, RunWide
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import rule
@@ -219,7 +219,7 @@ def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
 
     def made_of(label, *names):
         recipe = RecipeUse(Ref("r", rule.get("pairs", "from_caption"), {}), names, "c", {})
-        return PairSetUse(label, (recipe,), None, "drop", "drop", {}, True, None)
+        return PairSetUse(label, PairSet(recipes=[]), True, {}, (recipe,))
 
     about = _about(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))
     scenes, pope = (load_card(name) for name in ("synthetic_scenes", "pope"))

@@ -15,7 +15,7 @@ def test_every_method_with_its_sweep_and_of_what(tmp_path: Path) -> None:
     assert [m.label for m in use.methods] == ["platt@prior_correction=false", "platt@prior_correction=true", "temperature"]
     assert use.of == ("", "perplexity")
     assert [m.plugin.name for m in use.methods_of("perplexity")] == ["platt", "platt"]
-    assert use.as_json()["calibration"] == {"fraction": 0.5, "seed": 42} and use.refits == 200
+    assert use.as_json()["calibration"] == {"fraction": 0.5, "seed": 42} and use.entry.refits == 200
 
 
 def test_the_score_stage_is_told_and_writes_two_tables_more(tmp_path: Path) -> None:
@@ -74,4 +74,4 @@ def test_the_split_val_may_not_be_scored_then(tmp_path: Path) -> None:
 def test_settings_stand_in_the_order_of_their_names(tmp_path: Path) -> None:
     both = GOOD + "calibrators:\n  late: {methods: [platt]}\n  early: {methods: [platt], of: [perplexity, confidence], refits: 90}\n"
     early, late = resolve(tmp_path, both).calibrators
-    assert (early.label, early.of, early.refits) == ("early", ("perplexity", ""), 90) and (late.label, late.of) == ("late", ("",))
+    assert (early.label, early.of, early.entry.refits) == ("early", ("perplexity", ""), 90) and (late.label, late.of) == ("late", ("",))

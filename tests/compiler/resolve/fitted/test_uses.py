@@ -26,7 +26,7 @@ def test_a_name_without_its_sweep_means_all_points_of_it(tmp_path: Path) -> None
     resolved = resolve(tmp_path, SPEC.replace("OF", "[base]"))
     assert [p.label for p in resolved.probes] == ["knows@layer=last", "knows@layer=middle"]
     assert {use.of for use in (*resolved.probes, *resolved.abstentions)} == {("base@dtype=float32", "base@dtype=float64")}
-    assert resolved.abstentions[0].options == {"fit": "half", "per": "all", "confidence": "kept", "seed": 42}
+    assert resolved.abstentions[0].entry.settings() == {"of": ["base"], "fit": "half", "per": "all", "confidence": "kept", "seed": 42}
 
 
 def test_unknown_models_are_named_where_they_stand(tmp_path: Path) -> None:
