@@ -13,25 +13,23 @@ class Preset:
     title: str
     base_url: str
     key: str = ""
-    """The environment variable that holds the key, where it wants one."""
+    """Environment variable with the key."""
     top: int = 0
-    """Most of the likeliest tokens that it shows of a position; 0: no log-probabilities at all."""
+    """Maximum of `logprobs`; 0 = no log-probabilities."""
     top_note: str = ""
-    """What else is to be said of that."""
+    """Condition of that maximum."""
     prompts: bool = False
     n: bool = False
-    """It gives several answers to one request."""
+    """Whether one request can ask for several answers."""
     seeds: bool = True
     hottest: float = 2.0
-    """The highest temperature that it draws at."""
-    pictures: str = "several"
-    """How many it takes in one request, as far as its models do."""
+    """Highest sampling temperature."""
     structured: bool = True
-    """It holds replies to a JSON Schema."""
+    """Whether replies can be constrained to a JSON Schema."""
     batch: bool = False
-    """It has a batch API of OpenAI's kind, files included."""
+    """Whether it has OpenAI's batch API."""
     api: str = ""
-    """Its description, from which this was taken."""
+    """Documentation that these values are taken from."""
 
 
 PRESETS = {
@@ -42,7 +40,6 @@ PRESETS = {
         top_note="20 unless started with `--max-logprobs`",
         prompts=True,
         n=True,
-        pictures="several (`--limit-mm-per-prompt`)",
         api="https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
     ),
     "sglang": Preset(
@@ -57,7 +54,6 @@ PRESETS = {
         "llama.cpp",
         "http://127.0.0.1:8080/v1",
         top=100,
-        pictures="several (`--mmproj`)",
         api="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
     ),
     "ollama": Preset(
