@@ -18,6 +18,7 @@ from qualm.registry.plugins.rule import MAX_NUMBER
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from qualm.compiler.plan.plan import Plan
     from qualm.compiler.run.fetch import Item
 
 
@@ -64,7 +65,7 @@ def fetch(
     project = Project()
     plan = None if data else project.plan(spec)
     items = [item_of_card(project.root, name, upgrade) for name in data or ()]
-    items += items_of(plan, project.root, limit, upgrade) if plan else []
+    items += items_of(plan, project.root, limit, upgrade, _unfinished(project, plan)) if plan else []
     if not as_json:
         _print(items, plan.spec if plan else ", ".join(data or ()))
     left = {item.what: "\n".join(item.notes) for item in items if item.state in (BY_HAND, FAILED)}
@@ -84,6 +85,14 @@ def fetch(
         _print_end(project, plan.spec if plan else None, done, failures, list(left))
     if (left or failures) and not dry_run:
         raise typer.Exit(1)
+
+
+def _unfinished(project: Project, plan: Plan) -> list[Plan]:
+    """Return the plans of specs whose models a plan reads and that are not finished here."""
+    from qualm.compiler.forecast.rebuilds import ACTIVE, forecast
+
+    default, before = project.run_wide.default, project.before(plan)
+    return [each for n, each in enumerate(before) if any(f.action in ACTIVE for f in forecast(each, project.root, default, before[:n]))]
 
 
 def _bring(item: Item, done: dict[str, str], failures: dict[str, str], as_json: bool) -> None:

@@ -26,7 +26,7 @@ from qualm.runners.runtime.stage import StageError
 
 MAX_SINGLE = 5_000
 """Questions for whose images single requests are made; above it, archives are fetched whole."""
-HERE, TO_FETCH, BY_HAND, FAILED = "here", "to fetch", "by hand", "no answer"
+HERE, TO_FETCH, BY_HAND, FAILED, BY_RUN = "here", "to fetch", "by hand", "no answer", "by a run"
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Item:
     """dataset, model or reviews."""
     source: str
     state: str
-    """HERE, TO_FETCH, BY_HAND or FAILED."""
+    """HERE, TO_FETCH, BY_HAND, FAILED or BY_RUN."""
     licence: str = ""
     revision: str = ""
     files: Sequence[RemoteFile] = ()
@@ -72,21 +72,32 @@ class Item:
         }  # fmt: skip
 
 
-def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool) -> list[Item]:
+def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: Sequence[Plan] = ()) -> list[Item]:
     """Return everything that a spec's stages read and no stage makes.
 
     Args:
+        before: specs that a run of this one runs first, for their models.
         limit: fetch what so many questions of each dataset need, where their images have addresses of their own.
         upgrade: resolve branches and tags anew.
     """
     tracked = {entry.name: entry for entry in entries(root)}
     readers: dict[str, list[PlannedStage]] = {}
-    for stage in plan.stages:
+    for stage in (stage for each in [*before, plan] for stage in each.stages):
         for path in leaves(stage.inputs):
             if path.startswith(f"{DATA}/"):
                 readers.setdefault(path.split("/")[2], []).append(stage)
     found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
-    return found + [_model(root, repo, revision, upgrade) for repo, revision in hub_models(plan.stages)]
+    repos = dict.fromkeys(repo for each in [*before, plan] for repo in hub_models(each.stages))
+    made = [Item(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_made(each, plan)]) for each in before]
+    return made + found + [_model(root, repo, revision, upgrade) for repo, revision in repos]
+
+
+def _made(other: Plan, plan: Plan) -> str:
+    """Say which models of another spec a plan reads, and what makes them."""
+    start = f"results/{other.spec}/models/"
+    models = {path.removeprefix(start) for stage in plan.stages for path in leaves(stage.inputs) if path.startswith(start)}
+    what = f"makes the models {', '.join(sorted(models))}" if models else "makes models that these specs read"
+    return f"{what}; `qualm run {plan.spec}` runs it first, and what it needs is in this table"
 
 
 def item_of_card(root: Path, name: str, upgrade: bool) -> Item:

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import hashlib
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,10 @@ TRIES = 6
 WAIT = 1.0
 """Seconds before the second try; each further one waits twice as long."""
 LONGEST_WAIT = 60.0
+MAX_SILENCE = 20.0
+"""Seconds for which a server that cannot be reached is tried."""
+UNREACHABLE: set[str] = set()
+"""Hosts that could not be reached; further files of theirs are tried once."""
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -46,7 +51,8 @@ class RemoteFile:
 
 def client(timeout: float = 30) -> httpx.Client:
     """Return a client that goes nowhere but over https, or to this machine."""
-    return httpx.Client(follow_redirects=True, timeout=httpx.Timeout(timeout, read=4 * timeout), event_hooks={"request": [_only_https]})
+    limits = httpx.Timeout(timeout, connect=min(timeout, MAX_SILENCE / 2), read=4 * timeout)
+    return httpx.Client(follow_redirects=True, timeout=limits, event_hooks={"request": [_only_https]})
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
@@ -108,17 +114,29 @@ def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callab
 
 
 def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> None:
+    host = httpx.URL(file.url).host
+    silent_since = 0.0
     for attempt in range(TRIES):
         wait = min(LONGEST_WAIT, WAIT * 2**attempt)
+        begin = time.monotonic()
         try:
             retry_after = _stream(file, target, web, progress)
         except httpx.TransportError as error:
-            if attempt + 1 == TRIES:
-                why = f"{type(error).__name__}: {error}".strip(": ")
+            why = f"{type(error).__name__}: {error}".strip(": ")
+            silent_since = (silent_since or begin) if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else 0.0
+            if silent_since and (host in UNREACHABLE or time.monotonic() + wait - silent_since > MAX_SILENCE):
+                UNREACHABLE.add(host)
+                raise FetchError(
+                    f"{file.url}: {host} cannot be reached ({why}); check the network and the address, the same command goes on"
+                ) from error
+            if attempt + 1 < TRIES:
+                print(f"{file.name}: waiting for {host} ({why}); trying again in {wait:.0f} s", file=sys.stderr, flush=True)
+            else:
                 raise FetchError(f"{file.url}: no answer, or none to the end ({why}); the same command goes on where it stopped") from error
         else:
             if retry_after is None:
                 return
+            silent_since = 0.0
             wait = retry_after if retry_after > 0 else wait
             if attempt + 1 == TRIES:
                 raise FetchError(f"{file.url}: the server is too busy or broken; the same command goes on where it stopped")

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from qualm.registry.entries.card import load_card
-from qualm.registry.entries.fetching.download import RemoteFile, verified
+from qualm.registry.entries.fetching.download import MAX_SILENCE, UNREACHABLE, RemoteFile, verified
 from qualm.registry.entries.fetching.lock import BRANCH, FetchError, model_key, read
 from qualm.registry.entries.layout import matches
 from qualm.registry.plugins.commits import COMMIT
@@ -63,11 +64,16 @@ def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dat
         raise FetchError(f"the hub is asked through huggingface_hub, which is not installed: `{install_line('hub')}`") from None
     address, hub = page(repo, kind), endpoint()
     api = HfApi(endpoint=hub, library_name="qualm")
+    host = urlsplit(hub).hostname or hub
+    if host in UNREACHABLE:
+        raise FetchError(f"{address}: {host} could not be reached a moment ago; check the network and HF_ENDPOINT")
     ask = api.dataset_info if kind == "dataset" else api.model_info
     try:
-        info = ask(repo, revision=revision, files_metadata=True, timeout=60)
+        info = ask(repo, revision=revision, files_metadata=True, timeout=MAX_SILENCE)
         token = get_token()
     except Exception as error:  # the library's own, its HTTP client's, the system's
+        if type(error).__name__ in ("ConnectError", "ConnectTimeout"):
+            UNREACHABLE.add(host)
         raise FetchError(f"{address} at {revision[:12]}: {_why(error, address)}") from error
     if not isinstance(info.sha, str) or not COMMIT.fullmatch(info.sha) or (COMMIT.fullmatch(revision) and info.sha != revision):
         raise FetchError(f"{address}: asked for {revision}, the hub answered with commit {info.sha!r}; nothing was fetched")

@@ -194,3 +194,14 @@ def test_models_within_plugins_are_pinned_too(tmp_path: Path, monkeypatch: pytes
     (estimator,) = plan.stage("estimate").params["estimators"]
     assert estimator["args"]["nli"]["args"]["revision"] == "b" * 40
     assert plan.stage("infer-tiny-photos").params["model"]["args"]["revision"] == "a" * 40
+
+
+def test_what_another_spec_needs_is_fetched_with_its_reader(project: Path, hub):
+    own, finetune = SPEC.replace("name: mine", "name: tuned"), "finetunes: {sft: {sft: {base: tiny, train: [photos]}}}\n"
+    (project / "specs/tuned.yaml").write_text(own.replace("limit: 4", "limit: 4, evaluate: true") + finetune)
+    reader = ["qualm: 1", "name: reader", "datasets: {scenes: {card: synthetic_scenes, test: 4}}", "judges: [rules]", "metrics: [accuracy]"]
+    (project / "specs/reader.yaml").write_text("\n".join([*reader, 'models: {theirs: {hf_vlm: {artifact: "tuned:sft"}}}', ""]))
+    said = qualm(project, hub, "fetch", "reader", "--dry-run")
+    assert "tuned: makes the models sft; `qualm run reader` runs it first, and what it needs is in this table" in " ".join(said.split())
+    rows = {row["what"]: row["state"] for row in json.loads(qualm(project, hub, "fetch", "reader", "--dry-run", "--json"))["items"]}
+    assert rows == {"tuned": "by a run", "photos": "to fetch", REPO: "to fetch"}

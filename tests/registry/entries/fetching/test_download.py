@@ -128,9 +128,15 @@ def test_a_file_that_is_there_is_held_to_its_size(hub, tmp_path):
     assert not (tmp_path / "in/a").exists()
 
 
-def test_no_server(tmp_path):
-    with client() as web, pytest.raises(FetchError, match=r"no answer, or none to the end .*goes on where it stopped"):
-        download(RemoteFile("a", "http://127.0.0.1:9/a"), tmp_path, web, lambda name, size: None)
+def test_a_host_that_cannot_be_reached_is_given_up_soon_and_asked_once_more_at_most(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "UNREACHABLE", set())
+    monkeypatch.setattr(module, "WAIT", 0.05)
+    monkeypatch.setattr(module, "MAX_SILENCE", 0.25)
+    for tries in (3, 1):  # waits of 0.05 and 0.1 s; a third of 0.2 s would be too long
+        with client() as web, pytest.raises(FetchError, match=r"127\.0\.0\.1 cannot be reached .*the same command goes on"):
+            download(RemoteFile("a", "http://127.0.0.1:9/a"), tmp_path, web, lambda name, size: None)
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == tries - 1 and all(line.startswith("a: waiting for 127.0.0.1 (ConnectError") for line in said)
 
 
 @pytest.mark.parametrize("direct", [True, False])
