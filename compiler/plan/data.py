@@ -54,7 +54,7 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
     params: dict[str, Any] = {
         "dataset": pairs.label,
         "recipes": [recipe.ref.label for recipe in pairs.recipes],
-        "near_duplicates": pairs.entry.near_duplicates.settings(),
+        **pairs.entry.parameters("assemble"),
     }
     inputs: dict[str, Any] = {
         "recipes": {r.ref.label: layout.place("pair", "pairs", pairs=pairs.label, recipe=r.ref.label) for r in pairs.recipes},

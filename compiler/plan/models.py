@@ -28,7 +28,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
         "plugin": ref.plugin.name,
         "args": ref.args,
         "models": {m.unprompted: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in base_models},
-        "max_new_tokens": r.spec.inference.max_new_tokens,
+        **r.spec.inference.parameters("finetune"),
     }
     return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in base_models)], model=ref.label)
 
@@ -76,7 +76,8 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> 
             *blinded(layout, model),
         ],
         "needs": needs(r, model, dataset),
-        "max_new_tokens": inference.max_new_tokens,
+        **inference.parameters("infer"),
+        **model.entry.parameters("infer"),
     }
     # Unused decoding parameters are left out: changing them would repeat the stage for the same answers.
     if DRAWS in params["needs"]:

@@ -106,7 +106,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "description": r.spec.description,
         "about": {m.ref.label: m.about for m in r.models if m.about},
         **({"prompts": prompts} if (prompts := _prompted(r)) else {}),
-        "examples": r.spec.report.examples,
+        **r.spec.report.parameters("report"),
         "metrics": [m.as_json() for m in r.metrics],
         "settings": settings(layout),
         "family": r.spec.compare.family,

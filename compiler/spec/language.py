@@ -101,10 +101,10 @@ class _Entry(BaseModel):
 
     def parameters(self, stage: str) -> dict[str, Any]:
         """Return the parameters that a kind of stage takes from this mapping."""
-        marks = {name: mark for name, field in type(self).model_fields.items() for mark in field.metadata if isinstance(mark, ReadBy)}
-        read = {name for name, mark in marks.items() if mark.stage == stage}
-        dumped = self.model_dump(mode="json", include=read)
-        return {n: v for n, v in dumped.items() if marks[n].always or getattr(self, n) != type(self).model_fields[n].default}
+        fields = type(self).model_fields
+        marks = {n: m for n, field in fields.items() for m in field.metadata if isinstance(m, ReadBy) and m.stage == stage}
+        dumped = self.model_dump(mode="json", include=set(marks))
+        return {n: v for n, v in dumped.items() if marks[n].always or getattr(self, n) != fields[n].default}
 
     def settings(self) -> dict[str, Any]:
         """Return all keys of the spec language; a plugin beside them is left out."""
@@ -293,7 +293,9 @@ class PairSet(_Strict):
     )
     unreviewed: Literal["drop", "keep"] = Field("drop", description="Drop or keep test questions that nobody has reviewed.")
     lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
-    near_duplicates: NearDuplicates = Field(NearDuplicates(), description="Images that look alike across splits.")
+    near_duplicates: Annotated[NearDuplicates, ReadBy("assemble", always=True)] = Field(
+        NearDuplicates(), description="Images that look alike across splits."
+    )
     evaluate: bool = Field(True, description="Ask models these questions.")
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
     prompt: Any = Field(None, description=_PROMPT)
@@ -325,7 +327,9 @@ class Model(_BesidePlugin):
 class Inference(_Strict):
     """Settings of decoding and confidence."""
 
-    max_new_tokens: Whole = Field(16, gt=0, le=1_000_000, description="Longest answer in tokens.")
+    max_new_tokens: Annotated[Whole, ReadBy("infer", always=True), ReadBy("finetune", always=True)] = Field(
+        16, gt=0, le=1_000_000, description="Longest answer in tokens."
+    )
     draws: Whole = Field(
         10,
         gt=0,
@@ -564,7 +568,7 @@ class Judging(_Strict):
 class Report(_Strict):
     """Contents of the report beside the scores."""
 
-    examples: Whole = Field(24, ge=0, le=10_000, description="Number of samples to browse.")
+    examples: Annotated[Whole, ReadBy("report", always=True)] = Field(24, ge=0, le=10_000, description="Number of samples to browse.")
     published: Name | None = Field(
         None, description="Entry of registry/data/ whose tables/*.csv hold published values, shown beside the recomputed ones."
     )

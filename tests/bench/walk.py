@@ -1,6 +1,7 @@
 """Which rooms does one stage's work go through, and does it go back and forth between any two?
 
     python -m tests.bench.walk STAGE_KEY [STAGE_KEY ...]        for example quickstart/data-scenes quickstart/score
+    python -m tests.bench.walk SPEC                             from the spec's YAML to the text of dvc.yaml
 
 Runs each stage as `dvc repro` would (its inputs must be there: run the spec first) with a profiler that notes every call from one folder of
 the project into another. Prints the folders in the order in which they are first entered, how many modules had code running, and the
@@ -81,18 +82,25 @@ def walk(run: Callable[[], Any]) -> Walk:
     return noted
 
 
-def _stage(key: str) -> None:
+def compile_spec(name: str) -> None:
+    """Validate, resolve and plan a spec, and make the text of its pipeline."""
+    from qualm.compiler.plan.emit import texts
+    from qualm.compiler.plan.make import make_plan
+    from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
+
+    run_wide = read_run_wide(ROOT)
+    texts(make_plan(resolve_file(ROOT / "specs" / f"{name}.yaml", ROOT, run_wide), ROOT), run_wide.default)
+
+
+def run_stage(key: str) -> None:
     from qualm.runners.__main__ import main
 
-    status = 0
-
-    def run() -> None:
-        nonlocal status
-        status = main([key])
-
-    noted = walk(run)
-    if status:
+    if status := main([key]):
         sys.exit(status)
+
+
+def _print(key: str) -> None:
+    noted = walk(lambda: run_stage(key) if "/" in key else compile_spec(key))
     print(f"{key}: {len(noted.rooms)} rooms, {len(noted.modules)} modules, {len(noted.both_ways)} pairs of rooms that call each other")
     print("  " + " -> ".join(noted.rooms))
     for a, b in noted.both_ways:
@@ -101,7 +109,7 @@ def _stage(key: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
-        _stage(sys.argv[1])
+        _print(sys.argv[1])
     elif len(sys.argv) > 2:
         for each in sys.argv[1:]:  # a process for each: a stage seeds and ends its own
             subprocess.run([sys.executable, "-m", "tests.bench.walk", each], check=True)
