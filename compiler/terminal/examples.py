@@ -152,7 +152,10 @@ def _of_parameter(parameter: Parameter) -> Any:
 
 
 def _of_type(annotation: Any, name: str) -> Any:
+    names = {Artifact: "my-answers" if name == "source" else "my-model", DatasetName: "scenes", ModelName: "base"}
     origin, inner = get_origin(annotation), get_args(annotation)
+    if annotation in names:
+        return names[annotation]
     if origin is list:
         return [_of_type(inner[0], name)]
     if origin is dict:
@@ -161,9 +164,8 @@ def _of_type(annotation: Any, name: str) -> Any:
         return inner[0]
     if origin in (Annotated, Union):
         return _of_type(inner[0], name)
-    named = {Artifact: "my-answers" if name == "source" else "my-model", DatasetName: "scenes", ModelName: "base", int: 1, float: 0.5}
-    return named.get(annotation, False if annotation is bool else _NAMED.get(name, "text"))
+    return {int: 1, float: 0.5, bool: False}.get(annotation, _NAMED.get(name, "text"))
 
 
-def _holds(annotation: Any, kind: type) -> bool:
-    return annotation is kind or any(_holds(inner, kind) for inner in get_args(annotation))
+def _holds(annotation: Any, kind: Any) -> bool:
+    return annotation == kind or any(_holds(inner, kind) for inner in get_args(annotation))
