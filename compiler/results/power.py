@@ -131,7 +131,7 @@ def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: As
 
     by_label: dict[str, list[Measured]] = {}
     for cell in cells:
-        for label, measured in evaluate([metric], cell, part):
+        for label, measured in evaluate([metric], cell, part, every=True):
             if measured.n and not np.isnan(measured.value):
                 by_label.setdefault(label, []).append(measured)
     rows = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-FEW = 16_384
-"""Size up to which one call sums all columns, as calls then cost more than additions."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +27,18 @@ class Weights:
     def __matmul__(self, columns: Floats) -> Floats:
         """Return weighted sums of a column, (n,) -> (B,), or of several, (n, m) -> (B, m)."""
         groups = self.counts.shape[1]
-        if columns.ndim == 1:
-            return self.counts @ np.bincount(self.group, columns, groups)
-        width = columns.shape[1]
-        cells = (self.group[:, None] * width + np.arange(width)).ravel()
-        return self.counts @ np.bincount(cells, columns.ravel(), groups * width).reshape(groups, width)
+        sums = sum_cells(columns if columns.ndim == 2 else columns[:, None], self.group, groups)
+        return self.counts @ (sums[:, 0] if columns.ndim == 1 else sums)
 
     def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
         """Return weighted sums of the real part of each product of two columns: (n, l), (n, r) -> (B, l * r)."""
         return self @ products(left, right)
+
+    def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
+        """Return weighted sums of a column within each bin: (n,), the bin of each row or -1 for none -> (B, bins)."""
+        inside = place >= 0
+        cells = self.group[inside] * bins + place[inside]
+        return self.counts @ np.bincount(cells, column[inside], self.counts.shape[1] * bins).reshape(-1, bins)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self.counts[:, self.group].astype(dtype or np.float64, copy=False)
@@ -47,13 +47,12 @@ class Weights:
         """Return the weights of some of the rows."""
         return Weights(self.counts, self.group[chosen])
 
-    def each_group_sum(self, columns: Floats) -> Iterator[Floats]:
-        """Yield each column's unweighted sums over groups, (G,)."""
-        groups, width = self.counts.shape[1], columns.shape[1]
-        if columns.size > FEW:
-            return (np.asarray(np.bincount(self.group, column, groups), dtype=np.float64) for column in columns.T)
-        cells = (np.arange(width)[:, None] * groups + self.group).ravel()
-        return iter(np.bincount(cells, columns.T.ravel(), groups * width).astype(np.float64).reshape(width, groups))
+
+def sum_cells(columns: Floats, cells: NDArray[np.int64], count: int) -> Floats:
+    """Return the sums of columns over rows of equal cells, (n, m) -> (count, m)."""
+    width = columns.shape[1]
+    places = cells if width == 1 else (cells[:, None] * width + np.arange(width)).ravel()
+    return np.bincount(places, columns.ravel(), count * width).astype(np.float64, copy=False).reshape(count, width)
 
 
 def number_groups(group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -81,3 +80,11 @@ def products(left: NDArray[Any], right: NDArray[Any]) -> Floats:
 def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[Any]) -> Floats:
     """Return `weights @ products(left, right)`, (B, l * r), without making the products where weights can do without."""
     return weights.sum_products(left, right) if isinstance(weights, Weights) else weights @ products(left, right)
+
+
+def sum_bins(weights: Weights | Floats, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
+    """Return `weights @ (column where a row is in a bin, else 0)` for each bin, (B, bins); `place` is -1 for rows in no bin."""
+    if isinstance(weights, Weights):
+        return weights.sum_bins(column, place, bins)
+    sums: Floats = weights @ (column[:, None] * (place[:, None] == np.arange(bins)))
+    return sums

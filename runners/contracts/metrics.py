@@ -90,8 +90,9 @@ A plugin `NAME.py` has these constants and functions:
   group are. For a comparison of two models the groups of each are kept apart.
 - `weights` is a (B, n) matrix of counts: row b says how often resample b contains each row. `weights @ column` -> (B,) and `weights @
   columns` (n, m) -> (B, m) are much cheaper than `np.asarray(weights)`; use them if the metric is made of sums. A (B, n) array works too.
-  Sums of many products of two columns are cheaper by `sum_products` (`qualm.runners.contracts.grouped_weights`).
-  The point estimate has weights of one. The summed columns must not depend on weights or on other sums.
+  Sums of many products of two columns are cheaper by `sum_products`, sums within bins by `sum_bins`
+  (`qualm.runners.contracts.grouped_weights`). The point estimate has weights of one. The columns that a metric of sets sums must not
+  depend on weights or on other sums.
 - The result is (B,): NaN if the metric is undefined for that resample, never a substitute such as 0.
 - Values are shown unchanged, to three decimals; a share is a fraction of 1. The docstring names any other unit (options, points, a sum of
   two scores).
@@ -126,7 +127,8 @@ def lacking(column: Floats) -> NDArray[np.bool_]:
 
 def ratio(part: Floats, whole: Floats) -> Floats:
     """Divide, with NaN for a denominator of 0."""
-    part, whole = np.broadcast_arrays(part, whole)
+    if part.shape != whole.shape:
+        part, whole = np.broadcast_arrays(part, whole)
     result: Floats = np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
     return result
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.grouped_weights import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights, sum_cells
 
 BLOCK = 4_000_000
 """Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
+JOINED = 4 * BLOCK
+"""Counts of groups that are multiplied with sums at once."""
+NO_WEIGHTS = "a metric that declares ROW_BY_ROW sums columns and looks at no weights; see runners/contracts/metrics.py"
 MAX_DELETIONS = 200
 """Parts that a jackknife deletes one at a time."""
 
@@ -35,8 +38,11 @@ class Recorder(Weights):
         object.__setattr__(self, "columns", [])
         object.__setattr__(self, "only_sums", True)
         object.__setattr__(self, "width", 0)
+        object.__setattr__(self, "in_bins", False)
 
     columns: list[Floats]
+    in_bins: bool
+    """Whether a column was summed by bins; `columns` has it as a whole then."""
     width: int
     """Numbers of a row that the metric makes."""
     only_sums: bool
@@ -52,6 +58,12 @@ class Recorder(Weights):
         sums = super().sum_products(left, right)
         object.__setattr__(self, "width", width)
         return sums
+
+    def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
+        self.columns.append(column[:, None])
+        object.__setattr__(self, "in_bins", True)
+        object.__setattr__(self, "width", self.width + 2)
+        return super().sum_bins(column, place, bins)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         object.__setattr__(self, "only_sums", False)
@@ -80,6 +92,45 @@ class Replay(Weights):
         return sums
 
 
+class Stacked(Weights):
+    """The same resamples of the rows of several tasks that lie behind each other; of each resample first the first task, then the next.
+
+    Sums of columns alone, of metrics that make each row of what they sum from that row alone.
+    """
+
+    def __init__(self, counts: Floats, groups: Sequence[NDArray[np.int64]]) -> None:
+        super().__init__(counts, np.concatenate(groups))
+        # `Weights` is frozen.
+        object.__setattr__(self, "_tasks", len(groups))
+        place = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        object.__setattr__(self, "_cells", self.group * len(groups) + place)
+
+    _tasks: int
+    _cells: NDArray[np.int64]
+    """(n,): group, then task, of each row."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.counts) * self._tasks, len(self.group)
+
+    def __matmul__(self, columns: Floats) -> Floats:
+        wide = columns if columns.ndim == 2 else columns[:, None]
+        sums = sum_cells(wide, self._cells, self.counts.shape[1] * self._tasks)
+        drawn: Floats = (self.counts @ sums.reshape(self.counts.shape[1], -1)).reshape(-1, wide.shape[1])
+        return drawn if columns.ndim == 2 else drawn[:, 0]
+
+    def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
+        inside, groups = place >= 0, self.counts.shape[1]
+        cells = self._cells[inside] * bins + place[inside]
+        sums = np.bincount(cells, column[inside], groups * self._tasks * bins).reshape(groups, self._tasks * bins)
+        return np.asarray(self.counts @ sums).reshape(-1, bins)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if self._tasks == 1:
+            return super().__array__(dtype, copy)
+        raise TypeError(NO_WEIGHTS)
+
+
 class SideBySide(Weights):
     """Resamples that have (n,) rows of their own each: those of the first, then those of the second...
 
@@ -102,8 +153,15 @@ class SideBySide(Weights):
         sums: Floats = np.matmul((of_left * drawn[:, :, None]).transpose(0, 2, 1), of_right).real
         return sums.reshape(len(drawn), -1)
 
+    def sum_bins(self, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
+        drawn: Floats = self._drawn  # type: ignore[attr-defined]
+        times, n = drawn.shape
+        inside = place >= 0
+        cells = np.repeat(np.arange(times) * bins, n)[inside] + place[inside]
+        return np.bincount(cells, (column * drawn.ravel())[inside], times * bins).astype(np.float64, copy=False).reshape(times, bins)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        raise TypeError("a metric that declares ROW_BY_ROW sums columns and looks at no weights; see runners/contracts/metrics.py")
+        raise TypeError(NO_WEIGHTS)
 
 
 class Resamples(Protocol):
@@ -264,6 +322,18 @@ class SubsetResamples:
 
     def _some(self, block: Weights) -> Weights:
         return Weights(np.ascontiguousarray(block.counts[:, self._present]), self._place[block.group])
+
+
+def joined(blocks: Iterator[Weights]) -> Iterator[Floats]:
+    """Yield the counts of resamples, as many at a time as JOINED has room for; one block at least."""
+    held: list[Floats] = []
+    for block in blocks:
+        if held and sum(counts.size for counts in held) + block.counts.size > JOINED:
+            yield np.concatenate(held)
+            held = []
+        held.append(block.counts)
+    if held:
+        yield np.concatenate(held)
 
 
 def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:

@@ -39,7 +39,7 @@ from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
-from qualm.runners.scoring.measuring.evaluate import evaluate, evaluate_apart, why_absent
+from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
 from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
@@ -248,7 +248,7 @@ def _run(stage: Stage) -> None:
 
 def measure(metrics: Sequence[Metric], cell: Cell, part: Slice, level: float) -> MeasuredSlice:
     """Evaluate the metrics that apply to a cell on one slice."""
-    values = evaluate_apart(metrics, cell, part)
+    values = evaluate(metrics, cell, part)
     return part, values, intervals([measured for _, measured in values], level, part.bootstrap.groups)
 
 

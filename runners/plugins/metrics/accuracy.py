@@ -3,6 +3,7 @@
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = True
+ROW_BY_ROW = True
 INCREASES_WITH = "correct"
 INTERVAL = "proportion"
 

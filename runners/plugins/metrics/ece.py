@@ -6,8 +6,9 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import Calibrated, calibration_error_ends, members
+from qualm.runners.scoring.binning import Calibrated, bin_of, calibration_error_ends, members
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
@@ -42,9 +43,8 @@ def ece(
         ValueError: a confidence outside [0, 1].
     """
     chosen = chosen_rows(is_calibration, rows)
-    inside = members(confidence, bins, convention) * (chosen * (correct - confidence))[:, None]
-    sums = weights @ np.column_stack([inside, chosen])
-    return ratio(np.abs(sums[:, :-1]).sum(axis=1), sums[:, -1])
+    gaps = sum_bins(weights, chosen * (correct - confidence), bin_of(confidence, bins, convention), bins + 1)
+    return ratio(np.abs(gaps).sum(axis=1), weights @ chosen)
 
 
 def interval(

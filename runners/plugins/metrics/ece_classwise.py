@@ -5,13 +5,15 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.plugins.metrics._brier import events
-from qualm.runners.scoring.binning import members
+from qualm.runners.scoring.binning import bin_of
 
 CITES = ["kull2019beyond"]
 ALSO_KNOWN_AS = ["classwise_ece", "class_wise_ece", "static_calibration_error", "sce", "cwece"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "none"
 WHY_NO_INTERVAL = "with a set of bins for every option chance adds even more than to `ece`, and resamples add to that"
 
@@ -45,10 +47,11 @@ def ece_classwise(
     chosen = chosen_rows(is_calibration, rows)
     probabilities, outcomes = events(option_probabilities, right_option, "options")
     exists = (np.arange(probabilities.shape[1]) < n_options[:, None]) * chosen[:, None]
-    gaps = [members(p, bins, convention) * (e * (y - p))[:, None] for p, y, e in zip(probabilities.T, outcomes.T, exists.T, strict=True)]
-    option = np.repeat(np.arange(len(gaps)), [g.shape[1] for g in gaps])
-    sums = weights @ np.column_stack([exists, *gaps])
-    count, gap = sums[:, : len(gaps)], np.abs(sums[:, len(gaps) :])
-    of_option = ratio(gap @ (option[:, None] == np.arange(len(gaps))), count)
+    count = weights @ exists
+    gaps = [
+        np.abs(sum_bins(weights, e * (y - p), bin_of(p, bins, convention), bins + 1)).sum(axis=1)
+        for p, y, e in zip(probabilities.T, outcomes.T, exists.T, strict=True)
+    ]
+    of_option = ratio(np.column_stack(gaps), count)
     held = count > 0
     return ratio(np.where(held, of_option, 0.0).sum(axis=1), held.sum(axis=1).astype(np.float64))

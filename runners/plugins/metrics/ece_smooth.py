@@ -1,6 +1,7 @@
 """Smooth calibration error, smECE. Blasiok, Nakkiran, 2024 (ICLR; preprint 2023)."""
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
@@ -24,6 +25,8 @@ WAVES = 256
 many equal parts of [0, 1], at which gaps are summed up."""
 LEAST = 0.0075
 """The smallest bandwidth."""
+FEW = 64
+"""Waves that are summed at first."""
 OF_INTERVAL = 64
 STEPS = 14
 NEAR = 16
@@ -50,8 +53,13 @@ def ece_smooth(
     """
     chosen = chosen_rows(is_calibration, rows)
     far, near = _angles(confidence)
-    sums = sum_products(weights, far * ((correct - confidence) * chosen)[:, None], near)
-    return _at_own_bandwidth(ratio(sums, (weights @ chosen)[:, None]))[0]
+    far *= ((correct - confidence) * chosen)[:, None]
+    count = (weights @ chosen)[:, None]
+
+    def means(first: int, last: int) -> Floats:
+        return ratio(sum_products(weights, far[:, first // NEAR : last // NEAR], near), count)
+
+    return _at_own_bandwidth(means)[0]
 
 
 def _angles(confidence: Floats, waves: int = WAVES) -> tuple[Complexes, Complexes]:
@@ -68,16 +76,22 @@ def _angles(confidence: Floats, waves: int = WAVES) -> tuple[Complexes, Complexe
     return far, near
 
 
-def _at_own_bandwidth(spectrum: Floats) -> tuple[Floats, Floats]:
+def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
     """(B,) errors and bandwidths: the last of 2^STEPS equal steps from LEAST to 1 at which the error is above the bandwidth.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
-    meets the bandwidth, and by halves where that does not end soon.
+    meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
+    error there is not above the bandwidth.
+
+    Args:
+        means: gives (B, last - first) means of (correct - confidence) cos(pi k confidence), k = first..last - 1.
     """
     size = (1 - LEAST) / 2**STEPS
+    spectrum = means(0, FEW)
     errors, low, high = np.full(len(spectrum), np.nan), np.zeros(len(spectrum), dtype=np.int64), np.full(len(spectrum), 2**STEPS)
     left = np.flatnonzero(~np.isnan(spectrum[:, 0]))
-    place = np.floor((np.abs(spectrum[:, 0]) - LEAST) / size)  # the error is no smaller than the mean gap
+    # The error is no smaller than the mean gap.
+    place = np.floor((np.maximum(np.abs(spectrum[:, 0]), LAST_WAVE / (FEW - 1.5)) - LEAST) / size)
     before = np.full((2, len(spectrum)), np.nan)
     for step in range(2 * STEPS):
         if not len(left):
@@ -86,7 +100,9 @@ def _at_own_bandwidth(spectrum: Floats) -> tuple[Floats, Floats]:
             place[left] = (low[left] + high[left]) // 2
         here = np.clip(np.nan_to_num(place[left]), low[left] + (step > 0), high[left] - 1).astype(np.int64)
         bandwidth = LEAST + size * here
-        at_bandwidth = smoothed(spectrum[left], bandwidth)
+        while (known := spectrum.shape[1]) < min(WAVES, 1 + LAST_WAVE / bandwidth.min()):
+            spectrum = np.hstack([spectrum, means(known, known + FEW)])
+        at_bandwidth = smoothed(spectrum, bandwidth, left)
         above = at_bandwidth > bandwidth
         errors[left[above | (here == 0)]] = at_bandwidth[above | (here == 0)]
         low[left[above]], high[left[~above]] = here[above], np.maximum(here[~above], 1)
@@ -99,18 +115,35 @@ def _at_own_bandwidth(spectrum: Floats) -> tuple[Floats, Floats]:
     return errors, np.where(np.isnan(errors), np.nan, LEAST + size * low)
 
 
-def smoothed(spectrum: Floats, bandwidth: Floats) -> Floats:
-    """(B,) the integral of the absolute smoothed gaps, from the means of (correct - confidence) cos(pi k confidence), k = 0, 1...
+def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | None = None) -> Floats:
+    """(b,) the integral of the absolute smoothed gaps, from the means of (correct - confidence) cos(pi k confidence), k = 0, 1...
 
-    Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2); their sum
-    at the places is the third discrete cosine transform. Waves that this makes smaller than a double's precision are left out.
+    Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2). Of the waves
+    with even k the sums at x and 1 - x are equal, of those with odd k opposite, and |e + o| + |e - o| is twice the larger of |e| and |o|:
+    so half of the places are enough. Waves that smoothing makes smaller than a double's precision are left out.
+
+    Args:
+        spectrum: (B, waves).
+        bandwidth: (b,)
+        chosen: (b,) rows of the spectrum; by default all.
     """
-    from scipy.fft import dct
+    errors, needed = np.empty(len(bandwidth)), np.minimum(spectrum.shape[1], 2 + (LAST_WAVE / bandwidth).astype(np.int64))
+    rows = np.arange(len(spectrum)) if chosen is None else chosen
+    stage = -(-needed // NEAR)
+    for waves in np.unique(stage):  # those of wide bandwidths need few
+        here = np.flatnonzero(stage == waves)
+        k = np.arange(min(NEAR * waves, spectrum.shape[1]))
+        damped = spectrum[rows[here], : len(k)] * np.exp(np.outer(bandwidth[here] ** 2, (np.pi * k) ** 2 / -2))
+        even, odd = (np.abs(damped[:, part::2] @ _cosines()[part : len(k) : 2]) for part in (0, 1))
+        errors[here] = np.maximum(even, odd, out=even).mean(axis=1)
+    return errors
 
-    k = np.arange(min(WAVES, 1 + math.ceil(LAST_WAVE / bandwidth.min())))
-    gaps = dct(spectrum[:, : len(k)] * np.exp(-((np.pi * k * bandwidth[:, None]) ** 2) / 2), type=3, n=WAVES, axis=1)
-    error: Floats = np.abs(gaps).mean(axis=1)
-    return error
+
+@lru_cache(maxsize=1)
+def _cosines() -> Floats:
+    """(WAVES, WAVES / 2): the waves at the places in the lower half of [0, 1]; all but the first stand for two, k and -k."""
+    k, places = np.arange(WAVES), (np.arange(WAVES // 2) + 0.5) / WAVES
+    return np.asarray(np.cos(np.pi * np.outer(k, places)) * np.where(k > 0, 2.0, 1.0)[:, None])
 
 
 def _kernel(confidence: Floats, bandwidth: float) -> Floats:
@@ -133,8 +166,8 @@ def _bandwidth_of(confidence: bytes, gaps: bytes) -> float:
     """Return the bandwidth of the sample, which its interval and its test share."""
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
     far, near = _angles(f)
-    spectrum = ((far * gap[:, None]).T @ near).real.reshape(1, WAVES) / len(f)
-    return float(_at_own_bandwidth(spectrum)[1][0])
+    far *= gap[:, None] / len(f)
+    return float(_at_own_bandwidth(lambda a, b: (far[:, a // NEAR : b // NEAR].T @ near).real.reshape(1, b - a))[1][0])
 
 
 def interval(

@@ -9,6 +9,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["wang_vlmuqbench"]
 HIGHER_IS_BETTER = False
+ROW_BY_ROW = True
 INTERVAL = "proportion"
 TEST = "exchange"
 OVER = {"only_clean_correct": "clean_correct"}

@@ -3,6 +3,7 @@
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = None
+ROW_BY_ROW = True
 INTERVAL = "proportion"
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 HIGHER_IS_BETTER = None
+ROW_BY_ROW = True
 INTERVAL = "proportion"
 
 

@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["chandu2025certainlyuncertain", "manas2024improving"]
 HIGHER_IS_BETTER = True
+ROW_BY_ROW = True
 INCREASES_WITH = "correct"
 INTERVAL = "proportion"
 

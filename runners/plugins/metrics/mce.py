@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import members
+from qualm.runners.scoring.binning import bin_of
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 COMPARED_BY = "ece_debiased"
@@ -42,9 +43,7 @@ def mce(
         ValueError: a confidence outside [0, 1].
     """
     chosen = chosen_rows(is_calibration, rows)
-    inside = members(confidence, bins, convention) * chosen[:, None]
-    bins_held = inside.shape[1]
-    sums = weights @ np.hstack([inside, inside * (correct - confidence)[:, None]])
-    count, gap = sums[:, :bins_held], np.abs(sums[:, bins_held:])
-    largest = np.max(np.where(count >= min_count, ratio(gap, count), -1.0), axis=1, initial=-1.0)
+    place = bin_of(confidence, bins, convention)
+    count, gap = (sum_bins(weights, column, place, bins + 1) for column in (chosen, chosen * (correct - confidence)))
+    largest = np.max(np.where(count >= min_count, ratio(np.abs(gap), count), -1.0), axis=1, initial=-1.0)
     return np.where(largest < 0, np.nan, largest)

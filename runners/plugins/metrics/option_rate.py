@@ -4,6 +4,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
 HIGHER_IS_BETTER = None
+ROW_BY_ROW = True
 INTERVAL = "proportion"
 
 

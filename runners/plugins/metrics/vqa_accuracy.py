@@ -6,6 +6,7 @@ from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["antol2015vqa"]
 HIGHER_IS_BETTER = True
+ROW_BY_ROW = True
 INCREASES_WITH = "rated_by_vqa"
 INTERVAL = "proportion"
 

@@ -36,7 +36,7 @@ from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
 from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
-from qualm.runners.scoring.measuring.resampling import recalibrate, resample, resample_at_own_threshold
+from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
 from qualm.runners.scoring.missing.undefined import why_no_rows, why_no_value
 from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
@@ -49,35 +49,32 @@ NEVER_EMPTY = "never_empty"
 """The column, for functions `bounds`, that is 1 where a row's prediction set has an option whatever the threshold."""
 
 
-def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
-    """Every label of every metric that applies to this cell, with what was measured."""
+def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = False) -> list[tuple[str, Measured]]:
+    """Return every label of every metric that applies to this cell, with what was measured.
+
+    No value depends on which other metrics are asked for, not even in its last bit.
+
+    Args:
+        metrics: Metrics of the spec.
+        cell: Cell.
+        part: Slice.
+        every: Resample also values of which neither an interval nor a ranking reads resamples.
+    """
     tasks, labels = tasks_of(metrics, cell, part)
-    live = [task for task in tasks if task.measured.n]
+    for task in tasks:
+        task.measured.unread = not every and bool(task.measured.n and part.bootstrap.times) and _is_unread(task, part)
+    live = [task for task in tasks if task.measured.n and not task.measured.unread]
     resample(live, part.bootstrap)
     resample_at_own_threshold([task for task in live if task.redraw is not None or task.refit is not None], part.bootstrap)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
-def evaluate_apart(metrics: Sequence[Metric], cell: Cell, part: Slice) -> list[tuple[str, Measured]]:
-    """Evaluate metrics so that no value depends on which others are asked for, not even in its last bit."""
-    each = [tasks_of([metric], cell, part) for metric in metrics]
-    live = [[task for task in tasks if task.measured.n] for tasks, _ in each]
-    for of_metric in live:
-        plain = [task for task in of_metric if task.redraw is None]
-        for task in plain:
-            task.measured.unread = bool(part.bootstrap.times) and _is_unread(task, part)
-        resample([task for task in plain if not task.measured.unread], part.bootstrap)
-    # All at once, since sums of whole numbers are exact; above, a product of fractions may differ in its last bit by what stands beside it.
-    recalibrate([task for of_metric in live for task in of_metric if task.redraw is not None], part.bootstrap)
-    for of_metric in live:
-        resample_at_own_threshold([task for task in of_metric if task.redraw is not None or task.refit is not None], part.bootstrap)
-    return [(label, mean_of([task.measured for task in of])) for _, labels in each for label, of in labels]
-
-
 def _is_unread(task: MetricTask, part: Slice) -> bool:
     """Return whether nobody reads the resamples of a task: neither its interval nor a ranking, nor an average over slices or datasets."""
+    if task.metric.why_no_interval:
+        return "uncertainty" not in task.metric.reads  # by others the stability of estimators' ranks is judged
     has_own_ways = task.metric.own_interval is not None and "COMPARED_BY" in task.metric.plugin.declares
-    return has_own_ways and task.measured.recalibrated is None and part.label != ALL and not part.macro
+    return has_own_ways and task.redraw is None and task.measured.recalibrated is None and part.label != ALL and not part.macro
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
@@ -201,6 +198,9 @@ def _task(
     cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], part: Slice, redraw: Redraw | None = None
 ) -> MetricTask:
     """The point estimate, and what is needed to resample it."""
+    n_rows = len(universe)
+    if metric.of_test_rows and metric.is_row_by_row:
+        universe = universe[readings["is_calibration"][universe] == 0]
     place = np.searchsorted(part.rows, universe)
     taken = {name: readings[name][universe] for name in metric.reads}
     scored = _scored(taken)
@@ -214,7 +214,7 @@ def _task(
     left = ~scored & counted
     many = unscored and unscored >= MANY * (n + unscored)
     left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, len(universe))
+    why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, n_rows)
     if n and math.isnan(value):
         columns_read = {name: of[counted[scored]] for name, of in zip(metric.reads, arrays, strict=True)}
         why = (metric.why(*arrays, **metric.args) if metric.why else "") or why_no_value(metric.function, columns_read)

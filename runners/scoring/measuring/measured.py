@@ -124,7 +124,7 @@ class MetricTask:
     @property
     def sums_row_by_row(self) -> bool:
         """Whether the metric sums columns of which each row is made of that row alone."""
-        return self.weights.only_sums and bool(self.metric.plugin.declares.get("ROW_BY_ROW", False))
+        return self.weights.only_sums and self.metric.is_row_by_row
 
 
 def mean_of(parts: list[Measured]) -> Measured:

@@ -62,6 +62,11 @@ class Metric:
     def of_test_rows(self) -> bool:
         return "is_calibration" in self.reads and self.args.get("rows") != "all"
 
+    @property
+    def is_row_by_row(self) -> bool:
+        """Whether each row of what the metric sums is made of that row alone."""
+        return bool(self.plugin.declares.get("ROW_BY_ROW", False))
+
 
 def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
     """The metric that a label is of, with or without something in brackets behind its own.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Replay, Resamples, SideBySide, SubsetResamples, beside_weights
+from qualm.runners.scoring.bootstrap import Resamples, SideBySide, Stacked, SubsetResamples, beside_weights, joined
 from qualm.runners.scoring.conformal.draws import Redraw, nodes
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
@@ -22,13 +21,13 @@ from qualm.runners.scoring.measuring.measured import MetricTask
 CACHED = 65_536
 """Resampled rows that a metric of ranks is given at once."""
 TOGETHER = 1_000_000
-"""Numbers that a metric sums at once of resamples which have columns of their own."""
+"""Numbers that a metric sums at once, of several tasks or of resamples which have columns of their own."""
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     """Fill in every task's values in all resamples; those of conformal sets at thresholds, and of recalibrated confidences by fits, that
     are drawn anew."""
-    # Ordinary metrics share one matrix product. Sets and fits cannot: there each resample has columns of its own.
+    # Of sets and fits each resample has columns of its own.
     _resample([task for task in tasks if task.redraw is None and task.refit is None], bootstrap)
     refitted: dict[int, list[MetricTask]] = {}
     for task in tasks:
@@ -45,7 +44,7 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     for task in tasks:
         assert task.redraw is not None
         parts = task.redraw.parts
-        if task.sums_row_by_row and (parts is None or not parts.of_labels):
+        if task.sums_row_by_row and not task.weights.in_bins and (parts is None or not parts.of_labels):
             by_sums.append(task)
         elif parts is not None:
             _each_anew([task], task.redraw.each(bootstrap.whole), bootstrap)
@@ -145,30 +144,50 @@ def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
 
 
 def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in values at the sample's own sets, of resamples and of the jackknife. Equal columns of all tasks are summed once, in one matrix
-    product."""
-    summing = {k: task for k, task in enumerate(tasks) if task.weights.only_sums}
-    most = sum(column.shape[1] for task in summing.values() for column in task.weights.columns)
-    sums = np.empty((most, bootstrap.groups))  # rows that are not filled take no memory
-    place_of: dict[bytes, int] = {}
-    places: dict[int, list[list[int]]] = {}
-    for k, task in summing.items():
-        of_sample = bootstrap.seen_on(task.rows)
-        places[k] = [[_place(row, place_of, sums) for row in of_sample.each_group_sum(each)] for each in task.weights.columns]
-    summed = sums[: len(place_of)]
+    """Fill in values at the sample's own sets, of resamples and of the jackknife."""
     values: list[list[Floats]] = [[] for _ in tasks]
-    for block in chain(bootstrap.blocks(), bootstrap.deletions() if bootstrap.times else ()):
-        sums_of_block = summed @ block.counts.T
-        for k, task in enumerate(tasks):
-            weights = block.rows(task.rows)
-            parts = [Replay(weights, [sums_of_block[each].T for each in places[k]])] if k in places else _parts(weights, len(task.rows))
-            for part in parts:
-                returned = task.metric.function(*task.arrays, part, **task.metric.args)
-                values[k].append(
-                    numbers(task.metric.plugin, f"metric '{task.metric.label}', one value per resample", returned, (len(part.counts),))
-                )
+
+    def draws() -> Iterator[Weights]:
+        return chain(bootstrap.blocks(), bootstrap.deletions() if bootstrap.times else ())
+
+    summing = [k for k, task in enumerate(tasks) if task.weights.only_sums]
+    for counts in joined(draws()) if summing else ():
+        for together in _stacks(summing, tasks, len(counts)):
+            weights = Stacked(counts, [bootstrap.seen_on(tasks[k].rows).group for k in together])
+            for k, drawn in zip(together, _values(tasks, together, weights).reshape(len(counts), -1).T, strict=True):
+                values[k].append(drawn)
+    ranking = [k for k, task in enumerate(tasks) if not task.weights.only_sums]
+    for block in draws() if ranking else ():
+        for k in ranking:
+            values[k] += [_values(tasks, [k], part) for part in _parts(block.rows(tasks[k].rows), len(tasks[k].rows))]
     for task, of_task in zip(tasks, values, strict=True):
         task.measured.resampled, task.measured.deleted = np.split(np.concatenate([*of_task, np.empty(0)]), [bootstrap.times])
+
+
+def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weights) -> Floats:
+    """Return the values of tasks of one metric whose rows lie behind each other."""
+    metric, columns = tasks[together[0]].metric, zip(*(tasks[k].arrays for k in together), strict=True)
+    arrays = [of[0] if len(of) == 1 else np.concatenate(of) for of in columns]
+    returned = metric.function(*arrays, weights, **metric.args)
+    return numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (weights.shape[0],))
+
+
+def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> Iterator[list[int]]:
+    """Yield tasks that one call evaluates: of one metric, so that no value depends on which other metrics there are."""
+    stacks: dict[tuple[Any, ...], list[int]] = {}
+    for k in summing:
+        task = tasks[k]
+        alike = tuple(column.shape[1:] for column in task.arrays) if task.sums_row_by_row else k
+        stacks.setdefault((task.metric.label, alike), []).append(k)
+    for of in stacks.values():
+        size, together = 0, list[int]()
+        for k in of:
+            numbers_of_task = max(times, len(tasks[k].rows)) * max(1, tasks[k].weights.width)
+            if together and size + numbers_of_task > TOGETHER:
+                yield together
+                size, together = 0, []
+            together, size = [*together, k], size + numbers_of_task
+        yield together
 
 
 def _parts(weights: Weights, n: int) -> Iterator[Weights]:
@@ -176,13 +195,3 @@ def _parts(weights: Weights, n: int) -> Iterator[Weights]:
     step = max(1, CACHED // max(1, n))
     for start in range(0, len(weights.counts), step):
         yield Weights(weights.counts[start : start + step], weights.group)
-
-
-def _place(row: Floats, place_of: dict[bytes, int], distinct: Floats) -> int:
-    """The place of a column among the distinct ones, to which it is added where it is new."""
-    # By content: metrics of one confidence often sum the very same columns, and a dictionary of the rows would hold them all.
-    key = hashlib.sha256(row.tobytes()).digest()
-    if key not in place_of:
-        distinct[len(place_of)] = row
-        place_of[key] = len(place_of)
-    return place_of[key]

@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from qualm.runners.contracts.grouped_weights import Weights
-from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, beside_weights
+from qualm.runners.contracts.grouped_weights import Weights, sum_bins
+from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, Stacked, beside_weights, joined
 
 GROUP = np.array([0, 0, 1, 2, 2, 2])
 
@@ -28,7 +28,7 @@ def test_recorder_is_the_sample_itself_and_replay_gives_the_recorded_sums():
     np.testing.assert_allclose(recorder @ columns, [columns.sum(axis=0)])
     assert recorder.only_sums
     weights = Weights(rng.integers(0, 4, (7, 3)).astype(float), GROUP)
-    replay = Replay(weights, [weights.counts @ np.stack(list(weights.each_group_sum(c))).T for c in recorder.columns])
+    replay = Replay(weights, [weights @ column for column in recorder.columns])
     np.testing.assert_allclose(replay @ column, weights @ column)
     np.testing.assert_allclose(replay @ columns, weights @ columns)
     with pytest.raises(ValueError, match="same columns for every resample"):
@@ -71,9 +71,7 @@ def test_a_part_sees_the_draws_of_the_whole():
     np.testing.assert_array_equal(some, every[:, rows])
     assert (part.groups, part.times, part.whole) == (3, 40, whole)
     assert part.groups_of(np.array([1, 2, 4])).tolist() == [1, 2, 1]
-    column = np.array([1.0, 10, 100])
-    (of_part,), (of_whole,) = (seen.each_group_sum(column[:, None]) for seen in (part.seen_on(np.arange(3)), whole.seen_on(rows)))
-    np.testing.assert_array_equal(of_part, of_whole)
+    assert part.seen_on(np.arange(3)).group.tolist() == whole.seen_on(rows).group.tolist()
 
 
 def test_rows_side_by_side_are_summed_each_resample_over_its_own():
@@ -123,3 +121,42 @@ def test_a_jackknife_of_many_groups_deletes_random_parts_of_equal_size_each_once
     assert all((a == b.counts).all() for a, b in zip(resamples, again.blocks(), strict=True)), "whatever was asked for before"
     (seen,) = PartOf(bootstrap, np.array([4, 8])).deletions()
     assert np.asarray(seen).shape == (200, 2) and (np.asarray(seen) == 1 - deleted[:, [4, 8]]).all()
+
+
+@pytest.mark.parametrize("kind", ["grouped", "one task", "stacked", "side by side", "recorder"])
+def test_sums_within_bins_are_sums_of_columns_that_are_0_outside(kind):
+    rng = np.random.default_rng(0)
+    counts, group = rng.integers(0, 4, (5, 3)).astype(float), np.array([0, 0, 1, 2, 2, 2])
+    many = 5 if kind == "side by side" else 2 if kind == "stacked" else 1
+    weights = {
+        "grouped": lambda: Weights(counts, group),
+        "one task": lambda: Stacked(counts, [group]),
+        "stacked": lambda: Stacked(counts, [group, group[::-1]]),
+        "side by side": lambda: SideBySide(Weights(counts, group)),
+        "recorder": lambda: Recorder(6),
+    }[kind]()
+    column, place = rng.random(6 * many), rng.integers(-1, 4, 6 * many)
+    by_hand = np.column_stack([weights @ (column * (place == k)) for k in range(4)])
+    np.testing.assert_allclose(sum_bins(weights, column, place, 4), by_hand)
+    dense = rng.random((2, 6 * many))
+    np.testing.assert_allclose(sum_bins(dense, column, place, 4), np.column_stack([dense @ (column * (place == k)) for k in range(4)]))
+
+
+def test_tasks_on_a_stack_have_the_sums_that_each_has_alone():
+    rng = np.random.default_rng(1)
+    counts, groups = rng.integers(0, 4, (5, 3)).astype(float), [np.array([0, 1, 2]), np.array([2, 0]), np.array([1, 1, 1, 0])]
+    columns, stack = rng.random((9, 2)), Stacked(counts, groups)
+    alone = [Weights(counts, group) @ part for group, part in zip(groups, np.split(columns, [3, 5]), strict=True)]
+    assert stack.shape == (15, 9)
+    np.testing.assert_allclose((stack @ columns).reshape(5, 3, 2), np.stack(alone, axis=1))
+    with pytest.raises(TypeError, match="ROW_BY_ROW"):
+        np.asarray(stack)
+    assert np.asarray(Stacked(counts, groups[:1])).tolist() == counts.tolist()
+
+
+def test_counts_are_joined_as_far_as_there_is_room(monkeypatch):
+    counts = np.arange(21.0).reshape(7, 3)
+    monkeypatch.setattr("qualm.runners.scoring.bootstrap.JOINED", 9)
+    found = list(joined(Weights(part, GROUP) for part in np.split(counts, [1, 2, 3])))
+    assert [len(part) for part in found] == [3, 4] and np.array_equal(np.concatenate(found), counts)
+    assert list(joined(iter([]))) == []

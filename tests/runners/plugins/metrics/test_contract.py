@@ -92,16 +92,16 @@ def test_grouped_weights_give_what_dense_ones_give(metric):
 
 @pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "ROW_BY_ROW" in rule.get("metrics", n).declares])
 def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_each_has_alone(name):
-    plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    plugin, function, args = rule.get("metrics", name), rule.load("metrics", name), ARGS.get(name, {})
     assert plugin.declares["ROW_BY_ROW"] is True, "else it says nothing"
     (weights,) = Bootstrap(np.arange(N) // 3, 6, 1).blocks()
     every = columns()
-    arrays = [every[column] for column in columns_of(plugin, {}).values() if column != "weights"]
+    arrays = [every[column] for column in columns_of(plugin, args).values() if column != "weights"]
     orders = [np.random.default_rng(b).permutation(N) if b else np.arange(N) for b in range(6)]
-    kept = [i for i, column in enumerate(columns_of(plugin, {}).values()) if column in ("is_calibration", "gt_is_idk")]
+    kept = [i for i, column in enumerate(columns_of(plugin, args).values()) if column in ("is_calibration", "gt_is_idk")]
     own = [[a if i in kept else a[order] for i, a in enumerate(arrays)] for order in orders]
-    alone = [function(*of, row[None])[0] for of, row in zip(own, np.asarray(weights), strict=True)]
-    found = function(*(np.concatenate(of) for of in zip(*own, strict=True)), SideBySide(weights))
+    alone = [function(*of, row[None], **args)[0] for of, row in zip(own, np.asarray(weights), strict=True)]
+    found = function(*(np.concatenate(of) for of in zip(*own, strict=True)), SideBySide(weights), **args)
     np.testing.assert_allclose(found, alone, rtol=1e-12)
 
 

@@ -87,29 +87,33 @@ def test_the_bandwidth_is_the_one_that_bisection_finds(spread):
         middle = (low + high) / 2
         above = smoothed(spectrum, middle) > middle
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    errors, bandwidths = _at_own_bandwidth(np.vstack([spectrum, np.full((1, WAVES), np.nan)]))
+    errors, bandwidths = at_own_bandwidth(np.vstack([spectrum, np.full((1, WAVES), np.nan)]))
     np.testing.assert_allclose(bandwidths[:-1], low, rtol=1e-12)
     np.testing.assert_allclose(errors[:-1], smoothed(spectrum, low), rtol=1e-9)
     assert np.isnan(errors[-1]) and np.isnan(bandwidths[-1])
+
+
+def at_own_bandwidth(spectrum):
+    return _at_own_bandwidth(lambda first, last: spectrum[:, first:last])
 
 
 def test_a_bandwidth_is_found_in_a_few_steps(monkeypatch):
     """By halves there would be fourteen; resamples of answers begin next to it, and what is not smoothed away is met by lines."""
     evaluated = []
 
-    def counted(spectrum, bandwidth):
-        evaluated.append(len(spectrum))
-        return smoothed(spectrum, bandwidth)
+    def counted(spectrum, bandwidth, chosen):
+        evaluated.append(len(bandwidth))
+        return smoothed(spectrum, bandwidth, chosen)
 
     monkeypatch.setitem(_at_own_bandwidth.__globals__, "smoothed", counted)
-    _at_own_bandwidth(np.zeros((5, WAVES)))
-    assert evaluated == [5]
+    at_own_bandwidth(np.zeros((5, WAVES)))
+    assert evaluated == [5, 5, 5]
     (weights,) = Bootstrap(np.arange(N), 50, 1).blocks()
     evaluated.clear()
     ece_smooth(CONFIDENCE, CORRECT, np.zeros(N), weights)
     assert evaluated == [50, 50]
     evaluated.clear()
-    _at_own_bandwidth(np.random.default_rng(2).normal(0, 0.05, (40, WAVES)) / (1 + np.arange(WAVES)) ** 0.3)
+    at_own_bandwidth(np.random.default_rng(2).normal(0, 0.05, (40, WAVES)) / (1 + np.arange(WAVES)) ** 0.3)
     assert sum(evaluated) < 6 * 40
 
 

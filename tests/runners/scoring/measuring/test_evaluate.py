@@ -9,7 +9,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.reporting.text import counted
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.measuring.evaluate import evaluate, evaluate_apart, tasks_of
+from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.stages.score import make_slices
@@ -35,7 +35,7 @@ def test_a_metric_without_an_interval_says_why_in_its_row(plugin, why):
     ((_, one),) = evaluate(metrics, cell, make_slices(samples, [], 50, 7)[0])
     (found,) = intervals([one], 0.95, 80)
     row = about(one, found, 0.95)
-    assert one.value > 0 and len(one.resampled) == 50
+    assert one.value > 0 and not len(one.resampled)
     assert np.isnan([found.low, found.high]).all() and row["interval"] is None and row["level"] is None
     assert row["why_no_interval"].startswith(why)
     assert f"; no interval: {why}" in counted(row | {"n": one.n, "n_unscored": 0})
@@ -69,11 +69,11 @@ def test_what_rests_on_a_threshold_is_resampled_at_the_samples_own_too():
     cell = cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1)
     part = make_slices(cell.samples, [], 20, 3)[0]
     metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("coverage", "accuracy")])
-    for values in (evaluate(metrics, cell, part), evaluate_apart(metrics, cell, part)):
-        assert {label.partition("[")[0] for label, _ in values} == {"coverage", "accuracy"}
-        for label, one in values:
-            assert (one.given is not None) == label.startswith("coverage") and len(one.resampled) == 20
-            assert one.given is None or (one.given != one.resampled).any()
+    values = evaluate(metrics, cell, part)
+    assert {label.partition("[")[0] for label, _ in values} == {"coverage", "accuracy"}
+    for label, one in values:
+        assert (one.given is not None) == label.startswith("coverage") and len(one.resampled) == 20
+        assert one.given is None or (one.given != one.resampled).any()
 
 
 def with_confidence(cell):
@@ -87,8 +87,8 @@ def test_no_value_depends_on_the_other_metrics():
     cell = with_confidence(cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1))
     part = make_slices(cell.samples, [], 20, 3)[0]
     metrics = read_metrics([{"label": name, "plugin": name, "args": {}} for name in ("coverage", "accuracy", "set_size", "ece")])
-    together = dict(evaluate_apart(metrics, cell, part))
-    alone = {label: one for metric in metrics for label, one in evaluate_apart([metric], cell, part)}
+    together = dict(evaluate(metrics, cell, part))
+    alone = {label: one for metric in metrics for label, one in evaluate([metric], cell, part)}
     assert list(alone) == list(together) and len(alone) >= 6
     for label, one in alone.items():
         assert one.resampled.tobytes() == together[label].resampled.tobytes()
@@ -98,11 +98,13 @@ def test_resamples_that_nobody_reads_are_not_made():
     """Of a calibration error, whose interval is its own and whose differences are another metric's, within slices."""
     cell = with_confidence(cell_of(worlds.options(60, 60, 0.5, np.random.default_rng(8)), 1))
     whole = make_slices(cell.samples, [], 20, 3)[0]
-    for label, metric, expected in (("all", "ece", 20), ("part", "ece", 0), ("part", "accuracy", 20)):
-        values = evaluate_apart(read_metrics([{"label": metric, "plugin": metric, "args": {}}]), cell, replace(whole, label=label))
+    for label, metric, expected in (("all", "ece", 20), ("part", "ece", 0), ("part", "accuracy", 20), ("all", "mce", 0)):
+        metrics, part = read_metrics([{"label": metric, "plugin": metric, "args": {}}]), replace(whole, label=label)
+        values = evaluate(metrics, cell, part)
         assert values and {len(one.resampled) for _, one in values} == {expected}
+        assert {len(one.resampled) for _, one in evaluate(metrics, cell, part, every=True)} == {20}
         ends = intervals([one for _, one in values], 0.95, whole.bootstrap.groups)
-        assert not any(of.why_none for of in ends)
+        assert all(of.why_none == metrics[0].why_no_interval for of in ends)
 
 
 def test_settings_that_differ_in_what_calibrates_alone_share_values_over_all_rows():
@@ -111,7 +113,7 @@ def test_settings_that_differ_in_what_calibrates_alone_share_values_over_all_row
     cell = replace(cell, settings={"half": half, "same": half, "other": replace(half, is_calibration=1 - half.is_calibration)})
     part = make_slices(cell.samples, [], 20, 3)[0]
     metrics = read_metrics([{"label": rows, "plugin": "ece", "args": {"rows": rows}} for rows in ("all", "test")])
-    values = dict(evaluate_apart(metrics, cell, part))
+    values = dict(evaluate(metrics, cell, part))
     assert values["all[half]"] is values["all[other]"]
     assert values["test[half]"] is values["test[same]"] and values["test[half]"].value != values["test[other]"].value
 

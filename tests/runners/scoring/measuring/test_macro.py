@@ -12,7 +12,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits, critical
-from qualm.runners.scoring.measuring.evaluate import evaluate, evaluate_apart
+from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.macro import Estimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Slice
@@ -43,7 +43,7 @@ def metrics(*names):
 def macro_of(cell, *names, times=400, field="category", level=0.95):
     part = make_slices(cell.samples, [], times, 7, [field])[-1]
     assert part.label == f"macro:{field}"
-    values = evaluate_apart(metrics(*names), cell, part)
+    values = evaluate(metrics(*names), cell, part)
     ends = intervals([one for _, one in values], level, part.bootstrap.groups)
     return {label: (one, limit) for (label, one), limit in zip(values, ends, strict=True)}
 
@@ -75,7 +75,7 @@ def test_any_metric_is_averaged_resample_by_resample(name):
             category, np.where(category == value, correct, np.nan), confidence=confidence, entropy=cell.uncertainties["entropy"]
         )
         masked = Cell("m", cell.samples, "clean", masked.columns, {}, masked.uncertainties)
-        ((_, alone),) = evaluate(metrics(name), masked, from_whole)
+        ((_, alone),) = evaluate(metrics(name), masked, from_whole, every=True)
         expected.append(alone.value)
         drawn.append(alone.resampled)
     assert label.startswith(name) and one.value == pytest.approx(np.mean(expected))
