@@ -74,6 +74,7 @@ def test_versions_are_of_what_there_is():
 def test_no_module_behind_a_listed_plugin_counts_by_its_content(kind):
     """Else moving a file or renaming a variable would discard its results."""
     names = {name for name in PLUGINS[kind] if not name.startswith("_")}
+    assert names
     for name in names:
         module = rule.get(kind, name).module
         assert not [n for n, path in closure(module).items() if path.suffix == ".py" and versioned(n) is None]

@@ -25,7 +25,9 @@ def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[
     assert sum(len(of["answers"]) for of in known) == 288
     generations = results.generations("base", "scenes")
     judged = pl.read_parquet(results.root / results.inputs["judgements"])
-    for of in (one for one in known if one["dataset"] == "scenes"):
+    sampled = [one for one in known if one["dataset"] == "scenes"]
+    assert sampled
+    for of in sampled:
         (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("base", "clean"))
         rows = generations.filter(sample_id=of["id"], variant="clean")
         greedy = rows.filter(draw=0).row(0, named=True)
@@ -39,7 +41,9 @@ def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[
 
 def test_options_and_sets(results: SpecResults, known: list[dict[str, Any]]) -> None:
     sets = pl.read_parquet(results.root / results.inputs["sets"])
-    for of in (one for one in known if one["dataset"] == "options"):
+    chosen = [one for one in known if one["dataset"] == "options"]
+    assert chosen
+    for of in chosen:
         (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("other", "clean"))
         (row,) = sets.filter(model="other", dataset="options", variant="clean", sample_id=of["id"]).to_dicts()
         (own,) = clean["sets"]
@@ -142,7 +146,9 @@ def test_an_answer_by_hand() -> None:
 
 def test_draws_are_as_probable_as_their_tokens(results: SpecResults, known: list[dict[str, Any]]) -> None:
     generations = results.generations("base", "scenes")
-    for of in (one for one in known if one["dataset"] == "scenes"):
+    sampled = [one for one in known if one["dataset"] == "scenes"]
+    assert sampled
+    for of in sampled:
         (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("base", "clean"))
         rows = generations.filter(sample_id=of["id"], variant="clean").filter(pl.col("draw") > 0).sort("draw")
         expected = [sum(logprobs) if logprobs else None for logprobs in rows["token_logprobs"].to_list()]

@@ -102,10 +102,10 @@ class World:
         self.inputs["generations"].setdefault(model, {})[name] = str(path)
         self.answers[model, name] = {(r["variant"], r["sample_id"]): r for r in rows}
 
-    def run_all(self, seed=7, **changes):
+    def run_all(self, seed=7, estimators=("perplexity",), **changes):
         calibrate.run(stage("calibrate", {"settings": [SETTING]}, self.inputs, ["sets", "thresholds"]))
         judge.run(stage("judge", {"judges": [ref("rules")]}, self.inputs, ["judgements"]))
-        estimate.run(stage("estimate", {"estimators": [ref("perplexity")]}, self.inputs, ["uncertainties"]))
+        estimate.run(stage("estimate", {"estimators": [ref(name) for name in estimators]}, self.inputs, ["uncertainties"]))
         inputs = self.inputs | {n: f"results/{n}" for n in ("sets", "judgements", "uncertainties")}
         run = stage("score", SCORE | changes, inputs, OUTPUTS, seed)
         score.run(run)
@@ -489,15 +489,16 @@ def test_models_and_estimators_are_ranked(world):
     """The values are those of the scores; the differences of estimators are paired within a model."""
     OUTPUTS.extend(score.RANKED)
     try:
-        world.run_all(slices=["kind"], family="study")
+        world.run_all(slices=["kind"], family="study", estimators=("perplexity", "max_sequence_probability"))
     finally:
         del OUTPUTS[-2:]
     scores, rows, pairs = world.scores(), _rows("rankings", RANKINGS), _rows("estimator_comparisons", ESTIMATOR_COMPARISONS)
     of_models = [r for r in rows if r["among"] == "models"]
-    assert {r["slice"].partition("=")[0] for r in of_models} == {"all", "kind"} and {r["variant"] for r in rows} == {"clean"}
+    assert {r["slice"].partition("=")[0] for r in of_models} == {"all", "kind"} and {r["variant"] for r in of_models} == {"clean"}
     for row in of_models:
         assert row["value"] == pytest.approx(scores[row["candidate"], row["dataset"], "clean", row["slice"], row["metric"]]["value"])
         assert row["candidates"] == 2 and 0 < row["p_adjusted"] <= 1 and row["is_best"] <= row["may_be_best"]
+    assert {(r["a"], r["b"]) for r in pairs} == {("perplexity", "max_sequence_probability")}
     assert all(r["value_b"] - r["value_a"] == pytest.approx(r["difference"]) for r in pairs)
 
 

@@ -124,7 +124,10 @@ def test_priors(model, said):
             "without_question": ([turn("user", "", True)], request.image),
             "without_both": ([turn("user", "")], None),
         }
-        for name, (turns, image) in ((n, prompts[n]) for n in prompts if n in parts):
+        answered = [name for name in prompts if name in parts]
+        assert answered
+        for name in answered:
+            turns, image = prompts[name]
             assert parts[name].logprobs == pytest.approx(plain.forced(plain.render(turns), image, tokens), abs=LIMIT), name
 
 
@@ -282,6 +285,7 @@ def test_an_answer_that_cannot_be_shown_leaves_what_is_said_of_it_undefined(mode
         pytest.skip("its processor names no mark of pictures")
     asked, before = said
     wanted = [name for name in ("p_true", "p_yes", "p_true_sampling", "said_confidence") if name in asked[0].parts]
+    assert wanted
     given = [parts["answer"] for parts in before]
     given[1] = replace(given[1], text=f"a {mark}")
     drawn = [{n: parts[draw_part(n)].text for n in (1, 2, 3)} for parts in before]

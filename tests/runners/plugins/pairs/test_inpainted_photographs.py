@@ -123,8 +123,8 @@ def test_vqa_through_a_language_model_grounding_dino_sam_and_telea(folder, model
     assert len(samples) // 2 + sum(context.dropped.values()) == len(SIZES) + 1
     assert all(s.meta["object"] == "dog" for s in samples)
     controlled, pairs, pictures = make(folder, saliency=saliency, mask=both, control=True)
-    assert len(pairs) // 2 + controlled.dropped["no other thing as a control"] == len(samples) // 2 > 0
-    assert len(pictures) == len(pairs) and all(s.meta["removed"] == "another place" for s in pairs[::2])
+    assert not pairs and not pictures, "masks of random weights leave no other place free"
+    assert controlled.dropped["no other thing as a control"] == len(samples) // 2 > 0
 
 
 def test_a_limit_paints_no_more_than_it_takes(folder, models):

@@ -86,6 +86,7 @@ def test_every_pair_that_can_be_compared(rows):
     ]
     pairs = {(r["a"], r["b"]) for r in here}
     assert pairs == {("raw", "temperature"), ("raw", "platt"), ("raw", "platt/perplexity"), ("temperature", "platt")}
+    assert len(here) == 4
     for r in here:
         assert r["low"] <= r["difference"] <= r["high"] and r["p"] <= r["p_adjusted"] + 1e-9
         assert r["difference"] == pytest.approx(r["value_b"] - r["value_a"], abs=1e-9) and r["setting"] == "held"
