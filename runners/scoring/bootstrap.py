@@ -175,10 +175,6 @@ class Resamples(Protocol):
         """The same resamples of all rows of the data set, these among them."""
         ...
 
-    def seen_on(self, rows: NDArray[Any]) -> Weights:
-        """The groups of some rows, without any resample."""
-        ...
-
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """The group of each of some rows."""
         ...
@@ -217,10 +213,6 @@ class Bootstrap:
         """These resamples, as of a part of the data set."""
         self._whole = whole
         return self
-
-    def seen_on(self, rows: NDArray[Any]) -> Weights:
-        """The groups of some rows, without any resample."""
-        return Weights(np.empty((0, self.groups)), self.group[rows])
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """The group of each of some rows; those of a second model lie behind all of the first."""
@@ -270,58 +262,38 @@ class PartOf:
         """Those of all rows of the data set."""
         return self._of.whole
 
-    def seen_on(self, rows: NDArray[Any]) -> Weights:
-        """The groups of some rows, without any resample."""
-        return Weights(np.empty((0, self.groups)), self.group[rows])
-
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """The group of each of some rows."""
         return self.group[rows % len(self.group)] if len(rows) else np.empty(0, dtype=np.int64)
 
     def blocks(self) -> Iterator[Weights]:
         """The resamples in blocks."""
-        for block in self._of.blocks():
-            yield Weights(block.counts, self.group)
+        return map(self._seen, self._of.blocks())
 
     def deletions(self) -> Iterator[Weights]:
         """Yield the weights of a jackknife over the groups of all rows."""
-        for block in self._of.deletions():
-            yield Weights(block.counts, self.group)
+        return map(self._seen, self._of.deletions())
+
+    def _seen(self, block: Weights) -> Weights:
+        return Weights(block.counts, self.group)
 
 
-class SubsetResamples:
+class SubsetResamples(PartOf):
     """Resamples of the groups of some rows: counts of other groups are left out."""
 
     def __init__(self, of: Resamples, rows: NDArray[Any]) -> None:
-        self._of = of
-        self._present, codes = np.unique(of.groups_of(rows), return_inverse=True)
+        present, codes = np.unique(of.groups_of(rows), return_inverse=True)
         self._place = np.zeros(of.groups, dtype=np.int64)
-        self._place[self._present[codes]] = codes
-        self.groups, self.times = len(self._present), of.times
-
-    @property
-    def whole(self) -> Resamples:
-        """Those of all rows of the data set."""
-        return self._of.whole
-
-    def seen_on(self, rows: NDArray[Any]) -> Weights:
-        """The groups of some rows, without any resample."""
-        return Weights(np.empty((0, self.groups)), self.groups_of(rows))
+        self._place[present[codes]] = codes
+        super().__init__(of, present)
+        self.groups = len(present)
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """The group of each of some rows."""
         return self._place[self._of.groups_of(rows)]
 
-    def blocks(self) -> Iterator[Weights]:
-        """The resamples in blocks."""
-        return map(self._some, self._of.blocks())
-
-    def deletions(self) -> Iterator[Weights]:
-        """Yield the weights of a jackknife over the groups of all rows."""
-        return map(self._some, self._of.deletions())
-
-    def _some(self, block: Weights) -> Weights:
-        return Weights(np.ascontiguousarray(block.counts[:, self._present]), self._place[block.group])
+    def _seen(self, block: Weights) -> Weights:
+        return Weights(block.counts[:, self.group], self._place[block.group])
 
 
 def joined(blocks: Iterator[Weights]) -> Iterator[Floats]:

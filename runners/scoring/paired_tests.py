@@ -330,17 +330,15 @@ class Sides:
         self.bootstrap = bootstrap
         self.half = bootstrap.groups
         self.groups = 2 * self.half
-        own = bootstrap.seen_on(np.arange(rows)).group
-        self.group = np.concatenate([own, own + self.half])
+        own = bootstrap.groups_of(np.arange(rows))
+        self.group: NDArray[np.int64] = np.concatenate([own, own + self.half])
         self.times = 2 * (1 + bootstrap.times)
         # Thresholds and fits are drawn anew from all rows of the dataset.
         self.whole = self if bootstrap.whole is bootstrap else Sides(bootstrap.whole, rows_of_dataset, rows_of_dataset)
 
-    def seen_on(self, rows: NDArray[Any]) -> Weights:
-        return Weights(np.empty((0, self.groups)), self.group[rows])
-
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        return self.seen_on(rows).group
+        groups: NDArray[np.int64] = self.group[rows]
+        return groups
 
     def blocks(self) -> Iterator[Weights]:
         one, none = np.ones((1, self.half)), np.zeros((1, self.half))

@@ -135,7 +135,7 @@ def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
     assert task.redraw is not None
     of_task = np.full(len(task.redraw.truth), -1, dtype=np.int64)
     of_task[task.of_cell] = np.arange(len(task.rows))
-    group, place, states = bootstrap.seen_on(task.rows).group, np.empty(len(task.rows), dtype=np.int64), []
+    group, place, states = bootstrap.groups_of(task.rows), np.empty(len(task.rows), dtype=np.int64), []
     for steps in task.redraw.steps(bootstrap.whole):
         members, changing = of_task[steps.members], of_task[steps.rows]
         there, here = members >= 0, changing >= 0

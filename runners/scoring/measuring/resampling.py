@@ -153,7 +153,7 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     summing = [k for k, task in enumerate(tasks) if task.weights.only_sums]
     for counts in joined(draws()) if summing else ():
         for together in _stacks(summing, tasks, len(counts)):
-            weights = Stacked(counts, [bootstrap.seen_on(tasks[k].rows).group for k in together])
+            weights = Stacked(counts, [bootstrap.groups_of(tasks[k].rows) for k in together])
             for k, drawn in zip(together, _values(tasks, together, weights).reshape(len(counts), -1).T, strict=True):
                 values[k].append(drawn)
     ranking = [k for k, task in enumerate(tasks) if not task.weights.only_sums]

@@ -44,11 +44,6 @@ class First:
         whole = self.of.whole
         return self if whole is self.of else First(whole, self.times)
 
-    def seen_on(self, rows: NDArray[Any]) -> Weights:
-        """The groups of some rows, without any resample."""
-        seen: Weights = self.of.seen_on(rows)
-        return seen
-
     def groups_of(self, rows: NDArray[Any]) -> Ints:
         """The group of each of some rows."""
         groups: Ints = self.of.groups_of(rows)

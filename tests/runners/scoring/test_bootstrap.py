@@ -71,7 +71,7 @@ def test_a_part_sees_the_draws_of_the_whole():
     np.testing.assert_array_equal(some, every[:, rows])
     assert (part.groups, part.times, part.whole) == (3, 40, whole)
     assert part.groups_of(np.array([1, 2, 4])).tolist() == [1, 2, 1]
-    assert part.seen_on(np.arange(3)).group.tolist() == whole.seen_on(rows).group.tolist()
+    assert part.groups_of(np.arange(3)).tolist() == whole.groups_of(rows).tolist()
 
 
 def test_rows_side_by_side_are_summed_each_resample_over_its_own():
