@@ -1,19 +1,73 @@
-"""Check before a run that every model gives what every estimator reads."""
+"""Check before a run that every model gives what estimators, probes and metrics read."""
 
-from collections.abc import Collection, Iterable, Iterator
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from qualm.compiler.resolve.reader import SpecReader
-from qualm.compiler.resolve.reads import columns_read, lacking, not_within
-from qualm.compiler.resolve.resolved import ModelUse, Resolved
-from qualm.compiler.resolve.tuned import way_out
+from qualm.compiler.resolve.resolved import ModelUse, ProbeUse, Resolved
 from qualm.compiler.spec.errors import nearest, quoted
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import DRAWS
+from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.columns import drawn_from, signals, variants_of
-from qualm.registry.plugins.internals import is_internal
+from qualm.registry.plugins.contracts import unknown_columns
+from qualm.registry.plugins.internals import given_by, is_internal
+from qualm.registry.plugins.model_configs import not_inside
+from qualm.registry.plugins.rule import PluginError
+from qualm.registry.published.models import published
+from qualm.runners.servers.presets import not_shown
+
+
+def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
+    """Return the columns that a plugin reads, and an error message or an empty text."""
+    try:
+        reads = list(use.reads)
+    except PluginError as error:
+        return [], str(error)
+    wrong = next(unknown_columns(kind, use.plugin.name, reads), "")
+    return reads, f"{use.plugin.path}: {wrong}" if wrong else ""
+
+
+def lacking(reads: Iterable[str], model: ModelUse) -> list[str]:
+    """Return the signals behind these columns that a model cannot give, as words of its GIVES."""
+    return sorted({given_by(word) for word in signals(reads)} - model.gives)
+
+
+def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
+    """Return the configuration of a local or published model; empty if it is unknown."""
+    if model.source is not None:
+        try:
+            config = json.loads(textfiles.read_text(root / model.source / "config.json"))
+        except (textfiles.TextFileError, ValueError, RecursionError):
+            return {}
+        return config if isinstance(config, Mapping) else {}
+    entry = published().get(str(model.ref.args.get("hub")))
+    if entry is None:
+        return {}
+    layers = {"num_hidden_layers": entry.text.layers} if entry.text is not None else {}
+    config = dict(entry.config or {})
+    text = config.get("text_config")
+    return {**config, "text_config": {**layers, **(text if isinstance(text, Mapping) else {})}}
+
+
+def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
+    """Yield the columns that a model does not have, such as layers beyond its last."""
+    if model.ref.plugin.name == "hf_vlm":
+        for what in not_inside(reads, config_of(model, root)):
+            yield f"reads {what} (the model '{model.ref.label}')"
+
+
+def way_out(model: ModelUse, missing: Iterable[str]) -> str:
+    """Return which parameters would make a model give what is missing; empty if none."""
+    parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
+    if why := not_shown(model.preset, parameters or ()):
+        return why
+    return f"set {' and '.join(f'`{name}`' for name in parameters)} of {model.ref.plugin.name}" if parameters else ""
+
 
 Fault = tuple[Path_, str, str]
 """Path in the spec, message, hint."""

@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from qualm.compiler.resolve.estimators import Fault, columns_read
 from qualm.compiler.resolve.reader import SpecReader
-from qualm.compiler.resolve.reads import columns_read
 from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, Resolved
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest
 from qualm.compiler.spec.plugin_ref import Ref
-from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import ASKED, DATASETS, OPTION_PARTS, UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.plugins import rule
@@ -23,8 +22,6 @@ from qualm.registry.plugins.declarations import misplaced_arguments
 from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
 from qualm.registry.where import FIELDS
 
-Fault = tuple[Path_, str, str]
-"""Path in the spec, message, hint."""
 PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change", "input_changed"}
 """Columns that compare a perturbed variant with the clean samples."""
 UNCERTAINTY_COLUMNS = {"uncertainty", "clean_uncertainty", "uncertainty_change"}

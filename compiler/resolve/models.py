@@ -1,21 +1,21 @@
-"""Resolve the `models:` section and the models that fine-tunes make."""
+"""Resolve the `models:` and `finetunes:` sections."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import FinetuneUse, ModelUse
-from qualm.compiler.resolve.tuned import swept_bases, tuned_models
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.plugin_ref import DATA, Ref, artifact_path, located
-from qualm.compiler.spec.references_in import names_in
+from qualm.compiler.spec.errors import nearest
+from qualm.compiler.spec.plugin_ref import DATA, Ref, artifact_path, located, slug
+from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import Artifact, Plugin
+from qualm.registry.plugins.rule import Artifact, DatasetName, ModelName, Plugin
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.runners.prompts.thinking import ThinkingError, declared, settled
@@ -32,7 +32,7 @@ VERIFIED = "p_yes"
 """Signal of a model that is asked whether its own answer is right."""
 
 
-def resolve(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
+def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tuple[ModelUse, ...]:
     uses: list[ModelUse] = []
     of_spec = reader.prompts.read(reader.spec.prompt, (PROMPT,), sweep=True)
     own: dict[str, dict[str, dict[str, Any]]] = {}
@@ -157,3 +157,73 @@ def chat_template(folder: Path) -> str:
         return textfiles.read_text(folder / TEMPLATE)
     except textfiles.TextFileError:
         return ""
+
+
+def resolve_finetunes(reader: SpecReader) -> tuple[FinetuneUse, ...]:
+    spec = reader.spec
+    data, bases = {**spec.datasets, **spec.pairs}, {**spec.models, **spec.finetunes}
+    uses: list[FinetuneUse] = []
+    for name, entry in spec.finetunes.items():
+        for plugin, at, swept, args in reader.points(entry, "finetunes", ("finetunes", name)):
+            datasets = _named(reader, plugin, args, at, DatasetName, data)
+            models = _named(reader, plugin, args, at, ModelName, bases)
+            uses.append(FinetuneUse(Ref(validate.label(name, swept), plugin, located(plugin, args)), datasets, models))
+    return tuple(sorted(uses, key=lambda f: f.ref.label))
+
+
+def _named(
+    reader: SpecReader, plugin: Plugin, args: Mapping[str, Any], at: Path_, kind: type[DatasetName | ModelName], candidates: Collection[str]
+) -> tuple[str, ...]:
+    names = set()
+    sections = ("datasets", "pairs") if kind is DatasetName else ("models", "finetunes")
+    for parameter in plugin.parameters:
+        for used in names_of(parameter.annotation, args.get(parameter.name), kind):
+            names.add(used)
+            if reader.unknown(used, candidates, *sections):
+                what = "dataset" if kind is DatasetName else "model"
+                reader.problem((*at, parameter.name), f"expected a {what} of this spec, got '{used}'", nearest(used, candidates))
+    return tuple(sorted(names))
+
+
+Loader = Callable[[FinetuneUse], tuple[Plugin, dict[str, Any]] | None]
+
+
+def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[ModelUse], loader: Loader) -> list[ModelUse]:
+    """Return the models that a spec's fine-tunes make.
+
+    Args:
+        loader: returns the plugin that loads a fine-tuned model, and its parameters.
+    """
+    by_label = {m.ref.label: m for m in models}
+    uses: list[ModelUse] = []
+    waiting = list(finetunes)
+    while waiting:
+        unmade = {f.ref.label for f in waiting}
+        ready = [f for f in waiting if not unmade & set(f.models)] or waiting  # circles are reported when stages are ordered
+        for tuned in ready:
+            loaded = loader(tuned)
+            if loaded is not None:
+                by_label[tuned.ref.label] = _tuned(spec, tuned, by_label, *loaded)
+                uses.append(by_label[tuned.ref.label])
+        waiting = [f for f in waiting if f not in ready]
+    return uses
+
+
+def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
+    """Create a fine-tuned model: it keeps its base's dtype, and an adapter needs its base."""
+    place = f"results/{spec}/models/{slug(tuned.ref.label)}"
+    bases = [by_label[name] for name in tuned.models if name in by_label]
+    dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}
+    adapter = any(p.declares.get("ADAPTER") for p in tuned.ref.plugins)
+    beneath = dict.fromkeys(path for base in bases if adapter for path in (base.source, *base.beneath) if path)
+    args = {**args, **dtype, "artifact": place}
+    return ModelUse(Ref(tuned.ref.label, plugin, args), place, rule.gives(plugin, args), beneath=tuple(beneath))
+
+
+def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:
+    """Yield fine-tunes and the base names that stand for several models."""
+    labels = {m.ref.label for m in models}
+    for tuned in finetunes:
+        for name in tuned.models:
+            if name not in labels and any(label.startswith(f"{name}@") for label in labels):
+                yield tuned.ref.label.split("@")[0], name

@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from qualm.compiler.resolve import estimators, metrics
-from qualm.compiler.resolve.fitted import calibrators, probes
+from qualm.compiler.resolve import estimators, fitted, metrics
 from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import Resolved
-from qualm.compiler.resolve.tuned import way_out
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import SpecError, nearest
 from qualm.compiler.spec.plugin_ref import slug
@@ -45,10 +43,10 @@ def check_references(reader: SpecReader, resolved: Resolved) -> None:
     _margins(reader, resolved)
     for path, message, hint in estimators.faults(reader, resolved):
         reader.problem(path, message, hint)
-    for path, message, hint in probes.faults(reader, resolved):
+    for path, message, hint in fitted.probe_faults(reader, resolved):
         reader.problem(path, message, hint, key=True)
     _given_by_models(reader, resolved)
-    for path, message, hint in (*metrics.faults(reader, resolved), *calibrators.faults(reader, resolved)):
+    for path, message, hint in (*metrics.faults(reader, resolved), *fitted.calibrator_faults(reader, resolved)):
         reader.problem(path, message, hint)
     _judged_by(reader, resolved)
     _perturbed_by(reader, resolved)
@@ -94,11 +92,11 @@ def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
     if resolved.spec.inference.confidence == "verify":
         for model in (m for m in resolved.models if not m.entry.confidence and "p_yes" not in m.gives):
             message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
-            reader.problem(("inference", "confidence"), message, way_out(model, ["p_yes"]) or WITHOUT_CONFIDENCE)
+            reader.problem(("inference", "confidence"), message, estimators.way_out(model, ["p_yes"]) or WITHOUT_CONFIDENCE)
     for name in resolved.spec.conformal:
         for model in (m for m in resolved.models if "option_logits" not in m.gives):
             message = f"conformal sets need option_logits, which the model '{model.ref.label}' cannot give"
-            reader.problem(("conformal", name), message, way_out(model, ["option_logits"]), key=True)
+            reader.problem(("conformal", name), message, estimators.way_out(model, ["option_logits"]), key=True)
 
 
 def _judged_by(reader: SpecReader, resolved: Resolved) -> None:

@@ -2,13 +2,11 @@
 
 from pathlib import Path
 
-from qualm.compiler.resolve import blind, conformal, datasets, finetunes, metrics, models, pairsets
-from qualm.compiler.resolve.failures import Failures
-from qualm.compiler.resolve.fitted import abstentions, calibrators, probes
-from qualm.compiler.resolve.reader import SpecReader
+from qualm.compiler.resolve import datasets, fitted, metrics, models, pairsets
+from qualm.compiler.resolve.elsewhere import Elsewhere
+from qualm.compiler.resolve.reader import Failures, SpecReader
 from qualm.compiler.resolve.references import check_names, check_references
-from qualm.compiler.resolve.resolved import Resolved
-from qualm.compiler.resolve.tuned import Elsewhere
+from qualm.compiler.resolve.resolved import ProbeUse, Resolved
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problems, SpecError
 from qualm.compiler.spec.language import RunWide, Spec
@@ -57,10 +55,10 @@ def read_run_wide(root: Path) -> RunWide:
 def _resolve(reader: SpecReader) -> Resolved:
     spec = reader.spec
     check_names(reader)
-    tuned = finetunes.resolve(reader)
+    tuned = models.resolve_finetunes(reader)
     pairs = pairsets.resolve(reader)
     data = datasets.resolve(reader, {d for f in tuned for d in f.datasets} | {d for s in pairs for d in s.sources})
-    answering = models.resolve(reader, tuned)
+    answering = models.resolve_models(reader, tuned)
     estimators = reader.refs("estimators", spec.estimators)
     resolved = Resolved(
         spec=spec,
@@ -72,12 +70,12 @@ def _resolve(reader: SpecReader) -> Resolved:
         perturbations=reader.refs("perturbations", spec.perturbations, always_label=True),
         judges=reader.refs("judges", spec.judges, in_order=True),
         estimators=estimators,
-        conformal=conformal.resolve(reader),
-        calibrators=calibrators.resolve(reader, estimators),
-        abstentions=abstentions.resolve(reader, [m.ref.label for m in answering]),
-        probes=probes.resolve(reader, [m.ref.label for m in answering]),
+        conformal=fitted.resolve_conformal(reader),
+        calibrators=fitted.resolve_calibrators(reader, estimators),
+        abstentions=fitted.resolve_abstentions(reader, [m.ref.label for m in answering]),
+        probes=fitted.fitted_uses(reader, "probes", ProbeUse, [m.ref.label for m in answering]),
         metrics=metrics.with_companions(reader.refs("metrics", spec.metrics)),
-        blind=blind.resolve(reader, [m.ref.label for m in answering]),
+        blind=fitted.resolve_blind(reader, [m.ref.label for m in answering]),
         files=(*reader.document.files, *reader.elsewhere.files, *sorted(reader.prompts.files)),
     )
     if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:

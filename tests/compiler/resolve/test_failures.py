@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.compiler.resolve.failures import Failures
+from qualm.compiler.resolve.reader import Failures
 from qualm.compiler.spec.errors import Position, Problem
 from qualm.compiler.spec.yaml_positions import parse
 

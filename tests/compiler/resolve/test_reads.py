@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from qualm.compiler.resolve.reads import columns_read, config_of, lacking
+from qualm.compiler.resolve.estimators import columns_read, config_of, lacking
 from qualm.compiler.resolve.resolved import ModelUse, ProbeUse
 from qualm.compiler.spec.language import Probe
 from qualm.compiler.spec.plugin_ref import Ref

@@ -1,1 +1,0 @@
-"""Sections of methods that are fitted on answers: abstentions, calibrators, probes."""
