@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from qualm.compiler.resolve.resolved import Resolved
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime.settings import Settings
+from tests.support.processes.command_line import qualm
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +57,7 @@ def test_the_plan_counts_questions_as_the_paper_does(resolved: Resolved, plan: P
         "from_vqa_train": {"train": 24000}, "from_vqa_test": {"test": 6000}, "from_gqa": {"train": 53000},
     }  # fmt: skip
     assert plan.stage("pair-ours-from_gqa").params["limit"] == {"train": 26500}
-    shown = subprocess.run(
-        [sys.executable, "-m", "qualm", "plan", "certainly_uncertain"], capture_output=True, text=True, check=True
-    ).stdout
+    shown = qualm("plan", "certainly_uncertain").stdout
     lines = " ".join(shown.split())
     assert "ours, epistemic/extraneous: train 77,000 (24,000 from_vqa_train, 53,000 from_gqa), test 6,000" in lines
     assert "ours, all: train 153,800, test 26,000" in lines
@@ -141,9 +138,7 @@ def test_what_is_missing_is_named_and_nothing_is_invented(resolved: Resolved, pl
 
 
 def test_programs_are_told_what_each_stage_needs() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "qualm", "plan", "certainly_uncertain", "--json"], capture_output=True, text=True, check=True
-    )
+    done = qualm("plan", "certainly_uncertain", "--json")
     stages = {s["stage"]: s for s in json.loads(done.stdout)}
     assert [n["kind"] for n in stages["data-docci"]["needs"]] == ["data"]
     assert {n["what"] for n in stages["pair-ours-from_gqa"]["needs"]} == {"big-lama", "gqa", "sam-vit-huge", "sha256"}

@@ -7,21 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from qualm.compiler.commands.main import main
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.registry.plugins.rule import ROOT
 from tests.support.checks.held_numbers import held
+from tests.support.processes.command_line import qualm
 from tests.support.projects.recorded import record_results
 from tests.support.projects.viewed_project import viewed_project
 
@@ -80,23 +78,14 @@ def shortened(text: str) -> str | list[object]:
     return text if len(text) < 3000 else [text[:600], len(text), hashlib.sha256(text.encode()).hexdigest()[:16]]
 
 
-def printed(command: str, patch: pytest.MonkeyPatch) -> tuple[int, str]:
-    patch.setattr(sys, "argv", ["qualm", *command.split()])
-    text, code = io.StringIO(), 0
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-        try:
-            main()
-        except SystemExit as error:
-            code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-    return code, text.getvalue()
+def printed(command: str, root: Path) -> tuple[int, str]:
+    done = qualm(*command.split(), cwd=root, COLUMNS="120", NO_COLOR="1", TERM="dumb")
+    return done.returncode, done.stderr + done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_command_prints_is_as_ever(command: str, project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project.root)
-    for name, value in {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}.items():
-        monkeypatch.setenv(name, value)
-    code, text = printed(command, monkeypatch)
+def test_what_a_command_prints_is_as_ever(command: str, project) -> None:
+    code, text = printed(command, project.root)
     held("commands.json", command, [code, shortened(plain(text, project.root))])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiler.command_line import qualm
+from tests.support.processes.command_line import qualm
 
 ROOT = Path(__file__).parents[2]
 MANY = ", ".join(f"{i}.5" for i in range(5000))

@@ -57,7 +57,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "p"
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_one_line_names_the_stage_the_error_and_the_log(project: Path, jobs: str) -> None:
     before = {*(project / ".qualm/logs").glob("*.log")}
     done = qualm(project, "run", "t", "--jobs", jobs)
@@ -69,6 +69,7 @@ def test_one_line_names_the_stage_the_error_and_the_log(project: Path, jobs: str
     assert 'broken.py", line 10' in log.read_text() and log.read_text().startswith("t/pair-")
 
 
+@pytest.mark.slow
 def test_the_traceback_is_printed_too_where_it_is_asked_for(project: Path) -> None:
     for done in (qualm(project, "run", "t", traceback="1"), qualm(project, "run", "t", "-v")):
         assert done.returncode == 1 and "Traceback (most recent call last)" in done.stdout + done.stderr

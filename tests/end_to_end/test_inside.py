@@ -54,6 +54,7 @@ def computed(counters):
     return {name: {kind: n for kind, n in own.items() if kind.endswith(" computed")} for name, own in asked.items()}
 
 
+@pytest.mark.slow
 def test_layers_are_added_and_nothing_is_answered_again(root):
     first = build(root, SPEC + "  - eigen_score\n", 4)
     assert computed(first)["infer-base-open"] == {"answers computed": 12, "draws computed": 36, "signals computed": 36}

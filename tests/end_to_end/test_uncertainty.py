@@ -127,6 +127,7 @@ def check(root, n):
     return values
 
 
+@pytest.mark.slow
 def test_a_spec_becomes_a_table_of_uncertainties(root):
     first = build(root, SPEC, 4)
     before = check(root, 4)

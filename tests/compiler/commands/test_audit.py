@@ -57,6 +57,7 @@ def tampered(project):
     (own.folder / name).unlink()
 
 
+@pytest.mark.slow
 def test_a_store_that_agrees(project):
     done = qualm("--sample", "24")
     assert done.exit_code == 0, done.output

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,13 +19,13 @@ from qualm.runners.runtime.code_digest import engine
 from qualm.runners.store.answers import Store
 from qualm.runners.store.maintenance import BUSY, Done, Holding
 from qualm.runners.store.refusal import refuse
+from tests.support.processes.command_line import qualm as command
 
 ROOT = Path(__file__).parents[3]
 
 
 def qualm(folder, *arguments):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    done = subprocess.run([sys.executable, "-m", "qualm", "cache", *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    done = command("cache", *arguments, cwd=folder, COLUMNS="200")
     assert "Traceback" not in done.stderr
     return done
 

@@ -98,6 +98,7 @@ def images(hub) -> list[str]:
     return [path for path, _ in hub.asked if path.endswith(".png")]
 
 
+@pytest.mark.slow
 def test_a_spec_is_fetched_and_runs(project: Path, hub):
     planned = qualm(project, hub, "plan", "mine")
     assert "photos  `qualm fetch mine`" in planned and f"{REPO}  `qualm fetch mine`, which pins its commit" in planned

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import pkgutil
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecErro
 from qualm.registry.diagnostics.failures import TRACEBACK
 from qualm.registry.diagnostics.versions import describe_versions
 from qualm.registry.plugins.rule import ROOT
-from tests.compiler.command_line import qualm
+from tests.support.processes.command_line import qualm
 
 
 def test_help_teaches() -> None:
@@ -138,9 +137,7 @@ def test_a_group_alone_shows_its_help(words: list[str], app: typer.Typer) -> Non
 
 def completed(words: str) -> list[str]:
     """What a bash completes a line to."""
-    environment = {**os.environ, "_QUALM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
-    code = "import sys; sys.argv = ['qualm']; from qualm.compiler.commands.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = qualm(_QUALM_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(len(words.split(" ")) - 1))
     assert done.stderr == ""
     return done.stdout.split()
 

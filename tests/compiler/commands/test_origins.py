@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compiler.command_line import qualm
+from tests.support.processes.command_line import qualm
 
 
 @pytest.mark.parametrize(("form", "start"), [("mermaid", "flowchart LR"), ("dot", "digraph"), ("svg", "<svg")])

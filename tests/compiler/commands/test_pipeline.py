@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.main import app
 from qualm.compiler.forecast import together
 from qualm.registry.plugins.rule import ROOT
-from tests.compiler.command_line import qualm
 from tests.compiler.forecast.test_text_prices import SPEC as PAIRED
+from tests.support.processes.command_line import qualm
 from tests.support.projects.calibration_project import calibration_project
 
 

@@ -18,7 +18,7 @@ from qualm.registry.plugins.contracts import CONTRACTS, EVERYWHERE
 from qualm.registry.plugins.declarations import DECLARATIONS, declared
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import COMMANDS, KINDS, ROOT
-from tests.compiler.command_line import qualm
+from tests.support.processes.command_line import qualm
 
 MINIMAL = """
 qualm: 1
