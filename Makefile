@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH := https://download.pytorch.org/whl/cpu/torch/
 
-.PHONY: setup repro test test-slow test-all test-remotes test-peers lint docs docs-reference bench simulate release clean
+.PHONY: setup repro update test test-slow test-all test-remotes test-peers lint docs docs-reference bench simulate release clean
 
 setup: $(VENV)/.installed
 
@@ -48,6 +48,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# All files that are made from others: compiled specs, reference pages, golden files and numbers, README's tables. Prints what changed.
+update: setup
+	$(BIN)/python -m tests.update
 
 # The pages of docs/ that are made from the code; `.ci/run` holds them in step.
 docs-reference: setup

@@ -1,9 +1,10 @@
 """Do the README's tables and sentences of results say what finished runs say? Each cell and figure against the tables of scores.
 
-    python -m tests.bench.readme_tables [--results results] [--readme README.md]
+    python -m tests.bench.readme_tables [--results results] [--readme README.md] [--write]
 
-Prints every cell that differs from the run as it would be printed, every row that is missing or unknown, every sentence that the run would
-have otherwise, and how many agree; exit code 1 where anything differs. A spec that has not run is named and left out.
+With --write, cells that differ get what the run says. Prints every cell that differs from the run as it would be printed, every row that is
+missing or unknown, every sentence that the run would have otherwise, and how many agree; exit code 1 where anything differs. A spec that has
+not run is named and left out.
 """
 
 from __future__ import annotations
@@ -95,6 +96,16 @@ def stale(rows: dict[str, list[str]], expected: dict[str, list[str]], heads: Seq
             right += cell == value
             lines += [] if cell == value else [f"{name}, {head}: README has {cell}, the run {value}"]
     return lines, right
+
+
+def rewritten(readme: str, expected: dict[str, list[str]]) -> str:
+    """Return the text with the cells of a table as they are expected; rows that it lacks are not added."""
+    lines = readme.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        name, *cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == len(expected.get(name, ())):
+            lines[number] = f"| {' | '.join([name, *expected[name]])} |\n"
+    return "".join(lines)
 
 
 def certainly_uncertain(scores: pl.DataFrame) -> dict[str, list[str]]:
@@ -274,6 +285,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--readme", type=Path, default=Path("README.md"))
+    parser.add_argument("--write", action="store_true", help="write the cells that differ into the README")
     chosen = parser.parse_args()
     text, differ = chosen.readme.read_text(encoding="utf-8"), False
     for spec, (table, made_of, heads) in TABLES.items():
@@ -282,6 +294,9 @@ def main() -> int:
             print(f"{spec}: not here; `qualm run {spec}`")
             continue
         expected = made_of(pl.DataFrame(read_labelled(file)))
+        if chosen.write:
+            text = rewritten(text, expected)
+            chosen.readme.write_text(text, encoding="utf-8")
         lines, right = stale(table_rows(text, next(iter(expected)), len(heads)), expected, heads)
         print(*lines, f"{spec}: {right} of {len(expected) * len(heads)} cells as in the run", sep="\n")
         differ |= bool(lines)

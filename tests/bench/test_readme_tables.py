@@ -14,6 +14,7 @@ from tests.bench.readme_tables import (
     missing_sentences,
     printed,
     quickstart_sentences,
+    rewritten,
     stale,
     table_rows,
     vlm_uqbench,
@@ -39,6 +40,7 @@ def test_a_stale_cell_a_missing_row_and_an_unknown_one_are_named() -> None:
     assert stale(table_rows(readme, "base", 8), expected, heads) == ([], 8 * len(ROWS))
     other = "\n".join([lines[0].replace(" .500 |", " .501 |", 1), *lines[2:], "| new | 1 |" + " .5 |" * 7])
     differ, right = stale(table_rows(other, "base", 8), expected, heads)
+    assert rewritten(other, expected).splitlines() == [lines[0], *other.splitlines()[1:]]
     second = list(ROWS)[1]
     assert differ == [
         f"{second}: no such row",

@@ -1,6 +1,6 @@
 """Results that a file in tests/golden/ holds a function to: numbers to nine digits, texts and order as they are.
 
-After a change that is meant: HELD=write pytest THE TEST FILE; the difference in the golden file shows what moved.
+After a change that is meant, `make update` or HELD=write pytest THE_TEST_FILE writes it; review the diff.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def held(file: str, name: str, value: Any) -> None:
     """Compare a value with the entry of that name in a golden file."""
     path, plain = FOLDER / file, json.loads(json.dumps(as_plain(value), ensure_ascii=False))
     entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if os.environ.get("HELD") == "write":
+    if os.environ.get("HELD") == "write" and (name not in entries or differing(entries[name], plain, name)):
         lines = [f"{json.dumps(key)}: {json.dumps(of, ensure_ascii=False)}" for key, of in sorted({**entries, name: plain}.items())]
         path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-        return
-    assert name in entries, f"nothing is held of {name!r} yet: run this test once with HELD=write"
+        entries[name] = plain
+    assert name in entries, f"nothing is held of {name!r} yet: run `make update`"
     differences = list(differing(entries[name], plain, name))
     assert not differences, "\n".join(differences[:20])
 
