@@ -150,10 +150,10 @@ def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
     vision = config.get("vision_config") or {}
     side, patch = (max(v) if isinstance(v := vision.get(name) or 0, list) else v for name in ("image_size", "patch_size"))
     if same and (not side or side >= _SMALLEST):
-        return same[len(same) // 2], "picture tokens as in published models of its class"
+        return same[len(same) // 2], "image tokens as in published models of its class"
     if side and patch:
         return (side // patch) ** 2, "one picture token per patch"
-    return 576, "576 picture tokens assumed"
+    return 576, "576 image tokens assumed"
 
 
 _SMALLEST = 224

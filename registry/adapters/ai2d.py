@@ -18,17 +18,15 @@ TEST_IDS = "ai2d_test_ids.csv"
 def ai2d(context: AdapterContext, *, split: Literal["all", "train", "test"] = "all") -> Iterator[Image | Sample]:
     """Read AI2D's questions by diagram, in file order.
 
-    Files: `questions/N.png.json`, `images/N.png`; diagrams by number.
-    `sample_id` is the question's id (`N.png-K`) and questions on one diagram are a group. The category is the diagram's in
-    `categories.json`, where that is there. `meta.abc_label` is "yes" where the release's abcLabel says that options are letters in
-    the diagram; the picture is `images/N.png` all the same. In the files a question's text is its key, so of equal questions on one diagram
-    only the last is there.
+    `sample_id` is the question's id (`N.png-K`). Questions on one diagram are a group. The category is the diagram's in
+    `categories.json`, if that file exists. `meta.abc_label` is "yes" if options are letters in the diagram. The files are keyed by the
+    question's text: of equal questions on one diagram only the last remains.
 
     Args:
         split: `test` is the diagrams of `ai2d_test_ids.csv`, `train` the others; `all` needs no such list, as VLM-Uncertainty-Bench.
 
     Raises:
-        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, value or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("ai2d")
     test = _test_ids(source / TEST_IDS) if split != "all" else frozenset()

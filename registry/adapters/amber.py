@@ -30,11 +30,10 @@ def amber(
 ) -> Iterator[Image | Sample]:
     """Read AMBER's queries and their kinds, in official order.
 
-    Files: `data/query/query_all.json`; `data/annotations.json` gives kinds by id.
-    `sample_id` is the query's id, questions on one picture are a group. Categories are `existence`, `attribute/state`,
-    `attribute/number`, `attribute/action`, `relation` and `generative`; `meta.type` is the official type. The one reference is the
-    answer. A generative query has none and stays unscored: `meta.truth` lists what is in its picture, `meta.hallu` what is likely
-    to be imagined there, for those who have the official script.
+    The files are `data/query/query_all.json`; `data/annotations.json` gives kinds by id. `sample_id` is the query's id. Questions on one
+    image are a group. Categories are `existence`, `attribute/state`, `attribute/number`, `attribute/action`, `relation` and `generative`;
+    `meta.type` is the official type. A generative query has no reference and stays unscored: `meta.truth` lists what is in its image,
+    `meta.hallu` likely hallucinations, for the official script.
 
     Args:
         task: Yes-or-no questions, descriptions, or both.
@@ -42,7 +41,7 @@ def amber(
             a bare `Yes` or `No`.
 
     Raises:
-        AdapterError: a file, key, type, answer or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, type, answer or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("amber")
     annotation_of = _annotations(source / "data" / "annotations.json", context)

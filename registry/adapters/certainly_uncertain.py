@@ -33,7 +33,7 @@ CONTRASTS = ("question", "image", "both")
 def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = None) -> Iterator[Image | Sample]:
     """Read CertainlyUncertain in our layout; each part is a split.
 
-    References are the answers; the category is the path in the taxonomy; `meta.contrast` says what tells a pair's members apart.
+    References are the answers. The category is the path in the taxonomy. `meta.contrast` is the difference between a pair's members.
 
     Args:
         parts: names of splits (`train`, `test`); all there are unless given, in the order of their names.

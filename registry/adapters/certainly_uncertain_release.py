@@ -40,12 +40,12 @@ def certainly_uncertain_release(
 ) -> Iterator[Image | Sample]:
     """Read CertainlyUncertain's released files; each part is a split.
 
-    No field need say which questions are answerable: the spec's `answerable_by: {lave: {by: ...}}` or `answerable_by: rules` decides it
-    from the answers, as the paper does. A category of the paper becomes its path in the taxonomy; the release's word is `meta.category`.
+    The spec's `answerable_by: {lave: {by: ...}}` or `answerable_by: rules` decides from the answers which questions are answerable, as
+    the paper does. A category becomes its path in the taxonomy; `meta.category` is the release's word.
 
-    Pairs are by `pair_id` where there is one. Otherwise, two questions of one category are a pair if they are about one image, or, for
-    extraneous, if they are one question about two images whose names share their longest number (a photograph and the same repainted).
-    What is one of several such, or of two that are both answerable, is of no pair.
+    Pairs are given by `pair_id` if the release has it. Otherwise two questions of one category are a pair if they are about one image,
+    or, for extraneous, if they are one question about two images whose names share their longest number (a photograph and its inpainted
+    copy). Questions with several candidates, or of two answerable members, are in no pair.
 
     Args:
         parts: `train`, `test`; both unless given.

@@ -25,11 +25,10 @@ CATEGORIES = {
 def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
     """Read the questions and scene graphs of one CLEVR split.
 
-    Files: `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`.
-    `sample_id` is `SPLIT_QUESTIONINDEX`; questions on one picture are a group. The category is what the program's last step
-    asks: `attribute`, `existence`, `counting` or `comparison`; `meta` has that step as `function` and the question's family.
-    Scene graphs go to `scenes/`, where what reads scenes finds them. The test split was released without answers, programs
-    and scenes: its samples have neither references nor categories.
+    The files are `questions/CLEVR_SPLIT_questions.json`, `images/SPLIT/*.png`. `sample_id` is `SPLIT_QUESTIONINDEX`. Questions on one
+    image are a group. The category is the kind of the program's last step: `attribute`, `existence`, `counting` or `comparison`; `meta`
+    has that step as `function`, and the question's family. Scene graphs are copied to `scenes/`. The test split was released without
+    answers, programs and scenes: its samples have no references and no categories.
 
     Raises:
         AdapterError: a file or record is not as in the release.

@@ -40,11 +40,10 @@ def clevr_hallucination(
 ) -> Iterator[Image | Sample]:
     """Make questions of each hallucination type, checked against scene graphs.
 
-    There are `per_type` questions of each type, at most one of a type per image.
-    Every question has one right answer (`qualm.registry.scenes.validity`): what it speaks of as "the ..." is there once, what is
-    absent is truly absent, relations are not borderline. Answers take turns, so that no constant answer does well: yes and
-    no of existence and relation; the counts 0 to 4; the four attributes, and within each its values. Scenes are taken in their
-    order, each asked for the answer whose turn it is and passed over where it has none; a larger `per_type` only adds.
+    There are `per_type` questions of each type, at most one of a type per image. Every question has one right answer
+    (`qualm.registry.scenes.validity`): an object named with "the" occurs once, an absent object is absent, and relations are not
+    borderline. Answers are balanced (yes and no; counts 0 to 4; the attributes and their values), so no constant answer does well. A
+    larger `per_type` only adds questions.
 
     Args:
         per_type: Questions of each type; 150 in the paper.

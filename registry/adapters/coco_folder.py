@@ -32,27 +32,28 @@ def coco_folder(
 ) -> Iterator[Image | Sample]:
     """Read a COCO-style annotation file, a question per annotation or image.
 
-    `images` of the file gives each picture's `id` and `file_name`, `annotations` name it by `image_id`. Where an annotation has a
-    `category_id`, the name that `categories` gives it can be read as the column `category_id`. Otherwise as `image_table`.
+    `images` of the file gives each image's `id` and `file_name`; `annotations` refer to it by `image_id`. If an annotation has a
+    `category_id`, the column `category_id` holds the category's name. Everything else is as in `image_table`; `qualm data new` writes the
+    card.
 
     Args:
         files: Split -> path or pattern of the annotation file.
-        images: The folder of the pictures; `{split}` in it stands for the split.
-        per: One sample for every annotation; or for every picture, whose references are the answers of all its annotations and whose
-            id is the picture's (captions).
+        images: The folder of the images; `{split}` in it stands for the split.
+        per: One sample for every annotation; or for every image, whose references are the answers of all its annotations and whose
+            id is the image's (captions).
         question: Key of an annotation with the question.
-        instruction: Asked of every picture where annotations have no questions, or put above them.
+        instruction: Asked of every image where annotations have no questions, or put above them.
         answer: Key with the answer, or a list of them; of multiple choice the right option; null = not known.
         answer_is: With options, what stands there: an option's text, letter or place.
         choices: One key with a list of options, or a key for each.
         id: Key with a stable name of the annotation.
         category: Key with its kind.
         answerable: Key with true or false, 1 or 0, yes or no.
-        group: Key of what is not independent; the picture unless given.
+        group: Key of what is not independent; the image unless given.
         meta: Keys to keep as text, for `where:` and slices.
 
     Raises:
-        AdapterError: a file, key, picture or value is missing or of another kind.
+        AdapterError: a file, key, image or value is missing or of another kind.
     """
     source = context.need_source("coco_folder")
     columns = Columns("coco_folder", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta)

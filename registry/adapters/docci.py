@@ -20,13 +20,12 @@ def docci(
 ) -> Iterator[Image | Sample]:
     """Read DOCCI, one sample per image, with its description as the reference.
 
-    Files: `docci_descriptions.jsonlines`, `images/NAME`.
-    The description is `meta.caption`, of which the recipe `from_caption` writes pairs, and the reference. `sample_id` and `image_id`
-    are `example_id`; the split is DOCCI's own.
+    The files are `docci_descriptions.jsonlines`, `images/NAME`. The description is also `meta.caption`, which the recipe `from_caption`
+    reads. `sample_id` and `image_id` are `example_id`. Splits are DOCCI's own.
 
     Args:
         parts: `train` and `test` unless given.
-        question: the question about each picture, since DOCCI has none.
+        question: the question about each image, since DOCCI has none.
 
     Raises:
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.

@@ -31,14 +31,13 @@ def gqa(
 ) -> Iterator[Image | Sample]:
     """Read questions of these GQA parts, with their scene graphs.
 
-    Files: `train_balanced_questions.json`, `images/ID.jpg`, and likewise.
-    `sample_id` is the question's key, `image_id` the picture's; questions about one picture are a group. The category is the
-    question's structural type (query, verify, logical, choose, compare), by which the official evaluator gives accuracies; meta has
-    its three types, the full answer, and `answer_kind`: `open` for query, `binary` for all others, as that evaluator has it. The
-    parts test and challenge were released without answers: their samples have neither references nor categories.
+    The files are `train_balanced_questions.json`, `images/ID.jpg`, and likewise. `sample_id` is the question's key, `image_id` the
+    image's. Questions on one image are a group. The category is the question's structural type (query, verify, logical, choose, compare),
+    as in the official evaluator; meta has its three types, the full answer, and `answer_kind` (`open` for query, `binary` for all
+    others). The parts test and challenge have no answers: their samples have no references and no categories.
 
-    What the recipe `inpainted` reads with saliency `gqa` is kept beside the samples, for the questions that the spec selects:
-    `scenes/PART_sceneGraphs.json` with the pictures' scene graphs, `scenes/PART_questions.json` with what questions are attached to.
+    For the recipe `inpainted` with saliency `gqa`, the selected questions' scene graphs and annotations are written to
+    `scenes/PART_sceneGraphs.json` and `scenes/PART_questions.json`.
 
     Args:
         parts: `train` and `val` unless given.

@@ -22,18 +22,18 @@ VISUAL = ("0", "1", "2")
 def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterator[Image | Sample]:
     """Read HallusionBench's questions, in official order.
 
-    Files: `HallusionBench.json`, images below `hallusion_bench/` by each record's `filename`.
-    `visual_input` 0 asks without any picture, 1 with the original, 2 with an edited one: the last are `meta.difficulty` hard, the
-    others easy. References are yes or no and the answer in a sentence; where a figure is needed and not shown (`VS`, figure 0)
-    "unclear" is right too, as the official code has it. `sample_id` is CATEGORY_SUBCATEGORY_SET_FIGURE_QUESTION, questions of one set
-    are a group, the category is `VD/illusion` and so on. `meta.pair` is what qAcc is over, the same question to all figures of a set;
-    `meta.figure` what fAcc is over, all questions to one figure, which questions without the figure they need (`VS`, figure 0) lack.
+    The files are `HallusionBench.json`, images below `hallusion_bench/` by each record's `filename`. `visual_input` 0 asks without an
+    image, 1 with the original, 2 with an edited one (`meta.difficulty` hard; the others are easy). References are yes or no, and the
+    answer in a sentence. If a needed figure is not shown (`VS`, figure 0), "unclear" is right too, as in the official code. `sample_id`
+    is CATEGORY_SUBCATEGORY_SET_FIGURE_QUESTION. Questions of one set are a group. The category is `VD/illusion` and so on. `meta.pair`
+    groups one question over all figures of a set (qAcc), `meta.figure` all questions on one figure (fAcc; absent if the needed figure is
+    not shown).
 
     Args:
         instruction: Put behind every question. The release says nothing, since a language model judges the answers.
 
     Raises:
-        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, value or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("hallusionbench")
     for where, record in read_records(source / "HallusionBench.json", "HallusionBench's questions", context=context):

@@ -27,16 +27,16 @@ def haloquest(
 ) -> Iterator[Image | Sample]:
     """Read HaloQuest's rows; each part is a split.
 
-    Questions with a false premise or too little context have no answer (`answerable: false`, no references; the release's responses, which
-    say so, are in `meta.responses`). Those that are visually challenging have the responses as references. The category is the
-    hallucination type. Questions about one picture are a group.
+    Questions with a false premise or too little context are unanswerable: `answerable: false`, no references, the release's responses in
+    `meta.responses`. For visually challenging questions the responses are the references. The category is the hallucination type.
+    Questions on one image are a group.
 
     Args:
         parts: `eval` (608 questions), `train` (7,140).
         pictures: read images/IMAGE_NAME, or, for the 18 rows of `train` without a name, the last part of the url; false = questions alone.
 
     Raises:
-        AdapterError: a file, column or picture is missing, or a row is of another kind.
+        AdapterError: a file, column or image is missing, or a row is of another kind.
     """
     source = context.need_source("haloquest")
     for part in parts:

@@ -21,16 +21,15 @@ KEYS = ("file_name", "question_id", "question", "label", "type")
 def humblebench(context: AdapterContext, *, none_only: bool = False, pictures: bool = True) -> Iterator[Image | Sample]:
     """Read HumbleBench's questions, all in split `test`.
 
-    Questions come from every `metadata.jsonl`, in order.
-    The category is the type (Object, Attribute, Relation); `meta.none_is_right` says whether "None of the above" is right. Questions
-    about one picture are a group.
+    Questions come from every `metadata.jsonl`, in order. The category is the type (Object, Attribute, Relation). `meta.none_is_right`
+    says whether "None of the above" is right. Questions on one image are a group.
 
     Args:
         none_only: HumbleBench-E: the right option is taken out, so that "None of the above" is right everywhere.
-        pictures: read the pictures; false = questions alone.
+        pictures: read the images; false = questions alone.
 
     Raises:
-        AdapterError: a file, key or picture is missing, or a question does not list its options.
+        AdapterError: a file, key or image is missing, or a question does not list its options.
     """
     source = context.need_source("humblebench")
     files = sorted(source.glob("**/metadata.jsonl"))

@@ -52,13 +52,12 @@ def image_table(
 ) -> Iterator[Image | Sample]:
     """Read questions with images from CSV, TSV, JSON, Parquet or saved `datasets`.
 
-    A dotted name leads to a field within a column: `answers.text` of a record or of a list of records, in JSON, Parquet, or as JSON text
-    in a cell. Columns of the feature `ClassLabel` of `datasets` give their names, none for -1.
+    `qualm data new` writes the card. A dotted name reads a field within a column: `answers.text` of a record or a list of records, in
+    JSON, Parquet, or JSON text in a cell. `ClassLabel` columns of `datasets` give their names, None for -1.
 
-    Without a column of ids a sample's is a digest of image, question and options. An image's id is its path, or a digest of its bytes.
-    Questions on one image (where they have several: on the same first one) are a group unless a column says otherwise. With several
-    splits their names stand before the samples' ids, and before the images' paths where `images` has `{split}`. Nothing is guessed: a
-    cell that is not what its column is said to hold ends the run with file and line.
+    Without an id column, `sample_id` is a digest of image, question and options. An image's id is its path, or a digest of its bytes.
+    Questions with the same (first) image are a group, unless `group` names a column. With several splits, the split's name precedes
+    sample ids, and image paths if `images` has `{split}`. A cell of another kind than its column's ends the run with file and line.
 
     Args:
         files: Split -> path or pattern. `.csv`, `.tsv`, `.parquet`, `.arrow` (`datasets.save_to_disk`); anything else is JSON: a list of

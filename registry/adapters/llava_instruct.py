@@ -26,17 +26,16 @@ def llava_instruct(
 ) -> Iterator[Image | Sample]:
     """Read LLaVA's instructions, one sample per question and answer, in split `train`.
 
-    Reads a list of `{id, image, conversations: [{from: human | gpt, value}]}`; pictures lie at `image` from the entry's top, or under
-    `images/`. The mark `<image>` is taken out of the questions: models are shown the picture by their own templates. What was said
-    before a sample's turn is `meta.history`, which tuning puts before the question. Ids of the release come many times, so
-    `sample_id` is the id, a digest of the conversation, and the turn. `meta.origin` is the first folder of the picture (`coco`,
-    `gqa`...), or `text`.
+    The file is a list of `{id, image, conversations: [{from: human | gpt, value}]}`; images are at `image` from the entry's top, or under
+    `images/`. The mark `<image>` is removed from questions. Earlier turns are `meta.history`, which fine-tuning puts before the question.
+    Ids repeat in the release, so `sample_id` is the id, a digest of the conversation, and the turn. `meta.origin` is the first folder of
+    the image (`coco`, `gqa`...), or `text`.
 
     Args:
         file: its name.
         turns: `dialogue`: each question after all that was said before it, as LLaVA is tuned. `each`: each question by itself, which a
             follow-up ("And what color is it?") may not stand. `first`: only the first.
-        text_only: take the conversations without a picture too.
+        text_only: take the conversations without an image too.
 
     Raises:
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.

@@ -26,10 +26,10 @@ def lrv_instruction(
 ) -> Iterator[Image | Sample]:
     """Read LRV-Instruction, one sample per instruction, in split `train`.
 
-    Reads lists of `{image_id, question, answer}` and perhaps `task`: `filter_cap1.json`, `filter_cap_more1.json`,
-    `chart_release_update.json`; pictures `image/ID.jpg`, of charts `chart_image/ID`. The release has no ids: `sample_id` is made of the
-    picture's and a digest of the words, and what comes twice is told apart by its turn. Which instructions are about something that
-    is not there stands in no key that is known of: `answerable` stays true for all, and the answer says it.
+    The files are lists of `{image_id, question, answer}`, with or without `task`: `filter_cap1.json`, `filter_cap_more1.json`,
+    `chart_release_update.json`; images are `image/ID.jpg`, or `chart_image/ID` for charts. The release has no ids: `sample_id` is made of
+    the image's id and a digest of the text, with a number if it repeats. No field says which instructions are about absent things, so
+    `answerable` is true for all.
 
     Args:
         parts: `first` and `more` unless given.

@@ -32,17 +32,16 @@ def mm_upd(
 ) -> Iterator[Image | Sample]:
     """Read MM-UPD's rows; each part is a split.
 
-    Files: `data/mm{part}_20240303_{setting}.tsv`.
-    The options are lines of the question, so that a model may decline: the right one's text and letter are the references of a question
-    that can be solved, and one that cannot is `answerable: false`. The category is `standard`, or the part. A question and its unsolvable
-    twin have one index, and so one group; dual accuracy (`group_accuracy`) asks that both are right.
+    The files are `data/mm{part}_20240303_{setting}.tsv`. Options are lines of the question, so that a model may abstain. References of a
+    solvable question are the right option's text and letter; an unsolvable one is `answerable: false`. The category is `standard` or the
+    part. A question and its unsolvable twin are one group, over which dual accuracy (`group_accuracy`) counts.
 
     Args:
-        parts: absent answer (`aad`), incompatible answers (`iasd`), incompatible picture and question (`ivqd`).
+        parts: absent answer (`aad`), incompatible answers (`iasd`), incompatible image and question (`ivqd`).
         setting: `base`, or with an option such as "None of the above" (`option`). The third setting is a prompt here.
 
     Raises:
-        AdapterError: a table, column, picture or right option is missing.
+        AdapterError: a table, column, image or right option is missing.
     """
     source = context.need_source("mm_upd")
     for part in parts:

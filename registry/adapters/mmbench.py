@@ -22,23 +22,20 @@ OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split
 def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv", rotations: bool = True) -> Iterator[Image | Sample]:
     """Read the questions of one MMBench table, in official order.
 
-    Images are base64, or the index of the row that holds the image.
-    `sample_id` is the row's index. Rows whose indices differ by a multiple of 1,000,000 ask one question with its options
-    rotated: they are one group, `meta.base_index` is the index of the question as it is, and `meta.rotation` counts from there. There
-    may be fewer rotations than options: one such as "all of the above" stays where it is. An empty hint or option is none; options
-    end at the first that is empty. A hint stands above the question, a line of its own, and in `meta.hint`. The category is
-    the table's; `meta` has its `l2-category`, and how many options there are. A table without the column `answer` (the test split)
-    gives samples without a right option.
+    Images are base64, or the index of the row that holds the image. `sample_id` is the row's index. Rows whose indices differ by a
+    multiple of 1,000,000 are rotations of one question and one group; `meta.base_index` is the question's index, and `meta.rotation`
+    counts from 0. Options end at the first empty one. A hint is a line above the question and `meta.hint`. The category is the table's;
+    `meta` has `l2-category` and the number of options. A table without `answer` (the test split) gives samples without a right option.
 
-    The circular score (`group_accuracy: {by: base_index}`) needs all rotations; `where: rotation == 0`, or `rotations: false`, is the
+    The circular score (`group_accuracy: {by: base_index}`) needs all rotations. `where: rotation == 0`, or `rotations: false`, is the
     vanilla evaluation.
 
     Args:
         table: Which of the source's files.
-        rotations: Take the rotated copies too; false leaves them out before their pictures are read.
+        rotations: Take the rotated copies too; false leaves them out before their images are read.
 
     Raises:
-        AdapterError: the table, a row or a picture is not as in the release. Nothing is guessed.
+        AdapterError: the table, a row or an image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("mmbench")
     path = source / table

@@ -24,17 +24,16 @@ EACH = 2
 def mme(context: AdapterContext, *, part: Literal["all", "perception", "cognition"] = "all") -> Iterator[Image | Sample]:
     """Read MME's questions by subtask, in official order.
 
-    Files: `SUBTASK/NAME.txt` beside `SUBTASK/NAME.jpg` or `.png`.
-    Or `SUBTASK/questions_answers_YN/NAME.txt` and `SUBTASK/images/NAME.jpg`. A text file has two lines, question, tab, Yes or No;
-    questions end in "Please answer yes or no." as they come. `sample_id` is `SUBTASK/NAME/1` or `/2`, the two questions of a picture
-    are a group, the category is `perception/SUBTASK` or `cognition/SUBTASK`, `meta.subtask` only its name.
+    The files are `SUBTASK/NAME.txt` beside `SUBTASK/NAME.jpg` or `.png`, or `SUBTASK/questions_answers_YN/NAME.txt` and
+    `SUBTASK/images/NAME.jpg`. A text file has two lines: question, tab, Yes or No. `sample_id` is `SUBTASK/NAME/1` or `/2`. The two
+    questions on an image are a group. The category is `perception/SUBTASK` or `cognition/SUBTASK`, and `meta.subtask` its name.
 
     Args:
         part: All fourteen subtasks, or those of one part. Celebrities, posters, scenes, landmarks and artworks must be asked for from the
             authors; without them `part: cognition` can be read.
 
     Raises:
-        AdapterError: a subtask, file, line or picture is not as in the release. Nothing is guessed.
+        AdapterError: a subtask, file, line or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("mme")
     subtasks = {kind: names for kind, names in SUBTASKS.items() if part in ("all", kind)}

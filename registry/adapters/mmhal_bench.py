@@ -21,14 +21,13 @@ SUFFIXES = ("", ".jpg", ".png")
 def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
     """Read MMHal-Bench's 96 questions, in official order.
 
-    Files: `response_template.json`; `images/`, by the file name in `image_src`.
-    A record's place is what it is known by: `sample_id` is `mmhal_00` to `mmhal_95`, the category is the kind of question by place
-    modulo 8, as the official script has it; where records name a kind themselves (`meta.type`) the same place must always name the
-    same, or the order is not the official one. The reference is the person's answer; `meta.evidence`, which the judge `mmhal` is
-    told, lists what is in the picture.
+    The files are `response_template.json`; `images/`, by the file name in `image_src`. `sample_id` is `mmhal_00` to `mmhal_95`, by the
+    record's position. The category is the kind of question by position modulo 8, as in the official script; if `meta.type` contradicts
+    this, the order is not the official one and the run ends. The reference is the person's answer. `meta.evidence`, which the judge
+    `mmhal` reads, lists what is in the image.
 
     Raises:
-        AdapterError: a key, value, picture or the order is not as in the release. Nothing is guessed.
+        AdapterError: a key, value, image or the order is not as in the release. Nothing is guessed.
     """
     source = context.need_source("mmhal_bench")
     path = source / "response_template.json"

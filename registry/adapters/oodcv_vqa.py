@@ -29,11 +29,10 @@ def oodcv_vqa(
 ) -> Iterator[Image | Sample]:
     """Read OODCV-VQA's questions with their options, in official order.
 
-    Files: `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`.
-    What an option says is its last word ("A. 2"): a number, as a word here (`Zero` to `Five`), as VLM-Uncertainty-Bench writes it, or Yes
-    or No. Questions on one picture are a group, the category is the `situation` (weather, context, ...), and `meta.count` the true number.
-    The files have no ids: `sample_id` is a digest of picture, question and options, with `-2` behind it where a record occurs a second
-    time.
+    The files are `oodcv-vqa.json` (or `oodcv-counterfactual.json`), `phase-1/images/...`. An option's value is its last word ("A. 2"): a
+    number, written as a word as in VLM-Uncertainty-Bench (`Zero` to `Five`), or Yes or No. Questions on one image are a group. The
+    category is the `situation` (weather, context, ...), and `meta.count` the true number. The files have no ids: `sample_id` is a digest
+    of image, question and options, with `-2` for a second occurrence.
 
     Args:
         answers: `number` is the Digits subset; `yes-no` the other answers; `all` both.
@@ -41,7 +40,7 @@ def oodcv_vqa(
         format: `open` asks without options, as the authors' evaluation does; its reference is the digit, or Yes or No (judge `oodcv_vqa`).
 
     Raises:
-        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, value or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("oodcv_vqa")
     name = "oodcv-counterfactual.json" if counterfactual else "oodcv-vqa.json"

@@ -27,18 +27,17 @@ def pope(
 ) -> Iterator[Image | Sample]:
     """Read one of POPE's nine files: six questions about each of 500 images.
 
-    Half of the right answers are "yes".
-    The files on COCO are JSON Lines and the others JSON lists, all called `.json`. `sample_id` is `PICTURES-SPLIT-question_id`,
-    questions on one picture are a group, the category is the split. The one reference is the label. Pictures lie in `val2014/`
-    (COCO, A-OKVQA), `gqa/images/` (GQA), or in `images/`.
+    Half of the right answers are "yes". Files on COCO are JSON Lines, the others JSON lists, all called `.json`. `sample_id` is
+    `PICTURES-SPLIT-question_id`. Questions on one image are a group. The category is the split. The one reference is the label. Images
+    are in `val2014/` (COCO, A-OKVQA), `gqa/images/` (GQA), or `images/`.
 
     Args:
-        pictures: Which pictures are asked about.
+        pictures: Which images are asked about.
         split: How the objects that are not there were chosen: at random, by how frequent they are, or by what they often stand beside.
         instruction: Put behind every question. The release says nothing; "Answer the question using a single word or phrase." is usual.
 
     Raises:
-        AdapterError: a file, key, label or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, label or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("pope")
     path = source / FILES[pictures].format(split)

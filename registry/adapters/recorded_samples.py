@@ -38,11 +38,10 @@ def recorded_samples(
 ) -> Iterator[Image | Sample]:
     """Read the questions of one task of a recording, in file order.
 
-    A sample's id is the recording's own: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM,
-    the question's number of OpenCompass; or the `sample_id` that an export of ours has beside it. Pictures come with it where they lie
-    in the log or, for VLMEvalKit, in the input table `TASK.tsv` beside the predictions, which then gives the questions too. Rows of
-    VLMEvalKit whose indices differ by a multiple of 1,000,000 are rotations of one question and one group; in tables without rotations,
-    and of other tools, questions on one image are.
+    `sample_id` is the recording's: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM, the
+    question's number of OpenCompass, or the `sample_id` of one of our exports. Images come from the log or, for VLMEvalKit, from the
+    input table `TASK.tsv` beside the predictions. VLMEvalKit's rows whose indices differ by a multiple of 1,000,000 are rotations of one
+    question and one group. Otherwise questions on one image are a group.
 
     Args:
         task: The tool's name for the data; may be left out where the recording has one only, or one input table.

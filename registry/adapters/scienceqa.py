@@ -31,19 +31,18 @@ def scienceqa(
 ) -> Iterator[Image | Sample]:
     """Read the questions of one ScienceQA split, in official order.
 
-    Files: `pid_splits.json` gives the order; `problems.json` beside it, `images/SPLIT/ID/image.png`.
-    The two files may also lie in `data/scienceqa/`, as in the authors' repository. `sample_id` is the problem's id. A hint stands
-    above the question, a line of its own. The category is the subject (`natural-science`). `meta` has what the official score is
-    broken down by: `subject`, `has_text` (there is a hint), `has_image`, `no_context` (neither), `grades` ("1-6" or "7-12"), and
-    `topic`, `skill`, `task`, `grade`.
+    `pid_splits.json` gives the order; `problems.json` is beside it; images are `images/SPLIT/ID/image.png`. The two files may also be in
+    `data/scienceqa/`, as in the authors' repository. `sample_id` is the problem's id. A hint is a line above the question. The category
+    is the subject (`natural-science`). `meta` has the fields of the official breakdown: `subject`, `has_text` (there is a hint),
+    `has_image`, `no_context` (neither), `grades` ("1-6" or "7-12"), and `topic`, `skill`, `task`, `grade`.
 
     Args:
         split: As released; `val_test` is both, validation first.
-        pictures: `with`: only questions on pictures; `without`: only those in text.
+        pictures: `with`: only questions on images; `without`: only those in text.
         task: Only questions of one kind.
 
     Raises:
-        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, value or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("scienceqa")
     splits = _place(source, "pid_splits.json")

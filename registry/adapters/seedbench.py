@@ -33,16 +33,16 @@ SWAPPED = {3: 4, 4: 3}
 def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncertainty_bench"] = "official") -> Iterator[Image | Sample]:
     """Read SEED-Bench's questions about images (dimensions 1 to 9).
 
-    Files: `SEED-Bench.json`, `SEED-Bench-image/DATA_ID`.
-    `sample_id` is the question's id, questions on one picture are a group, the category is the dimension's name (`Spatial Relation`)
-    and `meta.type_id` its number. Questions on videos (dimensions 10 to 12) are left out.
+    The files are `SEED-Bench.json`, `SEED-Bench-image/DATA_ID`. `sample_id` is the question's id. Questions on one image are a group. The
+    category is the dimension's name (`Spatial Relation`) and `meta.type_id` its number. Questions on videos (dimensions 10 to 12) are
+    left out.
 
     Args:
         labels: Names of dimensions 3 and 4: `official` is Instance Attributes and Instance Location, `vlm_uncertainty_bench` has
             them the other way round, as the columns of that paper's tables are. Numbers stay.
 
     Raises:
-        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, value or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("seedbench")
     path = source / "SEED-Bench.json"

@@ -19,15 +19,14 @@ BOX = ("x", "y", "width", "height", "phrase")
 def shr(context: AdapterContext) -> Iterator[Image | Sample]:
     """Request one description per SHR image, in official order.
 
-    The order is that of `val_images_final.json`; the images are Visual Genome's.
-    References are the facts of `shr_factual_part1.jsonl` and `part2` about the picture; `meta.facts` counts them. `meta.evidence`, which
-    the judge `shr` is told, has a line `[x1, y1, x2, y2]: phrase` for every region of `region_descriptions.json` that has one, in shares of
-    width and height with two decimals as in the official code. A picture without facts has the phrases of its regions as references,
-    and one without either ends the run. `image_data.json` says how large a picture is and in which folder it lies (`VG_100K`,
-    `VG_100K_2`). Questions ask "Describe this image in detail."; replies need room (`max_new_tokens: 512`).
+    The order is that of `val_images_final.json`; images are Visual Genome's. References are the facts of `shr_factual_part1.jsonl` and
+    `part2`; `meta.facts` counts them. `meta.evidence`, which the judge `shr` reads, has a line `[x1, y1, x2, y2]: phrase` for each region
+    of `region_descriptions.json`, in shares of width and height with two decimals, as in the official code. An image without facts has
+    its regions' phrases as references; one without either ends the run. `image_data.json` gives sizes and folders (`VG_100K`,
+    `VG_100K_2`). Set `max_new_tokens: 512`: the question is "Describe this image in detail."
 
     Raises:
-        AdapterError: a file, key, value or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, value or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("shr")
     places: dict[str, str] = {}

@@ -31,9 +31,9 @@ def spoilt_scenes(
 ) -> Iterator[Image | Sample]:
     """Draw scenes: each question clean, with a corrupted image, and corrupted itself.
 
-    The three are a group, so that no split or fold parts them. The kinds of question take turns, as do the kinds of damage,
-    six of pictures and six of questions (`qualm.registry.scenes.spoiling`). `meta.spoilt` says what was spoilt (none, picture, question),
-    `meta.how` in which way. The reference is the clean question's answer throughout.
+    The three forms are a group. Kinds of question alternate, as do six corruptions of images and six of questions
+    (`qualm.registry.scenes.spoiling`). `meta.spoilt` is none, image or question; `meta.how` is the corruption. The reference is always
+    the clean question's answer.
 
     Args:
         scenes: how many; three samples each.

@@ -56,16 +56,15 @@ def tdiuc(
 ) -> Iterator[Image | Sample]:
     """Read the questions of one TDIUC split, in official order.
 
-    Files: `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`.
-    `sample_id` is the question's id, the category its type, the reference its one answer; questions about one picture are a group. An
-    absurd question asks for what its picture lacks: it is `answerable: false`, and `doesnotapply` is what the release has as its
-    answer. Pictures are `Images/val2014/COCO_val2014_%012d.jpg`, or `Images/VG/%d.jpg` of Visual Genome; two that are there and differ
-    end the run, for nothing says which is meant.
+    The files are `Questions/OpenEnded_mscoco_val2014_questions.json`, `Annotations/`, `Images/`. `sample_id` is the question's id, the
+    category its type, the reference its one answer. Questions on one image are a group. An absurd question is `answerable: false` (the
+    release's answer is `doesnotapply`). Images are `Images/val2014/COCO_val2014_%012d.jpg`, or `Images/VG/%d.jpg` of Visual Genome; if
+    both exist and differ, the run ends.
 
     Args:
         split: as released.
         types: of questions; all twelve unless given.
-        pictures: where a picture may lie, from the entry's top, instead of these two places: `{split}` and `{id}` stand for what they
+        pictures: where an image may lie, from the entry's top, instead of these two places: `{split}` and `{id}` stand for what they
             say, `{id:012}` for an id of twelve digits.
 
     Raises:

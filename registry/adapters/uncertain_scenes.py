@@ -36,11 +36,10 @@ def uncertain_scenes(
 ) -> Iterator[Image | Sample]:
     """Draw scenes: for each a clear question and three uncertain versions of it.
 
-    These are the paper's subsets, `per_subset` questions each.
-    `meta.modality` is clean, image (the picture has six tiles along a side), text (the words are invalid or subjective) or cross
-    (the words fit several things in the picture, or ask for what it does not show); `meta.how` says in which way, and `meta.cross` in
-    which way the cross-modal one of the four is. They are a group, so that no split or fold parts them. Questions without an
-    answer are marked so; an ambiguous one has all that may be meant as references. More only adds.
+    These are the paper's subsets, `per_subset` questions each. `meta.modality` is clean, image (six tiles along a side), text (invalid or
+    subjective words) or cross (the words fit several objects, or ask for what the image does not show). `meta.how` says in which way, and
+    `meta.cross` in which way the scene's cross-modal question is uncertain. The four questions of a scene are a group. Unanswerable
+    questions are marked; an ambiguous one has all possible answers as references. A larger number only adds scenes.
 
     Args:
         per_subset: Scenes, and samples of each subset.

@@ -27,20 +27,20 @@ def unk_vqa(
 ) -> Iterator[Image | Sample]:
     """Read the questions of these UNK-VQA splits, in official order.
 
-    Files: `annt_train.json`, `images-train/`, and likewise.
-    Where `answerability.binary` is true the answer is the one reference; where it is false the question is `answerable: false`, the
-    category is `unanswerable`, and `meta.reason` has the codes of why, as `reason_map` numbers them (joined by a space). meta also has
-    how the question was altered and what it was made of. Pictures were altered too, so equal names in two folders are two pictures.
+    The files are `annt_train.json`, `images-train/`, and likewise. If `answerability.binary` is true, the answer is the one reference.
+    Otherwise the question is `answerable: false`, the category is `unanswerable`, and `meta.reason` has the codes of the reasons
+    (`reason_map`), joined by a space. meta also has the alteration and the original. Images were altered too: equal names in two folders
+    are two images.
 
-    The files were not seen by us, and their README shows only an answerable record: under which key of `answerability.other` an
-    unanswerable one has its reasons is a parameter, and a record without it ends the run with the keys it has.
+    This was written without the files. Their README shows only an answerable record, so the key of `answerability.other` that holds the
+    reasons is a parameter. A record without it ends the run and shows its keys.
 
     Args:
         parts: `test` unless given.
         ambiguous: keep unanswerable questions of which a reason is that there are several plausible answers; CertainlyUncertain
             leaves them out.
         reason: the key with the code or list of codes.
-        images: the folder of the pictures; unless given `images-train` for train and `images-val` for val and test.
+        images: the folder of the images; unless given `images-train` for train and `images-val` for val and test.
 
     Raises:
         AdapterError: a file, key or value is not as in the release. Nothing is guessed.

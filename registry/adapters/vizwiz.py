@@ -19,12 +19,10 @@ UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
 def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
     """Read the questions of one VizWiz-VQA split, in official order.
 
-    Files: `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`.
-    The only id is the picture's name; `sample_id` is that without its suffix. References are the ten answers as people gave
-    them, "unanswerable" among them, so the judge `vqa` scores a prediction of "unanswerable" like any other text.
-    `answerable` is the release's own label; `category` the type of its answers (`yes-no` for yes/no); `meta` has that type as
-    it stands and how many of the ten said that the question cannot be answered. The test split has no answers: its samples
-    have neither references nor categories, and nothing is known of whether they can be answered.
+    The files are `Annotations/SPLIT.json`, `SPLIT/VizWiz_SPLIT_%08d.jpg`. `sample_id` is the image's name without its suffix. References
+    are the ten answers as given, "unanswerable" among them: the judge `vqa` scores a prediction of "unanswerable" like any other text.
+    `answerable` is the release's label; `category` is the type of the answers (`yes-no` for yes/no); `meta` has the original type and how
+    many of the ten said that the question is unanswerable. The test split has no references, no categories and no labels.
 
     Raises:
         AdapterError: a file is missing, or a record has other keys or values than in the release. Nothing is guessed.

@@ -32,24 +32,23 @@ def vizwiz_ans_difference(
 ) -> Iterator[Image | Sample]:
     """Read VizWiz's answer differences, with five people's reasons in `meta`.
 
-    `meta.LQI` ... `meta.OTH` count how many of five people ticked each reason.
-    Reads `Annotations/DATASET_ans_difference_SPLIT.json`, or `vizwiz/data/vizwiz_SPLIT.json` as in the authors' repository.
-    `sample_id` is the record's `qid`; references are the ten answers, the category is `ans_type` with `-` for `/`.
-    `answerable` is not in the files and stays true for all; `meta.said_unanswerable` counts the answers that say there is none.
+    `meta.LQI` ... `meta.OTH` count how many of five people ticked each reason. The files are
+    `Annotations/DATASET_ans_difference_SPLIT.json`, or `vizwiz/data/vizwiz_SPLIT.json` as in the authors' repository. `sample_id` is the
+    record's `qid`. References are the ten answers. The category is `ans_type` with `-` for `/`. `answerable` is not in the files and is
+    true for all; `meta.said_unanswerable` counts answers that say "unanswerable".
 
-    The files name images by VizWiz's first naming, of twelve digits, also where they are of another split; today's release
-    has eight digits, and equal numbers are not equal images. So an image is taken only from `images/NAME` under the very
-    name of the record, or from where `image_names.json` in the entry says. `qualm data add` writes that table where the folder has
-    today's annotations too, and `image_names_aside.json` with the questions whose image it could not identify. These are left out,
-    and a note counts those that the spec selects.
+    The files name images by VizWiz's first naming (twelve digits). Today's release has eight digits, and equal numbers are not equal
+    images. So an image is read only from `images/NAME` under the record's name, or as `image_names.json` says. `qualm data add` writes
+    that table if the folder has today's annotations, and lists questions with an unidentified image in `image_names_aside.json`. These
+    are left out, and a note counts those that the spec selects.
 
     Args:
         dataset: Questions of VizWiz, or of VQA.
         split: As released.
-        images: Read the pictures; false gives questions without them, for counting and for recorded answers.
+        images: Read the images; false gives questions without them, for counting and for recorded answers.
 
     Raises:
-        AdapterError: a file, key, count or picture is not as in the release. Nothing is guessed.
+        AdapterError: a file, key, count or image is not as in the release. Nothing is guessed.
     """
     source = context.need_source("vizwiz_ans_difference")
     path = _annotations(source, dataset, split)

@@ -30,10 +30,10 @@ def vlfeedback(
 ) -> Iterator[Image | Sample]:
     """Read VLFeedback's preferences: a better answer, and a worse as `meta.rejected`.
 
-    Reads `vlfeedback_80k.jsonl` with `images/`, or `data/*.parquet` with the pictures inside: records of `id`, `prompt` and
-    `completions`, each a `response` and its `annotations` ({aspect: {Rating: "1".."5"}}). An answer's rating is the mean over the
-    aspects; one without a number for each of these ("N/A") is left out. Two answers that differ by more than `margin` are a
-    preference, which the finetune `dpo` learns. Preferences about one picture are a group.
+    All samples are in split `train`. The files are `vlfeedback_80k.jsonl` with `images/`, or `data/*.parquet` with the images inside:
+    records of `id`, `prompt` and `completions`, each with a `response` and `annotations` ({aspect: {Rating: "1".."5"}}). An answer's
+    rating is the mean over the aspects; one without a number for each ("N/A") is left out. Two answers that differ by more than `margin`
+    are a preference, for the fine-tune `dpo`. Preferences on one image are a group.
 
     Args:
         pairs: `all` of the answers to a prompt, as Silkie; or only `extremes`: the best against the worst, of equals the first.

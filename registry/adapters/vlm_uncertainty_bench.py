@@ -19,9 +19,9 @@ from qualm.registry.sample import Image, Sample
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:
     """Read one dataset of VLM-Uncertainty-Bench's outputs (`output/RUN/DATASET.pkl`).
 
-    Options are A to D of the file and the two that the authors append, E "I don't know" and F "None of the above", which
-    are never right. Where the file has no text for an option (17 questions of MMBench) it is empty here, and
-    `meta["missing_options"]` names its letter; the authors' prompt moved the later texts one letter up there.
+    Options are A to D of the file and the two that the authors add, E "I don't know" and F "None of the above", which are never right. If
+    the file has no text for an option (17 questions of MMBench), it is empty, and `meta["missing_options"]` names its letter; the
+    authors' prompt moved later texts one letter up.
 
     Args:
         dataset: File name without `.pkl`: mmbench, oodcv, scienceqa, seedbench, ai2d.

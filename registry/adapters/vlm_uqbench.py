@@ -26,7 +26,7 @@ def vlm_uqbench(
 
     Args:
         files: pattern of the JSON files (lists, or JSON Lines).
-        pictures: the rows' pictures lie in the entry; false = questions alone, for counting and `where:`.
+        pictures: the rows' images lie in the entry; false = questions alone, for counting and `where:`.
         meta: fields to keep as text, such as the one that says which perturbation a row has.
 
     Raises:

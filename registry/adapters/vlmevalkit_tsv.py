@@ -30,10 +30,11 @@ def vlmevalkit_tsv(
 ) -> Iterator[Image | Sample]:
     """Read tables in VLMEvalKit's layout; `sample_id` is the row's index.
 
-    Columns as VLMEvalKit documents them: `index`, `question`, optional `hint` (a line above the question), `A`, `B`... (options, ending at
-    the first empty one), `answer` (a letter with options; else a text, or a list of texts as JSON), `category`, `l2-category` (kept in
-    meta) and a picture: `image` as base64 or as the index of the row that has it, or `image_path` beside the table. Rows whose
-    indices differ by a multiple of 1,000,000 are rotations of one question and one group; open questions on one picture are one.
+    `qualm data new` writes the card. Columns are VLMEvalKit's: `index`, `question`, optional `hint` (a line above the question), `A`,
+    `B`... (options, up to the first empty one), `answer` (a letter with options; else a text, or a JSON list of texts), `category`,
+    `l2-category` (kept in meta), and an image: `image` as base64 or as the index of the row that has it, or `image_path` beside the
+    table. Rows whose indices differ by a multiple of 1,000,000 are rotations of one question and one group; open questions on one image
+    are a group.
 
     Args:
         files: Split -> path or pattern; several files of a split are read one after the other.
@@ -42,7 +43,7 @@ def vlmevalkit_tsv(
         meta: Further columns to keep as text, for `where:` and slices.
 
     Raises:
-        AdapterError: a file, column, picture or value is missing or of another kind.
+        AdapterError: a file, column, image or value is missing or of another kind.
     """
     source = context.need_source("vlmevalkit_tsv")
     for split, prefix, path in parts(source, files):

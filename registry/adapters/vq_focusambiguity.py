@@ -28,22 +28,20 @@ def vq_focusambiguity(
 ) -> Iterator[Image | Sample]:
     """Read VQ-FocusAmbiguity's questions, labelled by whether their focus is ambiguous.
 
-    The order is that of the files `SPLIT_gt.json`.
-    An ambiguous question has no single right answer, so it is `answerable: false`; `category` is `ambiguous` or `unambiguous`.
-    There are no reference answers. The split is the file's: every record says `set: train`. A picture may be in several splits
-    and is kept once; its questions are one group. Two different pictures of one name, in the folders of two splits, end the run. The
-    number of masks is not the label and is not read.
+    The files are `SPLIT_gt.json`; the split is the file's. An ambiguous question has no single right answer, so it is `answerable:
+    false`; `category` is `ambiguous` or `unambiguous`. There are no references. Questions on one image are a group, also across splits.
+    Two different images of one name end the run. The number of masks is not read.
 
     Args:
         parts: Which files; train and val unless given: the 60 ambiguous and 80 other questions of VLM-UQBench. Models are scored on
             both where the spec says `splits: [train, val]`, else on val alone.
         question: Key of the question's text.
-        image: Key of the picture's file name, looked for as `images/NAME`, `images/SPLIT/NAME`, `SPLIT/NAME`.
+        image: Key of the image's file name, looked for as `images/NAME`, `images/SPLIT/NAME`, `SPLIT/NAME`.
         ambiguous: Key of the label: true or false, or 1 or 0.
-        id: Key of the record's id, where there is one; else it is made of the picture's name and the question.
+        id: Key of the record's id, where there is one; else it is made of the image's name and the question.
 
     Raises:
-        AdapterError: a file or picture is missing, or a record lacks one of these keys or has another kind of value there.
+        AdapterError: a file or image is missing, or a record lacks one of these keys or has another kind of value there.
     """
     source = context.need_source("vq_focusambiguity")
     sent: dict[str, tuple[str, str]] = {}

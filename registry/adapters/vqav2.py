@@ -31,19 +31,18 @@ def vqav2(
 ) -> Iterator[Image | Sample]:
     """Read the questions of these VQA v2 parts with their annotations.
 
-    Reads `v2_OpenEnded_mscoco_train2014_questions.json`, `v2_mscoco_train2014_annotations.json`, `train2014/COCO_train2014_%012d.jpg`
-    and likewise. `sample_id` is the question's id; questions about one picture are a group. References are the ten answers as
-    people gave them, the category is the type of answer (`yes-no` for yes/no); meta has that type and the question's (`what color`)
-    as they stand. The test parts have no answers: their samples have neither references nor categories. Both files of a part are
-    read side by side, in memory that does not grow with them.
+    The files are `v2_OpenEnded_mscoco_train2014_questions.json`, `v2_mscoco_train2014_annotations.json`,
+    `train2014/COCO_train2014_%012d.jpg`, and likewise. `sample_id` is the question's id. Questions on one image are a group. References
+    are the ten answers as given. The category is the type of answer (`yes-no` for yes/no); meta has the original types of answer and
+    question (`what color`). The test parts have no references and no categories. Memory does not grow with the files.
 
     Args:
         parts: `val` unless given.
         val_is: the split that samples of val2014 are given: `test` where they stand for it, as in CertainlyUncertain's pairs, since
             the true test part has no public answers.
         complementary: read `v2_mscoco_*_complementary_pairs.json` too: `meta.complement` is then the id of the question with the
-            same words about another picture, which is answered differently there.
-        without_llava: an entry of registry/data/ with LLaVA's conversations: questions that stand in it, about the same COCO picture
+            same words about another image, which is answered differently there.
+        without_llava: an entry of registry/data/ with LLaVA's conversations: questions that stand in it, about the same COCO image
             and in the same words, case aside, are left out, as CertainlyUncertain does for its evaluation.
 
     Raises:

@@ -23,7 +23,7 @@ def oodcv_vqa(questions: list[str], references: list[list[str]], predictions: li
     Marks of punctuation are deleted or become spaces as in VQA's evaluation, full stops are deleted except before a digit, and what follows
     the first one that is left is not read. So "none" has the "one" of 1 and "not" the "no" of 0, "Two" is not "two", and "0" is not zero.
     Ratings are 1 and 0, for `{card: oodcv_vqa, format: open}`; a question with another reference than Yes, No or 0 to 10 is unscored. The
-    script keeps one answer per picture, the last question's; here every question counts.
+    script keeps one answer per image, the last question's; here every question counts.
     """
     return [_judge(*row) for row in zip(questions, references, predictions, strict=True)]
 

@@ -33,7 +33,7 @@ def shr(
     """Let a language model label each sentence of a description for hallucination.
 
     Labels are hallucination, correct, or impossible to judge.
-    The references are facts about the picture, the evidence is what people wrote of its regions. Marks: `sentences` and how many of
+    The references are facts about the image, the evidence is what people wrote of its regions. Marks: `sentences` and how many of
     them are `hallucinated`, `correct` and `unclear`; the rating is the share of sentences that are no hallucination. A sentence that is
     called something else is left out. Where the judgements are not one to a sentence, in order, nothing of that description counts: it is
     unscored. All of that as in the official code.

@@ -11,7 +11,7 @@ NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_
 
 
 def hallucinated_sentence_ratio(hallucinated: Floats, sentences: Floats, weights: Weights, *, judge: str = "") -> Floats:
-    """Share of sentences in descriptions that state something not in the picture.
+    """Share of sentences in descriptions that state something not in the image.
 
     hallucinated sentences / sentences, over all descriptions together, in [0, 1], lower is better; sentences that the judge cannot decide
     on count in the denominator only. A description whose judgements could not be read is unscored. Undefined without sentences.

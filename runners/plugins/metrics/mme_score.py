@@ -23,14 +23,14 @@ def mme_score(
 ) -> Floats:
     """Accuracy and accuracy+ of every subtask, in points.
 
-    sum over subtasks of 100 (acc + acc+), acc the share of right answers and acc+ that of pictures with both questions right. In
+    sum over subtasks of 100 (acc + acc+), acc the share of right answers and acc+ that of images with both questions right. In
     [0, 200 x subtasks], higher is better: 200 of one subtask, 2000 of perception and 800 of cognition, which are the slices
-    `category=perception` and `category=cognition`. A picture of which one question is unscored is unscored. Undefined in a
+    `category=perception` and `category=cognition`. An image of which one question is unscored is unscored. Undefined in a
     resample that lacks a subtask.
 
     Args:
         judge: Label of the judge that reads the answers; by default the one whose ratings are scored.
-        picture: Field or meta key whose equal values are questions of one picture.
+        picture: Field or meta key whose equal values are questions of one image.
         subtask: Field or meta key that names the subtask.
     """
     if not len(right):

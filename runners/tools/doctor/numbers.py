@@ -39,18 +39,18 @@ def picture_matters(tested: ModelUnderTest) -> CheckResult:
     import PIL.ImageOps
 
     if tested.model.text_only:
-        return CheckResult("picture matters", "skip", TEXT_ONLY)
+        return CheckResult("image matters", "skip", TEXT_ONLY)
     case, image = next((c, c.image) for c in tested.cases if c.image is not None)
     prompt = tested.request(case).prompt
     other = PIL.ImageOps.flip(PIL.ImageOps.invert(image))
     change = _apart(tested.plain.logits(prompt, image), tested.plain.logits(prompt, other))
     if change < SEES:
         return CheckResult(
-            "picture matters", "fail", f"another picture changes log-probabilities by {change:.2g} nats at most", f"> {SEES:g} nats",
-            "the picture does not reach the language model: its projector's weights are absent or zero, or the prompt has no place for it",
+            "image matters", "fail", f"another image changes log-probabilities by {change:.2g} nats at most", f"> {SEES:g} nats",
+            "the image does not reach the language model: its projector's weights are absent or zero, or the prompt has no place for it",
         )  # fmt: skip
-    what = f"another picture changes log-probabilities by up to {change:.2g} nats"
-    return CheckResult("picture matters", "ok", what, f"> {SEES:g} nats", numbers={"change": change})
+    what = f"another image changes log-probabilities by up to {change:.2g} nats"
+    return CheckResult("image matters", "ok", what, f"> {SEES:g} nats", numbers={"change": change})
 
 
 def padding(tested: ModelUnderTest) -> CheckResult:
@@ -204,7 +204,7 @@ def priors(tested: ModelUnderTest) -> CheckResult:
             "priors", "warn", f"cannot be had: {', '.join(lacking)} ({why})", "all three", "estimators that need them cannot be used"
         )
     return judge(
-        "priors", worst, tested.limits, "log-probabilities without picture, question, both", "estimators that need priors cannot be used"
+        "priors", worst, tested.limits, "log-probabilities without image, question, both", "estimators that need priors cannot be used"
     )
 
 
@@ -230,7 +230,7 @@ def divergence(tested: ModelUnderTest) -> CheckResult:
         # Relative for large values, as rounding grows with the divergence.
         apart = map(_distance, parts["image_divergence"].logprobs or [], plain)
         worst = max(worst, *(gap / max(1.0, abs(value)) for gap, value in zip(apart, plain, strict=False)))
-    what = "divergence of the next token with the picture from that without (above one nat as a share of it)"
+    what = "divergence of the next token with the image from that without (above one nat as a share of it)"
     return judge("image divergence", worst, tested.limits, what, "see priors")
 
 
@@ -300,7 +300,7 @@ def _text_after_picture(tested: ModelUnderTest, ids: Sequence[int]) -> int:
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
         "finite": finite,
-        "picture matters": picture_matters,
+        "image matters": picture_matters,
         "padding": padding,
         "continuation": continuation,
         "log-probabilities": log_probabilities,

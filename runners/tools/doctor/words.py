@@ -49,7 +49,7 @@ def picture_tokens(tested: ModelUnderTest) -> CheckResult:
     import torch
 
     if tested.model.text_only:
-        return CheckResult("picture tokens", "skip", TEXT_ONLY)
+        return CheckResult("image tokens", "skip", TEXT_ONLY)
     counts: dict[str, int] = {}
     for case in tested.cases:
         request = tested.request(case)
@@ -66,13 +66,13 @@ def picture_tokens(tested: ModelUnderTest) -> CheckResult:
         for name in ("input_ids", *(n for n in expected if str(n).startswith("pixel"))):
             if name not in ours or expected[name].shape != ours[name].shape or not torch.equal(expected[name], ours[name]):
                 return CheckResult(
-                    "picture tokens", "fail", f"{name} of the rendered prompt is not what the processor makes of the conversation itself",
+                    "image tokens", "fail", f"{name} of the rendered prompt is not what the processor makes of the conversation itself",
                     "equal", "the chat template and the processor disagree, often by a second beginning-of-sequence token",
                 )  # fmt: skip
         counts["x".join(map(str, case.image.size))] = ours["input_ids"].shape[1] - len(tested.model.tokenize(request.prompt))
     summary = ", ".join(f"{size}: {n}" for size, n in counts.items())
     return CheckResult(
-        "picture tokens", "ok", f"as the processor makes them; beside the text, by picture size: {summary}", numbers={"tokens": counts}
+        "image tokens", "ok", f"as the processor makes them; beside the text, by image size: {summary}", numbers={"tokens": counts}
     )
 
 
@@ -82,10 +82,10 @@ def text_alone(tested: ModelUnderTest) -> CheckResult:
         tested.plain.inputs([tested.model.render(messages("What?", image=False))], None)
     except Exception as error:  # noqa: BLE001 - processors refuse in many ways
         return CheckResult(
-            "text alone", "warn", f"the processor refuses a prompt without a picture: {error}",
-            advice="questions without pictures cannot be asked; priors without the image cannot be had",
+            "text alone", "warn", f"the processor refuses a prompt without an image: {error}",
+            advice="questions and priors without images are not available",
         )  # fmt: skip
-    return CheckResult("text alone", "ok", "a prompt without a picture is accepted")
+    return CheckResult("text alone", "ok", "a prompt without an image is accepted")
 
 
 def answer_turn(tested: ModelUnderTest) -> CheckResult:
@@ -145,7 +145,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "prompt": prompt,
         "clock": clock,
         "thinking": thinking,
-        "picture tokens": picture_tokens,
+        "image tokens": picture_tokens,
         "text alone": text_alone,
         "answer turn": answer_turn,
         "stop token": stops,

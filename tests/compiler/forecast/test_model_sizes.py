@@ -112,10 +112,10 @@ QWEN = {"architectures": ["Qwen2VLForConditionalGeneration"]}
     [
         ({"vision_config": {"image_size": 28, "patch_size": 14}}, 4, "one picture token per patch"),
         ({"vision_config": {"image_size": [14, 42], "patch_size": [14, 14]}}, 9, "one picture token per patch"),
-        ({"vision_config": {"image_size": 28}}, 576, "576 picture tokens assumed"),
-        ({"model_type": "x"}, 576, "576 picture tokens assumed"),
-        (QWEN, 391, "picture tokens as in published models of its class"),
-        ({**QWEN, "vision_config": {"image_size": 224, "patch_size": 14}}, 391, "picture tokens as in published models of its class"),
+        ({"vision_config": {"image_size": 28}}, 576, "576 image tokens assumed"),
+        ({"model_type": "x"}, 576, "576 image tokens assumed"),
+        (QWEN, 391, "image tokens as in published models of its class"),
+        ({**QWEN, "vision_config": {"image_size": 224, "patch_size": 14}}, 391, "image tokens as in published models of its class"),
         ({**QWEN, "vision_config": {"image_size": 222, "patch_size": 111}}, 4, "one picture token per patch"),
     ],
 )

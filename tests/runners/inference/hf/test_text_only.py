@@ -92,7 +92,7 @@ def findings(folder):
 def test_the_doctor_examines_it(model):
     found = findings(model.base.folder)
     assert len(found) >= 24 and not [f for f in found if f.verdict == "fail"]
-    assert {f.check for f in found if f.verdict == "skip"} >= {"picture tokens", "picture matters"}
+    assert {f.check for f in found if f.verdict == "skip"} >= {"image tokens", "image matters"}
 
 
 @pytest.fixture(scope="module")

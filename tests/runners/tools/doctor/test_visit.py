@@ -80,8 +80,8 @@ def test_a_picture_that_does_not_arrive(folder):
     with torch.no_grad():
         for p in blind.model.module.model.visual.merger.parameters():
             p.zero_()
-    finding = found(blind, "picture matters")["picture matters"]
-    assert finding.verdict == "fail" and finding.found == "another picture changes log-probabilities by 0 nats at most"
+    finding = found(blind, "image matters")["image matters"]
+    assert finding.verdict == "fail" and finding.found == "another image changes log-probabilities by 0 nats at most"
 
 
 def test_overflow(folder):

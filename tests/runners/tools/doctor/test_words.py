@@ -36,7 +36,7 @@ def test_the_prompt_is_shown_to_be_compared(healthy):
 def test_picture_tokens_are_counted_beside_the_text(healthy):
     found = words.picture_tokens(healthy)
     assert found.verdict == "ok" and found.numbers == {"tokens": {"40x30": 15, "40x40": 15}}, "sixteen for one mark"
-    assert found.found.endswith("by picture size: 40x30: 15, 40x40: 15")
+    assert found.found.endswith("by image size: 40x30: 15, 40x40: 15")
 
 
 @pytest.mark.parametrize("name", ["input_ids", "pixel_values"])
@@ -58,7 +58,7 @@ def test_text_alone(healthy, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(healthy.plain, "inputs", lambda prompts, images: (_ for _ in ()).throw(RuntimeError("a picture, please")))
         found = words.text_alone(healthy)
-    assert found.verdict == "warn" and found.found == "the processor refuses a prompt without a picture: a picture, please"
+    assert found.verdict == "warn" and found.found == "the processor refuses a prompt without an image: a picture, please"
 
 
 def test_the_turn_of_an_answer(healthy, folder):
