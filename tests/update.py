@@ -1,6 +1,6 @@
 """Write anew all files that are made from others, and print which of them changed: `make update`.
 
-Compiled specs, reference pages, golden files and golden numbers; of README's tables the cells whose runs have finished here.
+Compiled specs, reference pages, golden files and golden numbers; the tables of docs/results/ whose runs have finished here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def steps() -> dict[str, list[str]]:
         "golden files": ["-m", "pytest", "-q", "-n", "0", *held_tests()],
         **{f"golden files of {name}": ["-m", f"tests.{name}"] for name in WRITING},
         "golden numbers": ["-m", "tests.support.checks.golden_numbers"],
-        "tables of README.md": ["-m", "tests.bench.readme_tables", "--write"],
+        "tables of results": ["-m", "tests.bench.result_pages"],
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import complete_app
 
@@ -78,6 +79,14 @@ def slug(heading: str) -> str:
 @cache
 def anchors(file: Path) -> set[str]:
     return {slug(h) for h in re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)}
+
+
+def test_the_spec_of_the_readme_is_valid_and_the_readme_short(tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```yaml\n(.*?)^```", PAGES["README.md"], re.DOTALL | re.MULTILINE)
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert CliRunner().invoke(complete_app(), ["validate", str(path)]).output.startswith("mine: valid (1 dataset, 1 model, 2 variants")
+    assert len(PAGES["README.md"].split()) <= 1_200
 
 
 @pytest.mark.parametrize("page", PAGES)
