@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from qualm.runners.scoring.cells import Cell
 
 
-CORRECTIONS = {"max_t": "max-T", "holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
-OVER = {"study": "all that is compared here", "slice": "the metrics of a dataset", "metric": "nothing but itself"}
-
-
 def compare_results(
     project: Project,
     spec: str | None,
@@ -102,13 +98,6 @@ def compare_scores(
 def compare_models(side: ComparisonSide, a: str, b: str) -> dict[str, Any]:
     """Compare two models of one spec, as `compare_scores` does."""
     return _paired((side, {a: a}), (side, {a: b}), a, b)
-
-
-def correction_in_words(test: Mapping[str, Any]) -> str:
-    """Return the test of a comparison and what its p-values are corrected for."""
-    named = CORRECTIONS.get(test["correction"])
-    how = f"{named}: corrected over {OVER[test['family']]}" if named else "uncorrected"
-    return f"{test['name']} test over whole groups; {how}"
 
 
 @dataclass(frozen=True)
@@ -193,7 +182,7 @@ def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict
             named = {"dataset": row["dataset"], "model": row["model"], "metric": row["metric"], "n": min(row["n"], other["n"])}
             differences.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
     if not differences:
-        raise ProjectError(f"{a} and {b}: expected at least one score of the same model, data set and metric in both, found none")
+        raise ProjectError(f"{a} and {b}: expected at least one score of the same model, dataset and metric in both, found none")
     note = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
     return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": differences, "mcnemar": []}
 
@@ -242,7 +231,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     if one[0].root != other[0].root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:
-        raise ProjectError(f"'{a}' and '{b}' have no data set and metric in common; name sides that were scored alike")
+        raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common; name sides that were scored alike")
     return result
 
 
@@ -310,7 +299,7 @@ def run_time_stage(side: ComparisonSide, models: set[str]) -> Stage:
 
 
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
-    """Differences as a table; a row is bright where the two are told apart, green where b is better and red where a is."""
+    """Print differences as a table; significant rows are bright, green where b is better and red where a is."""
     console.print(Text.assemble(("a ", "dim"), (comparison["a"], "bold"), ("   b ", "dim"), (comparison["b"], "bold")))
     for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in comparison["differences"]):
         _differences([d for d in comparison["differences"] if (d.get("model", ""), d["dataset"]) == group], group, comparison).print(
@@ -318,8 +307,11 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         )
         console.print()
     if test := comparison["test"]:
-        console.print(Text(f"p: {correction_in_words(test)}", style="dim"))
         from qualm.compiler.results.comparisons import remarks
+        from qualm.runners.scoring.families import how_corrected
+
+        how = how_corrected(test, study="all tests of this comparison")
+        console.print(Text(f"p: {test['name']} tests over whole groups, {how}", style="dim"))
 
         lines = remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]])
         if margins := sorted({d["margin"] for d in comparison["differences"] if d.get("margin") is not None}):
@@ -327,7 +319,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
             lines.append(f"equal, not worse: p that b equals a within the margin ({named_margins}), is not worse by it; corrected alike")
         tested = [d["told_apart"] for d in comparison["differences"] if d["told_apart"] is not None]
         if dim := tested.count(False):
-            lines.append(f"dim: not told apart at this number of questions ({dim} of {len(tested)}), which does not prove equality")
+            lines.append(f"dim: statistically tied at this number of questions ({dim} of {len(tested)}), which does not prove equality")
         for line in lines:
             console.print(Text(line, style="dim"))
     for text in warn_unequal_scored_shares(comparison["differences"]):
@@ -356,7 +348,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
         columns[f"{comparison['level']:.0%} interval"] = lambda d: "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
     if correction:
         columns["p"] = lambda d: _p(d, "p") or ("not tested" if d.get("why") else "undefined")
-        columns |= {} if correction == "none" else {CORRECTIONS[correction]: lambda d: _p(d, "p_adjusted")}
+        columns |= {} if correction == "none" else {"corrected p": lambda d: _p(d, "p_adjusted")}
     if any(d.get("margin") is not None for d in rows):
         columns |= {"equal": lambda d: _p(d, "p_equivalent"), "not worse": lambda d: _p(d, "p_not_worse")}
     if any(shares_differ([d.get("scored_share_a"), d.get("scored_share_b")]) for d in rows):

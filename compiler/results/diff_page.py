@@ -1,4 +1,4 @@
-"""What a change does to results as a comment on a pull request: Markdown, what was told apart first, the rest folded."""
+"""What a change does to results as a comment on a pull request: Markdown, significant differences first, the others folded."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ def _summary(results: Sequence[Mapping[str, Any]]) -> str:
     counts = {
         "better": sum(row["better"] == "b" for row in results),
         "worse": sum(row["better"] == "a" for row in results),
-        "different, with no direction that is better": sum(bool(row["told_apart"]) and row["better"] is None for row in results),
-        "not told apart": sum(row["told_apart"] is False for row in results),
+        "significantly different, of metrics without a better direction": sum(
+            bool(row["told_apart"]) and row["better"] is None for row in results
+        ),
+        "statistically tied": sum(row["told_apart"] is False for row in results),
         "without a test": sum(row["told_apart"] is None and row["change"] is not None for row in results),
         "new": sum(row["old"] is None for row in results),
         "gone": sum(row["new"] is None for row in results),

@@ -22,13 +22,13 @@ def read_rankings(path: Path) -> list[Row]:
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
-    """Print a line for each model, data set and metric of estimators among the scores that are shown."""
+    """Print a line for each model, dataset and metric of estimators among the scores that are shown."""
     lines = list(best_estimators(rankings, scores))
     for line in lines:
         console.print(Text(line))
     if lines:
         how = how_corrected({"correction": "max_t", "family": family})
-        meaning = "may be best: no better estimator of the model is told apart from it by paired differences over resamples of whole groups"
+        meaning = "may be best: no estimator of the model is significantly better, by paired differences over resamples of whole groups"
         console.print(Text(f"{meaning}, {how}", style="dim"))
 
 
@@ -58,9 +58,9 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
 def _separation(best: Row, others: Sequence[Row]) -> str:
     """What is said of the other estimators."""
     if best["is_best"]:
-        return f"told apart from all {len(others):,} others" if len(others) > 1 else "told apart from the other"
+        return f"significantly better than all {len(others):,} others" if len(others) > 1 else "significantly better than the other"
     close = [row["candidate"] for row in others if row["may_be_best"]]
-    return f"may be best too: {', '.join(close)}" if close else "each other is told apart from a better one"
+    return f"may be best too: {', '.join(close)}" if close else "each of the others is significantly worse than a better one"
 
 
 def _place(row: Row) -> tuple[str, str, str, str]:

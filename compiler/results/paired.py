@@ -180,7 +180,7 @@ def differences(
 
 
 def corrected_together(rows: Sequence[PairedDifference], correction: str, family: str) -> list[PairedDifference]:
-    """With p-values corrected over what was compared at once: all of it (`study`), by data set (`slice`), or by metric on one."""
+    """With p-values corrected over what was compared at once: all of it (`study`), by dataset (`slice`), or by metric on one."""
     from qualm.runners.scoring.families import Evidence, Family
 
     together = Family(correction, family)

@@ -50,7 +50,7 @@ class Assumptions:
 
 @dataclass(frozen=True)
 class Reach:
-    """What can be shown on one data set and slice."""
+    """What can be shown on one dataset and slice."""
 
     dataset: str
     slice: str
@@ -194,7 +194,7 @@ def _reach(dataset: str, part: str, metric: str, source: str, where: tuple[int, 
 
 
 def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Console) -> None:
-    """A table per data set and metric: slices down."""
+    """A table per dataset and metric: slices down."""
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if assumptions.difference else [])
         grid = Grid([("slice", "left"), *((name, "right") for name in columns)], Text(f"{dataset} · {metric}", style="bold"))

@@ -1,4 +1,4 @@
-"""`qualm stats`: what each data set of a spec holds, laid out as CertainlyUncertain's Table 1, what recipes made and dropped, and what
+"""`qualm stats`: what each dataset of a spec holds, laid out as CertainlyUncertain's Table 1, what recipes made and dropped, and what
 can be told of it without looking."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qualm.registry.text import print_json
 ALL = "all"
 MOST_COLUMNS = 7
 """With more categories than this they go down the side."""
-_SHORT = {"pictures (perturbed/clean)": "seen", "questions (IDK/answerable)": "asked"}
+_SHORT = {"images (perturbed/clean)": "seen", "questions (IDK/answerable)": "asked"}
 _PICTURES, _QUESTIONS = _SHORT
 
 
@@ -45,7 +45,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
     there = {name: counts for name, counts in statistics.items() if counts is not None}
     if not there:
         raise ProjectError(
-            f"no data set of {plan.spec} is on disk; `dvc pull` fetches what others have made, `qualm run {plan.spec}` makes it"
+            f"no dataset of {plan.spec} is on disk; `dvc pull` fetches what others have made, `qualm run {plan.spec}` makes it"
         )
     if as_json:
         print_json(there)
@@ -58,7 +58,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
-    """The counts of a data set folder: those it was assembled with, else counted now; None where there is no such folder."""
+    """The counts of a dataset folder: those it was assembled with, else counted now; None where there is no such folder."""
     from qualm.runners.data.statistics import FILE, read_samples_of, statistics
     from qualm.runners.runtime.records import RecordError
 
@@ -72,7 +72,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """What can be told of a data set without looking: as it was assembled with, else worked out now; nothing where all are of one class."""
+    """What can be told of a dataset without looking: as it was assembled with, else worked out now; nothing where all are of one class."""
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
     from qualm.runners.runtime.records import RecordError, read_table
@@ -88,7 +88,7 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
 
 
 def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
-    """One data set: pictures and questions by category and split, then recipes, then what looks alike."""
+    """One dataset: images and questions by category and split, then recipes, then what looks alike."""
     across = _counts(name, counts, across=True)
     fits = len(counts["categories"]) < MOST_COLUMNS and _width(across, console) <= console.width
     table = across if fits else _counts(name, counts, across=False)
@@ -102,7 +102,7 @@ def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> 
     if alike and alike["pairs"]:
         between = ", ".join(f"{n:,} between {pair}" for pair, n in alike["between"].items())
         fate = "pairs on them were left out" if alike["dropped"] else "kept"
-        console.print(f"  pictures that look alike across splits (at most {alike['distance']} of 64 bits differ): {between}; {fate}")
+        console.print(f"  images that look alike across splits (at most {alike['distance']} of 64 bits differ): {between}; {fate}")
     if counts.get("without_looking"):
         _print_without_looking(counts["without_looking"], console)
     console.print()

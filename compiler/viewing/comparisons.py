@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qualm.compiler.library.results import SpecResults
-from qualm.compiler.results.compare import compare_models, correction_in_words
+from qualm.compiler.results.compare import compare_models
 from qualm.compiler.viewing.board import packed
 from qualm.registry import CLEAN
 from qualm.runners.reporting.text import titled
@@ -51,7 +51,8 @@ def compared_now(results: SpecResults, a: str, b: str) -> dict[str, Any]:
     found = compare_models(results.side, a, b)
     renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
     rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]
-    note = f"Tested now, as qualm compare does: {correction_in_words(found['test'])}."
+    how = how_corrected(found["test"], study="all tests of this comparison")
+    note = f"Tested now, as by qualm compare: {found['test']['name']} tests over whole groups, {how}."
     return {"tests": packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS), "note": note}
 
 

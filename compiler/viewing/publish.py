@@ -79,7 +79,7 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
             yield f"data/{part.key}/{kind}.js" if kind in SINGLE else f"data/{part.key}/{kind}/{number}.js", content
         yield from _details(part)
         if site.pictures != "none":
-            tell(f"{part.key}: pictures")
+            tell(f"{part.key}: images")
             yield from _pictures(site, part)
 
 

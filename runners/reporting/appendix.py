@@ -1,6 +1,6 @@
-"""How a report was made: intervals, tests, decoding, prompts, judges, estimators; models and data sets with the digests of their files.
+"""How a report was made: intervals, tests, decoding, prompts, judges, estimators; models and datasets with the digests of their files.
 
-The commit, the machine, the times and what servers cost are no content: they are drawn into pictures beside the run's record
+The commit, the machine, the times and what servers cost are no content: they are drawn into images beside the run's record
 (`qualm.runners.runtime.stamp`, `run_times`), which the page shows where they lie in the checkout that made it.
 """
 
@@ -16,7 +16,7 @@ from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected
 
-DATA_HEADER = ["data set", "made of", "official files", "digest", "licence", "SHA-256 of questions"]
+DATA_HEADER = ["dataset", "source", "official files", "digest", "licence", "SHA-256 of questions"]
 HEADER = ["model", "plugin", "files", "digest", "dtype", "parameters"]
 PLACE = "../../.qualm/runs"
 """From a report to the records of runs."""
@@ -28,13 +28,13 @@ class Appendix:
     models: list[list[str]]
     header: list[str]
     stamps: list[str]
-    """Where the pictures lie, from the page."""
+    """Where the images lie, from the page."""
     data: list[list[str]]
     data_header: list[str]
 
 
 def appendix(results: Results) -> Appendix | None:
-    """The appendix; None for a report that was planned before there was one."""
+    """Return the appendix; None if the stage has no parameters for it."""
     settings = results.stage.params.get("made")
     if settings is None:
         return None
@@ -52,7 +52,7 @@ def appendix(results: Results) -> Appendix | None:
 
 
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What holds for all models."""
+    """Yield the facts that hold for all models."""
     interval = settings["interval"]
     resamples = f"{100 * interval['level']:g}% intervals from {interval['bootstrap']:,} bootstrap resamples of whole groups"
     yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
@@ -65,17 +65,17 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Tests", f"{PAIRED_TEST} tests over whole groups; p-values {how_corrected(compare)}{equality}"
     yield from _judged(settings)
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
-        yield "Decoding", "none here: all answers were recorded elsewhere"
+        yield "Decoding", "none: all answers were recorded with other tools"
         return
     decoding = settings["decoding"]
     longest = f"at most {decoding['max_new_tokens']:,} new tokens"
     top_k = f", top_k {decoding['top_k']} (local models)" if decoding.get("top_k") else ""
     sampled = (
-        f"; {decoding['draws']} draws at temperature {decoding['temperature']:g}, top_p {decoding['top_p']:g}{top_k}"
+        f"; {decoding['draws']} sampled answers at temperature {decoding['temperature']:g}, top_p {decoding['top_p']:g}{top_k}"
         if "draws" in decoding
         else ""
     )
-    yield "Decoding", f"greedy, {longest}{sampled or '; no draws'}"
+    yield "Decoding", f"greedy, {longest}{sampled or '; no sampled answers'}"
     by_prompt: dict[str, list[str]] = {}
     for name, prompt in settings.get("prompts", {}).items():
         by_prompt.setdefault(prompt, []).append(name)
@@ -85,7 +85,7 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Of each conformal setting its scores, its level, and on what it is calibrated."""
+    """Yield the scores, the level and the calibration rows of each conformal setting."""
     for about in settings:
         scores = ", ".join(score["label"] for score in about["scores"])
         chosen = ", ".join(f"{key} {value}" for key, value in sorted((about.get("calibration") or {}).items()) if value is not None)
@@ -93,7 +93,7 @@ def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 
 
 def _judged(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """By what answers were judged and how uncertainty was estimated; nothing of reports that were planned before these were kept."""
+    """Yield the judges, the estimators, and the versions that changed."""
     for about in settings.get("judges", ()):
         yield f"Judge {visible(about['label'], 80)}", visible(plugin_words(about), 400)
     if estimators := settings.get("estimators"):
@@ -104,7 +104,7 @@ def _judged(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def plugin_words(about: Mapping[str, Any]) -> str:
-    """A plugin with the parameters that are set: `hallusionbench (by: openai (model: gpt-4), max_new_tokens: 16)`."""
+    """Return a plugin with the parameters that are set: `hallusionbench (by: openai (model: gpt-4), max_new_tokens: 16)`."""
     args = {key: value for key, value in about.get("args", {}).items() if value not in (None, False, {}, [])}
     parts = [
         f"{key}: {plugin_words(value) if isinstance(value, dict) and 'plugin' in value else value}" for key, value in sorted(args.items())
@@ -113,36 +113,33 @@ def plugin_words(about: Mapping[str, Any]) -> str:
 
 
 def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[str]:
-    """One data set: what it was made of, its official files with their digest, its licence, and a digest of its questions."""
+    """Return the row of a dataset: source, official files with their digest, licence, and a digest of its questions."""
     files = about.get("files") or about.get("source") or "–"
     digest = file_digest(root, str(about["files"])) if about.get("files") else "–"
     samples = root / str(folder) / "samples.parquet"
-    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else "not at hand"
-    return [
-        visible(t, 200)
-        for t in (about["name"], about["of"], files, digest, about.get("licence") or "that of what it was made of", questions)
-    ]
+    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else "not available"
+    return [visible(t, 200) for t in (about["name"], about["of"], files, digest, about.get("licence") or "as its source", questions)]
 
 
 def model_row(about: Mapping[str, Any], root: Path) -> list[str]:
-    """One model: its name, plugin, where its files lie, their digest, dtype and other parameters that are set."""
+    """Return the row of a model: plugin, files with their digest, dtype and the other parameters that are set."""
     args = dict(about["args"])
     hub, revision, dtype = args.pop("hub", None), args.pop("revision", None), args.pop("dtype", None)
     folder = about.get("files")
     for key, value in list(args.items()):
         if value in (None, False, {}, "none", folder):
             del args[key]
-    digest = f"revision {revision}" if hub else file_digest(root, str(folder)) if folder else "none: what answered is not at hand"
+    digest = f"revision {revision}" if hub else file_digest(root, str(folder)) if folder else "none: the model has no files here"
     rest = ", ".join(f"{k}: {v}" for k, v in sorted(args.items()))
     files = hub or folder or "none here"
-    return [visible(t, 200) for t in (about["name"], about["plugin"], files, digest, dtype or "not said", rest or "–")]
+    return [visible(t, 200) for t in (about["name"], about["plugin"], files, digest, dtype or "not specified", rest or "–")]
 
 
 def file_digest(root: Path, folder: str) -> str:
-    """The digest under which DVC keeps an entry's files; what a stage made has it in the lock."""
+    """Return the DVC digest of an entry's files, or where it is recorded."""
     pointer = root / f"{folder}.dvc"
     if not pointer.is_file():
-        return "not added here" if folder.startswith("registry/data/") else "made by a stage: its md5 stands in the lock"
+        return "not added" if folder.startswith("registry/data/") else "made by a stage: md5 in dvc.lock"
     try:
         return f"md5 {read_dvc_file(pointer)['outs'][0]['md5']}"
     except (DvcStateError, KeyError):

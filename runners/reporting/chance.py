@@ -1,4 +1,4 @@
-"""What an uncertainty without information reaches, on average over its orders: an estimator must be better than that.
+"""Chance levels: the expected value of a metric for an uninformative uncertainty.
 
 The level of a metric is its plugin's function `chance`, over the rows of the value that it stands beside.
 """
@@ -14,16 +14,16 @@ from qualm.runners.scoring.measuring.labels import plugin_of
 
 
 def none_beats_chance(best: Mapping[str, Any]) -> str:
-    """Return what must be said of the best candidate of a ranking if it is not better than chance; empty where it is, or nobody knows.
+    """Return in words that the best candidate of a ranking is not better than chance; empty if it is, or without a chance level.
 
     Args:
         best: The first row of a column of RANKINGS.
 
     >>> row = {"metric": "auroc", "value": 0.28, "low": 0.22, "high": 0.34, "chance": 0.5}
     >>> none_beats_chance(row)
-    'none beats chance (0.500), and the order is inverted: the whole interval of the best is worse than chance'
+    'none beats chance (0.500), and the ranking is inverted: the whole interval of the best is below chance'
     >>> none_beats_chance(row | {"value": 0.52, "low": 0.45, "high": 0.6}), none_beats_chance(row | {"value": 0.7, "low": 0.6, "high": 0.8})
-    ('none is shown to beat chance (0.500): the interval of the best holds it', '')
+    ('none is significantly better than chance (0.500): the interval of the best contains it', '')
     """
     better = _higher_is_better(best["metric"])
     if best.get("chance") is None or better is None:
@@ -34,10 +34,10 @@ def none_beats_chance(best: Mapping[str, Any]) -> str:
     if min(known) > 0:
         return ""
     if max(known) < 0 and len(known) > 1:
-        return f"none beats chance ({number(level)}), and the order is inverted: the whole interval of the best is worse than chance"
+        return f"none beats chance ({number(level)}), and the ranking is inverted: the whole interval of the best is below chance"
     if sign * (best["value"] - level) <= 0:
         return f"none beats chance ({number(level)})"
-    return f"none is shown to beat chance ({number(level)}): the interval of the best holds it"
+    return f"none is significantly better than chance ({number(level)}): the interval of the best contains it"
 
 
 def _higher_is_better(label: str) -> bool | None:
@@ -52,7 +52,7 @@ def in_words(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the levels of the metrics of these scores in one sentence; empty where none is known.
 
     >>> in_words([{"metric": "auroc[p_true]", "chance": 0.5}, {"metric": "auarc", "chance": 0.7}, {"metric": "auarc", "chance": 0.75}])
-    'chance, of an uncertainty without information: auroc 0.500, auarc 0.700 to 0.750'
+    'chance level: auroc 0.500, auarc 0.700 to 0.750'
     """
     levels: dict[str, set[float]] = {}
     for row in rows:
@@ -60,4 +60,4 @@ def in_words(rows: Iterable[Mapping[str, Any]]) -> str:
             levels.setdefault(plugin_of(row["metric"]), set()).add(row["chance"])
     ends = {name: dict.fromkeys((number(min(of)), number(max(of)))) for name, of in levels.items()}
     texts = [f"{name} {' to '.join(of)}" for name, of in ends.items()]
-    return f"chance, of an uncertainty without information: {', '.join(texts)}" if texts else ""
+    return f"chance level: {', '.join(texts)}" if texts else ""

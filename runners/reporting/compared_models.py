@@ -1,4 +1,4 @@
-"""Every paired test of two models on a data set, as a table below its leaderboard."""
+"""Every paired test of two models on a dataset, as a table below its leaderboard."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_ROWS = 200
 
 
 def compared_models(results: Results, dataset: str) -> Sheet | None:
-    """Return the tests on one data set, clean inputs, all questions; None where the spec compares no models."""
+    """Return the tests on one dataset, clean inputs, all questions; None where the spec compares no models."""
     tests = list(_tests(results, dataset))
     if not tests:
         return None
@@ -28,18 +28,20 @@ def compared_models(results: Results, dataset: str) -> Sheet | None:
     settings = results.stage.params.get("made", {}).get("compare")
     sentences = [
         f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings) if settings else 'corrected as the spec says'}.",
-        "Values and difference: of the first model, less the second. Each interval is for that difference alone.",
-        "No significant difference is no evidence of equality.",
+        "Differences are the first model minus the second. Each interval is for that difference alone.",
+        "The absence of a significant difference does not prove equality.",
     ]
     if any(test["compared_by"] for test in tests):
-        sentences.append("Calibration errors are compared by their squared bias-corrected error: the plain estimate is biased.")
+        sentences.append("Calibration errors are compared by their squared bias-corrected error, since the plain estimate is biased.")
     if has_margin:
-        sentences.append("p, equal: that the difference is within the margin; p, not worse: that it is not worse by it; both corrected.")
+        sentences.append(
+            "p, equal: the difference is within the margin; p, not worse: the first is not worse by the margin; both corrected."
+        )
     if len(tests) > MAX_ROWS:
         where = visible(results.stage.inputs.get("comparisons") or "", 200)
-        sentences.append(f"The first {MAX_ROWS} of {len(tests):,} are shown here. All of them are in {where}.")
+        sentences.append(f"The first {MAX_ROWS} of {len(tests):,} are shown; all are in {where}.")
     rows = [_row(test, has_margin) for test in tests[:MAX_ROWS]]
-    caption = f"Models against each other: {found:,} of {len(tested):,} tested differences are significant"
+    caption = f"Tests between models: {found:,} of {len(tested):,} differences are significant"
     return Sheet(caption, HEADER + MARGIN_HEADER * has_margin, rows, note=" ".join(sentences), wordy=True)
 
 

@@ -30,8 +30,8 @@ def endings(results: Results) -> Sheet | None:
         return None
     return Sheet(
         "How answers ended",
-        ["model · data set", "answers", "cut at max_new_tokens", "ended by a content filter", "in the field refusal", "without a text"],
+        ["model · dataset", "answers", "truncated at max_new_tokens", "stopped by a content filter", "API refusal", "empty"],
         rows,
-        note="Greedy answers to clean inputs. An answer that is cut may lack its last words; raise max_new_tokens where many are. "
-        "Answers without a text are unscored.",
+        note="Greedy answers to clean inputs. A truncated answer may lack its last words; raise max_new_tokens if many are. "
+        "Empty answers are unscored.",
     )

@@ -16,36 +16,36 @@ from qualm.runners.reporting.text import between, number, read_label, rounded, s
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.rankings import ESTIMATORS
 
-HEADER = ["model", "metric", "best", "against it", "difference", "interval", "corrected p", "verdict"]
+HEADER = ["model", "metric", "best", "estimator", "difference", "interval", "corrected p", "verdict"]
 
 
 @dataclass(frozen=True)
 class AgainstBest:
-    """What the tests of one data set say."""
+    """What the tests of one dataset say."""
 
     sentence: str
     sheet: Sheet
 
 
 def against_best(results: Results, dataset: str) -> AgainstBest | None:
-    """The tests of one data set, clean inputs, all questions; None where no estimators were ranked."""
+    """The tests of one dataset, clean inputs, all questions; None where no estimators were ranked."""
     tests = list(_tests(results, dataset))
     if not tests:
         return None
     n_significant = sum(bool(test["verdict"]) for test in tests)
     many = "s" * (len(tests) > 1)
-    sentence = f"{n_significant:,} of {len(tests):,} comparison{many} of an estimator with the best one of its model "
-    sentence += f"{'is' if n_significant == 1 else 'are'} significant (corrected p below .05)."
+    sentence = f"{n_significant:,} of {len(tests):,} difference{many} from the best estimator of a model "
+    sentence += f"{'is' if n_significant == 1 else 'are'} significant (corrected p < .05)."
     if n_significant < len(tests):
-        sentence += " A statistical tie is no evidence of equality."
+        sentence += " A statistical tie does not prove equality."
     for model, metric, best in dict.fromkeys((t["model"], t["metric"], t["a"]) for t in tests):
         row = next(r for r in results.candidates(ESTIMATORS, dataset, metric, model=model) if r["candidate"] == best)
         if (no_better := none_beats_chance(row)) or row["not_comparable"]:
             shares = "not ranked, since scored shares differ" if row["not_comparable"] else ""
             sentence += f" {visible(model, 60)}, {visible(metric, 60)}: {'; '.join(filter(None, (no_better, shares)))}."
-    note = "Differences are those from the best. Intervals are of each difference by itself; p-values are corrected, as those of the marks."
+    note = "Differences are from the best estimator. Each interval is for that difference alone; p-values are corrected."
     rows = [_row(test) for test in tests]
-    return AgainstBest(sentence, Sheet("Estimators against the best of their model", HEADER, rows, note=note, wordy=True))
+    return AgainstBest(sentence, Sheet("Tests of estimators against the best of each model", HEADER, rows, note=note, wordy=True))
 
 
 def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a reader should know first: one sentence for each finding, with the interval and the test that carry it."""
+"""Findings: one sentence each, with its interval and test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qualm.runners.data.statistics import ALL
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
-from qualm.runners.reporting.text import Label, aside, between, number, promised, rounded, signed, visible, words
+from qualm.runners.reporting.text import Label, aside, between, decimals, number, promised, rounded, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict, within_margin
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -21,13 +21,11 @@ from qualm.runners.studies.gains import Beyond, beyond_blind
 from qualm.runners.studies.shortcuts import told_apart
 
 MAX_FINDINGS = 7
-"""Findings that are shown without being asked for."""
+"""Findings that are not folded."""
 MOST = 3
-"""Models of which a sentence each stands there; the tables have all."""
-QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
-"""What is said first of a model, where a spec has it."""
+"""Models with a sentence each; the tables have all."""
 RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncertain questions asked of {model}"}
-"""What an estimator is to rank above the rest, by metric."""
+"""What an estimator should rank above the others, by metric."""
 
 
 def findings(results: Results) -> list[str]:
@@ -44,8 +42,8 @@ def findings(results: Results) -> list[str]:
 
 def _of(results: Results, dataset: str) -> Iterator[tuple[int, str]]:
     """Yield the findings of one dataset with their rank of importance."""
-    if label := quality(results, dataset):
-        for rank, kind in enumerate((_answers, _without_looking, _against_baseline, _over_prompts), 1):
+    if label := results.quality(dataset):
+        for rank, kind in enumerate((_answers, _against_baseline, _without_looking, _over_prompts), 1):
             yield from ((rank, text) for text in kind(results, dataset, label))
     yield from ((5, text) for text in _estimators(results, dataset))
     yield from ((6, text) for text in _sets(results, dataset))
@@ -59,7 +57,7 @@ def _one_model(results: Results) -> Iterator[str]:
         return
     values: dict[str, list[str]] = {}
     for dataset in results.datasets:
-        if (label := quality(results, dataset)) and results.value(models[0], dataset, label.text) is not None:
+        if (label := results.quality(dataset)) and results.value(models[0], dataset, label.text) is not None:
             values.setdefault(label.title, []).append(f"{_named(results, dataset, models[0], label)} on {dataset}")
     if values:
         yield f"{models[0]} has {'; '.join(f'{title} {_and(of)}' for title, of in values.items())}."
@@ -69,19 +67,13 @@ def _and(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-def quality(results: Results, dataset: str) -> Label | None:
-    """The metric by which models are compared first; None where the spec has none of these."""
-    plain = [a for a in results.main_labels(dataset) if not a.estimator and not a.score]
-    return next((a for name in QUALITY for a in plain if a.plugin == name), None)
-
-
 def looking(results: Results) -> list[str]:
-    """Models that look at the picture."""
+    """Return the models that are no baselines without the image."""
     return [model for model in results.models if not blind_of(model)]
 
 
 def _named(results: Results, dataset: str, model: str, label: Label) -> str:
-    """A model's value with its interval."""
+    """Return a model's value with its interval."""
     row = results.cells.get((model, dataset, label.text))
     if row is None:
         return ""
@@ -110,51 +102,49 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
 
 
 def models_in_words(results: Results, names: Sequence[str]) -> str:
-    """How many models these rows are: one that abstains, or whose confidence is read anew, is a version of a model."""
+    """Return how many models these are; a model with abstention or recalibration is counted apart."""
     versions = sum(name in results.abstaining for name in names)
-    counts = [(len(names) - versions, "model"), (versions, "version")]
-    parts = [f"{n:,} {what}{'s' * (n != 1)}" for n, what in counts if n]
-    return " and ".join(parts) + (" of models that abstain or have rescaled confidences" if versions else "")
+    counts = [(len(names) - versions, ""), (versions, " with abstention or recalibration")]
+    return " and ".join(f"{n:,} model{'s' * (n != 1)}{what}" for n, what in counts if n)
 
 
 def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str, called: Callable[[str], str] = str) -> str:
-    """Of how many the best is the best: what has a value and could not be compared is named, since its value may be better."""
+    """Return among how many the best was found; those with a value that could not be compared are named, since they may be better."""
     left = [called(name) for name in scored if name not in {row["candidate"] for row in ranked}]
     return f"the {what} that could be compared (not {_listed(left, 'others')})" if left else what
 
 
 def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[str]:
-    """What rows reach that do not look at the picture, and whether the best model is beyond them, where no other sentence says so."""
+    """Yield the best baseline without the image, and whether the best model is better, unless another sentence says so."""
     rows = [(v, m) for m in results.models if blind_of(m) and (v := results.value(m, dataset, label.text)) is not None]
     if not rows:
         return
     _, name = (min if label.higher_is_better is False else max)(rows)
     reaches = f"{label.title}, {_named(results, dataset, name, label)}"
-    one = len(rows) == 1
     unseen = unseen_by([row for _, row in rows])
-    sentence = f"{name}, which does not see {unseen}, has {reaches}" if one else (
-        f"Of {len(rows)} rows that do not see {unseen}, {name} has the best {reaches}"
+    sentence = f"The baseline without {unseen}, {name}, has {reaches}" if len(rows) == 1 else (
+        f"Of {len(rows)} baselines without {unseen}, {name} has the best {reaches}"
     )  # fmt: skip
     models = [(v, m) for m in looking(results) if (v := results.value(m, dataset, label.text)) is not None]
     best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
     if best and (not results.baseline or best == results.baseline):
         beyond = _beyond(results, dataset, label, best)
         sentence += f"; {best} is significantly better than {_listed(beyond.rows, 'of them')}" if beyond.beyond else (
-            f"; no test shows {best} to be better than every row it must be compared with{_least(beyond)}"
+            f"; {best} is not significantly better than all of them{_least(beyond)}"
         )  # fmt: skip
     yield f"{sentence}."
 
 
 def unseen_by(rows: Sequence[str]) -> str:
-    """What rows that do not look have not seen.
+    """Return what a set of baselines does not use.
 
     >>> unseen_by(["base+blind_refuser", "base+swapped_picture"]), unseen_by(["base+blind_refuser", "base+picture_refuser"])
-    ('the picture', 'both the question and the picture')
+    ('the image', 'the image or the question')
     """
-    pictures = sum(row.endswith(f"+{BLIND['picture_refuser']}") for row in rows)
-    if not pictures:
-        return "the picture"
-    return "the question" if pictures == len(rows) else "both the question and the picture"
+    of_images = sum(row.endswith(f"+{BLIND['picture_refuser']}") for row in rows)
+    if not of_images:
+        return "the image"
+    return "the question" if of_images == len(rows) else "the image or the question"
 
 
 def _not_held_against(results: Results, dataset: str) -> Iterator[str]:
@@ -166,7 +156,7 @@ def _not_held_against(results: Results, dataset: str) -> Iterator[str]:
         if row["category"] == ALL and row["sees"] in missing and len(looking(results)) > 1:
             for line in told_apart([row]):
                 way = missing[row["sees"]]
-                yield f"{line[0].upper()}{line[1:]}, and no row here refuses by it (`blind: {way}`): what a model gains may come from that."
+                yield f"{line[0].upper()}{line[1:]}. No baseline uses this (add `blind: {way}`), so an improvement may come from it."
 
 
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
@@ -176,7 +166,7 @@ def _picked(ranked: Sequence[dict[str, Any]]) -> str:
 
 
 def _others(ranked: Sequence[dict[str, Any]]) -> str:
-    """Say how many of the others are statistically tied with the best: some are worse than another one, not than the best."""
+    """Return how many of the others are statistically tied with the best, in words."""
     return _apart(sum(row["p_adjusted"] is None or row["p_adjusted"] >= ALPHA for row in ranked[1:]), len(ranked) - 1)
 
 
@@ -188,9 +178,10 @@ def _over_prompts(results: Results, dataset: str, label: Label) -> Iterator[str]
             continue
         worst, best = min(values, key=lambda m: values[m]), max(values, key=lambda m: values[m])
         names = {m: m.rpartition("prompt=")[2] for m in values}
+        printed = {m: rounded(results.cells[m, dataset, label.text]) for m in values}
         sentence = (
-            f"{origin}: over {len(values)} prompts, {label.title} is {number(values[worst])} ({names[worst]}) to {number(values[best])} "
-            f"({names[best]}), a spread of {number(values[best] - values[worst])}"
+            f"{origin}: over {len(values)} prompts, {label.title} is {printed[worst]} ({names[worst]}) to {printed[best]} "
+            f"({names[best]}), a spread of {number(values[best] - values[worst], decimals(results.cells[best, dataset, label.text]))}"
         )
         pair = pl.col("a").is_in([worst, best]) & pl.col("b").is_in([worst, best]) & (pl.col("a") != pl.col("b"))
         here = (pl.col("dataset") == dataset) & (pl.col("slice") == ALL) & (pl.col("metric") == label.text)
@@ -225,7 +216,7 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
         )
         shares = unequal_shares({side: test[f"scored_share_{of}"] for of in "ab" for side in [test[of]]})
         looked = _looked(results, dataset, label, test["b"]) if better == "better" else ""
-        yield f"{sentence}{looked}{f'; {shares}, and this is over the rows that both have' if shares else ''}."
+        yield f"{sentence}{looked}{f'; {shares}, and the test uses the questions that both have' if shares else ''}."
     equal = [t for t in tests if t not in differing and within_margin(t)]
     for test in equal[:MOST]:
         to = "to" if within_margin(test).startswith("equal") else "than"
@@ -242,26 +233,27 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
 
 
 def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
-    """Of a model that is better: whether it is better than the rows that do not look at the picture, too, where a study has any."""
+    """Return whether a better model also beats the baselines without the image, in words; empty if there are none."""
     if not any(map(blind_of, results.models)):
         return ""
     beyond = _beyond(results, dataset, label, model)
     if beyond.beyond:
-        return f", and than {_listed(beyond.rows, 'rows')}, which do{'es' * (len(beyond.rows) == 1)} not see {unseen_by(beyond.rows)}"
-    return f"; no test shows it to be better than every row that does not see {unseen_by(beyond.rows)}{_least(beyond)}"
+        many = "s" * (len(beyond.rows) > 1)
+        return f", and than the baseline{many} without {unseen_by(beyond.rows)} ({_listed(beyond.rows, 'baselines')})"
+    return f"; it is not significantly better than every baseline without {unseen_by(beyond.rows)}{_least(beyond)}"
 
 
 def _beyond(results: Results, dataset: str, label: Label, model: str) -> Beyond:
     rows = results.comparisons.filter(dataset=dataset, slice="all", metric=label.text).iter_rows(named=True)
-    return next(one for one in beyond_blind(rows, results.models, results.baseline) if one.model == model)
+    return next(tests for tests in beyond_blind(rows, results.models, results.baseline) if tests.model == model)
 
 
 def _least(beyond: Beyond) -> str:
-    return f" (least over {beyond.hardest['a']})" if beyond.hardest else ""
+    return f" (smallest difference: to {beyond.hardest['a']})" if beyond.hardest else ""
 
 
 def _listed(names: Sequence[str], what: str) -> str:
-    """Names in words; of many how many of what there are."""
+    """Return up to `MOST` names in words, else their number."""
     return f"{len(names)} {what}" if len(names) > MOST else _and(names)
 
 
@@ -293,7 +285,7 @@ def _best_estimator(results: Results, dataset: str, model: str, metric: str, ran
 
 
 def estimator_values(results: Results, dataset: str, model: str, metric: str) -> dict[str, float]:
-    """A model's estimators that have a value, compared or not."""
+    """Return the values of a model's estimators, compared or not."""
     labels = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
     return {a.estimator: value for a in labels if (value := results.value(model, dataset, a.text)) is not None}
 

@@ -1,4 +1,4 @@
-"""The one figure beside the findings: what the sentences rank, each row with the interval that they give."""
+"""The figure of the first screen: models by quality and estimators by AUROC, with simultaneous intervals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.charts.marks import finite
-from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, quality, unseen_by
+from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -19,7 +19,7 @@ from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 MOST_PANELS = 12
 MOST_ROWS = 12
 CHANCE = 0.5
-"""AUROC of an order that knows nothing."""
+"""AUROC of an uninformative uncertainty."""
 STATES = {
     "lead": (ACCENT, "best, or statistically tied with it"),
     "behind": (MUTED, "significantly worse than a better one"),
@@ -30,17 +30,19 @@ STATES = {
 
 
 def findings_figure(results: Results) -> Figure | None:
-    """What each data set's sentences rank: its models by the quality of their answers, and the estimators of its first models by AUROC;
-    None where nothing was ranked. Models come first, then what differs significantly."""
+    """Return each dataset's models by the quality of their answers, and the estimators of its first models by AUROC.
+
+    Models come first, then panels with significant differences. None where nothing was ranked.
+    """
     drawn = [panel for dataset in results.datasets for panel in _panels(results, dataset)]
     if not drawn:
         return None
     drawn.sort(key=lambda panel: (panel[0] != "Models", len({row["state"] for row in panel[2]}) < 2))
     kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
     rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
-    caption = ["Dot: value; line: its simultaneous interval, which holds for all rows of a panel at once."]
+    caption = ["Dot: value; line: simultaneous interval, which holds for all rows of a panel at once."]
     if any(row["blind"] for row in rows):
-        caption.append(f"Ring: a row that does not see {unseen_by([row['name'] for row in rows if row['blind']])}.")
+        caption.append(f"Ring: a baseline without {unseen_by([row['name'] for row in rows if row['blind']])}.")
     if "estimators" in kinds:
         caption.append("Dashed: chance.")
     if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):
@@ -53,11 +55,11 @@ def findings_figure(results: Results) -> Figure | None:
 
 
 def _panels(results: Results, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
-    """What kind of rows, the drawing, and all its rows."""
-    label = quality(results, dataset)
+    """Yield the kind of rows, the panel, and all its rows."""
+    label = results.quality(dataset)
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
         values = {model: results.value(model, dataset, label.text) for model in results.models}
-        yield _panel("Models", dataset, label, f"{len(ranked)} rows", _rows(ranked, values, label), None)
+        yield _panel("Models", dataset, label, f"{len(ranked)} models", _rows(ranked, values, label), None)
     for model in looking(results)[:MOST]:
         for metric in RANKS:
             if len(ranked := results.candidates(ESTIMATORS, dataset, metric, model=model)) > 1:
@@ -82,7 +84,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
-    """The ranked rows, and those of which there is a value and no comparison, which may be better: all of them the best first."""
+    """Return the ranked rows and those with a value but no comparison, the best first."""
     compared = [{key: row[key] for key in ("value", "low", "high")} | {"name": row["candidate"], "state": _state(row)} for row in ranked]
     names = {row["name"] for row in compared}
     others = [

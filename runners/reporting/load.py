@@ -1,4 +1,4 @@
-"""Everything the report reads, in memory: the scores, what was answered, and how sure each answer was."""
+"""The tables that the report reads: scores, answers and their confidences, comparisons."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -45,6 +45,9 @@ from qualm.runners.scoring.measuring.labels import main_setting
 from qualm.runners.scoring.reading.by_cell import ByCell
 from qualm.runners.studies import perturbation
 
+QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
+"""Metrics of answers by which models are sorted and compared first: the first that a dataset has."""
+
 
 @dataclass
 class Results:
@@ -54,16 +57,16 @@ class Results:
     scores: pl.DataFrame
     samples: dict[str, pl.DataFrame]
     answers: pl.DataFrame
-    """`VERDICTS` of every answer; `answers_to` has the whole of some."""
+    """Columns `VERDICTS` of every answer; `answers_to` reads all columns of some."""
     uncertainties: ByCell | None
     """None where there are no estimators."""
     thresholds: pl.DataFrame
     plots: dict[str, pl.DataFrame]
     comparisons: pl.DataFrame
-    """Of two models, where the spec has a baseline or names pairs."""
+    """Tests of two models, where the spec has a baseline or names pairs."""
     correlations: pl.DataFrame
     rules: pl.DataFrame
-    """What each way of abstaining chose, and what it promises."""
+    """Thresholds of each method of abstention, and its guarantee."""
     provenance: list[dict[str, Any]] = field(default_factory=list)
     judge: str = ""
     rankings: pl.DataFrame = field(default_factory=lambda: read_frame(None, RANKINGS))
@@ -75,10 +78,10 @@ class Results:
     averages: pl.DataFrame = field(default_factory=lambda: read_scores(None))
     """Macro averages, which `scores` leaves out."""
     whole_answers: Callable[[str, list[str]], pl.DataFrame] | None = None
-    """Reads answers to samples of a data set; None where `answers` has all columns."""
+    """Read answers to samples of a dataset; None where `answers` has all columns."""
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """All columns of the answers to some samples of a data set."""
+        """Return all columns of the answers to some samples of a dataset."""
         ids = list(sample_ids)
         if self.whole_answers is not None:
             return self.whole_answers(dataset, ids)
@@ -86,14 +89,14 @@ class Results:
 
     @cached_property
     def models(self) -> list[str]:
-        """The baseline, then the other models, the best first: by the main metric's mean over datasets, then as in the spec.
+        """Models in the order of every table and figure: the baseline, then the best first by the main metric's mean over datasets.
 
-        Models on more datasets precede. Every table and figure has this order.
+        Models on more datasets precede; ties are in the order of the spec.
         """
         means: dict[str, tuple[int, float]] = {}
         names = self.scores["model"].unique(maintain_order=True).to_list()
         for dataset in self.datasets:
-            if label := next(iter(self.headline(dataset, 1)), None):
+            if label := self.quality(dataset) or next(iter(self.headline(dataset, 1)), None):
                 sign = 1 if label.higher_is_better is False else -1
                 for model in names:
                     if (value := self.value(model, dataset, label.text)) is not None and math.isfinite(value):
@@ -108,7 +111,7 @@ class Results:
 
     @cached_property
     def palette(self) -> list[str]:
-        """Models in the order of their colours, the same in every figure: models as they are, then those derived from them."""
+        """Models in the order of their colours in all figures: models as they are, then derived ones."""
         return sorted(self.models, key=lambda m: bool(m in self.abstaining or blind_of(m)))
 
     @cached_property
@@ -158,13 +161,13 @@ class Results:
 
     @cached_property
     def _clean_rankings(self) -> dict[tuple[Any, ...], pl.DataFrame]:
-        """(data set, slice) -> candidates of clean inputs; a report shows few of these."""
+        """Map (dataset, slice) to the candidates of clean inputs; a report shows few of these."""
         return self.rankings.filter(pl.col("variant") == CLEAN).partition_by("dataset", "slice", as_dict=True, maintain_order=True)
 
     def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
-        """What was ranked in one column, the best first; nothing where that could not be done.
+        """Return what was ranked in one column, the best first; empty without a ranking.
 
-        Models that were asked a part of the questions are ranked among each other; of several such rankings the one of most candidates.
+        Models that were run on a subset are ranked among each other; of several such rankings, the one with most candidates is returned.
         """
         by_leader: dict[str, list[dict[str, Any]]] = {}
         if (ranked := self._clean_rankings.get((dataset, part))) is not None:
@@ -229,11 +232,17 @@ class Results:
         finite = [v for v in values if v is not None and math.isfinite(v)]
         return sum(finite) / len(finite) if finite else 0.0
 
+    def quality(self, dataset: str) -> Label | None:
+        """Return the metric by which models are compared first; None where a dataset has none of `QUALITY`."""
+        plain = [a for a in self.main_labels(dataset) if not a.estimator and not a.score]
+        return next((a for name in QUALITY for a in plain if a.plugin == name), None)
+
     def headline(self, dataset: str, most: int = 3) -> list[Label]:
-        """The few metrics that small plots show: quality of the answers, size of the sets, calibration, ranking by the best estimator."""
+        """Return the metrics of small plots: quality of the answers, size of the sets, calibration, ranking by the best estimator."""
         labels = self.main_labels(dataset)
+        main = self.quality(dataset)
         rules: list[Callable[[Label], bool]] = [
-            lambda a: "accuracy" in a.plugin and not a.score and not a.estimator,
+            lambda a: a == main if main else "accuracy" in a.plugin and not a.score and not a.estimator,
             lambda a: a.plugin == "set_size" and a.score in ("mean", "lac"),
             lambda a: a.plugin == "ece",
             lambda a: a.plugin == "auroc",
@@ -267,7 +276,7 @@ def read_results(stage: Stage) -> Results:
     uncertainties = inputs.get("uncertainties")
 
     def answers(columns: Sequence[str], dataset: str | None = None, ids: list[str] | None = None) -> pl.DataFrame:
-        """Of all models, those that abstain behind all others; to some samples of one data set, or to all."""
+        """Return the answers of all models, abstaining ones last, to some samples of a dataset or to all."""
         frames = (
             model_answers(model, name, path, samples[name], judgements, confidence, ids).select(columns).with_columns(names)
             for model, files in inputs.get("generations", {}).items()
@@ -326,7 +335,7 @@ _TEXTS = (
 
 
 def _samples(stage: Stage, name: str, folder: str) -> pl.DataFrame:
-    """The scored rows of a data set."""
+    """Return the scored rows of a dataset."""
     table = read_table(Path(folder) / "samples.parquet", SAMPLES)
     scored = rule(stage.params, name).scored(name, table["split"])
     frame = pl.from_arrow(table if pc.all(scored).as_py() else table.filter(scored))

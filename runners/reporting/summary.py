@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from qualm.runners.reporting.findings import quality
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.leaderboard import TableCell, counts_of, models_of, read_cell
+from qualm.runners.reporting.sections.leaderboard import Table, TableCell, counts_of, models_of, read_cell, undefined
 from qualm.runners.reporting.text import Label, visible
 from qualm.runners.scoring.rankings import MODELS
 
@@ -24,6 +23,17 @@ class Summary:
     blocks: list[tuple[str, list[tuple[str, list[TableCell], str]]]] = field(default_factory=list)
     """(dataset, [(model, cells, n and scored share)])."""
     note: str = ""
+
+    @property
+    def undefined(self) -> list[tuple[str, str]]:
+        """Columns with undefined values and the distinct reasons."""
+        return undefined(self.columns, [cells for _, rows in self.blocks for _, cells, _ in rows])
+
+    def covers(self, dataset: str, table: Table) -> bool:
+        """Return whether this table shows all columns and rows of a dataset's leaderboard."""
+        titles = {f"{column.title} {column.arrow}".strip() for column in table.columns}
+        models = [model for name, rows in self.blocks if name == visible(dataset, 80) for model, _, _ in rows]
+        return len(titles) == len(table.columns) and titles <= set(self.columns) and models == [model for model, _ in table.rows]
 
 
 def summary(results: Results) -> Summary:
@@ -54,7 +64,7 @@ def _main(results: Results, dataset: str) -> Iterator[Label]:
     """Yield the metrics of one dataset: of its answers, of their confidence, of the best estimator, of prediction sets."""
     labels = results.main_labels(dataset)
     plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}
-    yield from filter(None, (quality(results, dataset), *(plain.get(name) for name in CENTRAL)))
+    yield from filter(None, (results.quality(dataset), *(plain.get(name) for name in CENTRAL)))
     yield from [plain[name] for name in CALIBRATION if name in plain][:1]
     headline = results.headline(dataset, len(labels))
     yield from (a for a in headline if a.plugin in ("auroc", "set_size"))

@@ -1,4 +1,4 @@
-"""Thumbnails: pictures are decoded and re-encoded before people see them, and huge ones are refused."""
+"""Thumbnails: images are decoded and re-encoded before people see them, and huge ones are refused."""
 
 import base64
 import io
@@ -10,11 +10,11 @@ from qualm.registry.formats import pictures
 from qualm.registry.formats.pictures import beside
 
 MOST_PIXELS = 64_000_000
-"""Larger pictures are not decoded."""
+"""Larger images are not decoded."""
 
 
 def decoded(data: bytes | None) -> tuple[Image | None, str]:
-    """An encoded picture that a person may be shown; None and why not where there is none, or it is broken or huge."""
+    """An encoded image that a person may be shown; None and why not where there is none, or it is broken or huge."""
     if data is None:
         return None, "image not found"
     try:
@@ -26,7 +26,7 @@ def decoded(data: bytes | None) -> tuple[Image | None, str]:
 
 
 def decoded_together(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
-    """The pictures of one question as one, side by side and numbered; None and why not where one cannot be shown."""
+    """The images of one question as one, side by side and numbered; None and why not where one cannot be shown."""
     drawn = [decoded(data) for data in files or [None]]
     if why := next((why for picture, why in drawn if picture is None), ""):
         return None, why
@@ -34,7 +34,7 @@ def decoded_together(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
 
 
 def small(picture: Image, side: int) -> str:
-    """A picture as a data URI, its longer side brought down to so many pixels."""
+    """An image as a data URI, its longer side brought down to so many pixels."""
     from PIL import Image
 
     picture = picture.copy()

@@ -32,7 +32,7 @@ class Answered:
     people: tuple[str, ...] = ()
     """The question's references where declining is right: what people answered, or how declining may be put."""
     evidence: str = ""
-    """What is known of the picture, for judges that ask for it."""
+    """What is known of the image, for judges that ask for it."""
     choices: tuple[str, ...] = ()
     """Options of a multiple-choice question, for judges that take them."""
 

@@ -1,7 +1,7 @@
 """Cells: what one model did on one dataset under one variant, as the columns that metrics read.
 
 A model that abstains by a method of the spec has cells of its own, named `MODEL+METHOD`, after those of the model; so has one that was
-asked without the samples' own pictures.
+asked without the samples' own images.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Cell:
         return replace(self, columns=self.columns | gone, settings=settings, why_unscored=NO_REFERENCE)
 
     def blind(self) -> Cell:
-        """The cell as that of a model of its own, which was asked of the clean questions and did not look at their pictures."""
+        """The cell as that of a model of its own, which was asked of the clean questions and did not look at their images."""
         columns = {name: values for name, values in self.columns.items() if name != INPUT_CHANGED}
         blinded = abstaining(self.model, self.variant)
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])

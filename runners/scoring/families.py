@@ -3,10 +3,10 @@
 Who looks at twenty tests of nothing finds one at .05. What is corrected together shares one error rate: the chance that any of
 its tests calls chance a difference. The families, from narrow to wide:
 
-- `metric`: the tests of one metric on one data set and slice (over pairs of models; on the grid of perturbations also over variants
+- `metric`: the tests of one metric on one dataset and slice (over pairs of models; on the grid of perturbations also over variants
   and estimators);
-- `slice`: those of all metrics on one data set and slice;
-- `study`: every test of the study, over all metrics, slices and data sets.
+- `slice`: those of all metrics on one dataset and slice;
+- `study`: every test of the study, over all metrics, slices and datasets.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from qualm.runners.scoring.measuring.labels import metric_of
 
 Floats = NDArray[np.float64]
 ALPHA = 0.05
-"""What has a corrected p-value below this is told apart."""
+"""Differences with a smaller corrected p-value are significant."""
 PAIRED_TEST = "paired t"
 """Name of the test of two models (`qualm.runners.scoring.paired_tests`), wherever it is shown."""
 METRIC, SLICE, STUDY = "metric", "slice", "study"
 SPANS = {
-    METRIC: "the tests of one metric on one data set and slice",
-    SLICE: "all tests on one data set and slice",
-    STUDY: "all tests of the study: every metric, slice and data set",
+    METRIC: "the tests of one metric on one dataset and slice",
+    SLICE: "all tests on one dataset and slice",
+    STUDY: "all tests of the study: every metric, slice and dataset",
 }
 CORRECTIONS = {
     "max_t": "Westfall and Young's max-T",
@@ -78,16 +78,22 @@ class Family:
                     row[name] = p
 
 
-def how_corrected(settings: Mapping[str, Any]) -> str:
-    """The correction and the family of `compare:` in words."""
+def how_corrected(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str:
+    """Return the correction and the family of tests in words.
+
+    Args:
+        settings: `correction` and `family`, as under `compare:`.
+        study: what the family `study` spans.
+    """
     named = CORRECTIONS.get(settings["correction"])
-    return f"corrected by {named} method over {SPANS[settings['family']]}" if named else "not corrected for their number"
+    spans = SPANS | {STUDY: study}
+    return f"corrected by {named} method over {spans[settings['family']]}" if named else "not corrected for their number"
 
 
 def verdict(p_adjusted: float | None, difference: float | None, higher_is_better: bool | None) -> str:
     """What a corrected test says of b against a: `better`, `worse`, `different` where no direction is better, or empty.
 
-    Empty is no evidence of equality: the two are not told apart at this number of questions. All that is called better, worse, best
+    Empty is no evidence of equality: the two are statistically tied at this number of questions. All that is called better, worse, best
     or clear, on whatever page, comes from here.
 
     >>> verdict(0.01, -0.2, False), verdict(0.01, -0.2, True), verdict(0.01, -0.2, None), verdict(0.05, -0.2, True)

@@ -2,7 +2,7 @@
 
 What comes out is a data set like any other: `samples.parquet`, `images/`, and beside them `statistics.json` (the paper's Table 1,
 what was dropped and why), each recipe's own record under `recipes/`, and `verification.json` where people decided. Beside its folder:
-how far its questions can be told apart without looking, which is printed where they can.
+how far answerability shows in the question or the image alone, of which a warning is printed.
 A picture or group on two splits, a lone member of a recipe, an id that comes twice and a picture that is nowhere stop it: each would
 make the test set say something that is not so.
 """
@@ -113,7 +113,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     stage.publish(file, stage.outputs["shortcuts"])
     rows = shortcuts.with_design(rows, read_samples(name, folder))
     for line in shortcuts.told_apart(rows):
-        print(f"{stage.key}: told apart without looking: {line}", file=sys.stderr)
+        print(f"{stage.key}: shortcut: {line}", file=sys.stderr)
     for line in shortcuts.too_few_to_tell(rows):
         print(f"{stage.key}: without looking: {line}", file=sys.stderr)
     stage.count(**{"ways to tell it apart without looking": sum(bool(row["told_apart"]) for row in rows)})

@@ -1,7 +1,7 @@
-"""The `report` stage: one self-contained HTML page on everything a spec measured.
+"""The `report` stage: one self-contained HTML page with the results of a spec.
 
-It opens from disk with no network, holds no time and no host, and is the same bytes for the same tables. Dataset text
-on it is hostile: Jinja2 escapes all of it, and a content security policy allows no script but the page's own.
+It opens from disk without network, holds no time and no host, and is the same bytes for the same tables. Dataset text
+is hostile: Jinja2 escapes all of it, and a content security policy allows no script but the page's own.
 """
 
 import base64
@@ -33,7 +33,7 @@ from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.sections.recalibrated import recalibrated
 from qualm.runners.reporting.sections.shown_tables import shown_tables
 from qualm.runners.reporting.sections.uncertain_questions import uncertain_questions
-from qualm.runners.reporting.summary import summary
+from qualm.runners.reporting.summary import Summary, summary
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stage import Stage
@@ -97,15 +97,15 @@ ASSETS = [
     "../reporting/templates/style.css",
     "../reporting/templates/browse.js",
 ]
-"""Files that make the page and are no Python: the compiler reads this list, and the stage depends on them."""
+"""Files beside the Python modules: the compiler reads this list, and the stage depends on them."""
 
 TEMPLATES = Path(__file__).parents[1] / "reporting" / "templates"
 MOST_BYTES = 5 * 2**20
-"""A larger page shows fewer examples. Pictures and panels are bounded well below it; tables grow with the number of models."""
+"""A larger page shows fewer examples. Images and panels are bounded well below it; tables grow with the number of models."""
 PICKED = ("examples", "pairs")
-"""Parts of the page that show some of many questions..."""
+"""Parts of the page that show a selection of questions."""
 MIN_PICKED = 4
-"""...and keep up to this number each, however large the page is."""
+"""Questions that each of them keeps, however large the page is."""
 
 
 def run(stage: Stage) -> None:
@@ -120,7 +120,7 @@ def run(stage: Stage) -> None:
 
 
 def render(results: Results) -> bytes:
-    """The page. Equal inputs give equal bytes."""
+    """Return the page. Equal inputs give equal bytes."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     style, script = ((TEMPLATES / f).read_text(encoding="utf-8") for f in ("style.css", "browse.js"))
@@ -136,10 +136,10 @@ def render(results: Results) -> bytes:
         page = template.render(content).encode("utf-8")
         if len(page) <= MOST_BYTES or all(len(content[part]) <= MIN_PICKED for part in PICKED):
             return page
-        # Every second one: examples of one dataset stand together, and each dataset keeps some.
+        # Every second example: those of a dataset are neighbours, and each dataset keeps some.
         content |= {part: content[part][::2] if len(content[part]) > MIN_PICKED else content[part] for part in PICKED}
         n = sum(len(content[part]) for part in PICKED)
-        content["fewer"] = f"{n:,} of {total:,} examples are shown: with more, the page would be larger than {MOST_BYTES / 2**20:.0f} MiB."
+        content["fewer"] = f"{n:,} of {total:,} examples are shown, so that the page stays below {MOST_BYTES / 2**20:.0f} MiB."
 
 
 def described(svg: str, text: str) -> str:
@@ -148,8 +148,7 @@ def described(svg: str, text: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """No network, no picture but its own and that of the run, no frames,
-    no script but ours: what a browser enforces even if escaping failed somewhere."""
+    """Return a policy without network, frames and foreign scripts and images, which a browser enforces even if escaping fails."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'; "
@@ -166,12 +165,14 @@ def _content(results: Results) -> dict[str, Any]:
     tables = strategies.strategies(results)
     found = findings(results)
     whole = results.scores.filter(pl.col("slice") == score_warnings.ALL)
-    of_datasets = [_dataset(results, name) for name in results.datasets]
+    first_table = summary(results)
+    averages = leaderboard.macro_averages(results)
+    of_datasets = [_dataset(results, name, first_table, bool(tables) or place > 0) for place, name in enumerate(results.datasets)]
     return {
         "title": visible(params.get("title") or results.stage.spec, 200),
         "description": visible(params.get("description") or "", 4000),
         "facts": _facts(results),
-        "summary": summary(results),
+        "summary": first_table,
         "findings": found[:MAX_FINDINGS],
         "further_findings": found[MAX_FINDINGS:],
         "findings_figure": findings_figure(results),
@@ -185,7 +186,8 @@ def _content(results: Results) -> dict[str, Any]:
         ],
         "datasets": of_datasets,
         "figures": _figures(results),
-        "macro_averages": leaderboard.macro_averages(results),
+        "macro_averages": averages,
+        "leaderboard": averages or any(of["tables"] or of["estimators"] or of["models"] for of in of_datasets),
         "chance": any(table.chance for of in of_datasets for table in of["tables"]),
         "published": published.compare(results),
         "studies": studies.studies(results),
@@ -193,7 +195,8 @@ def _content(results: Results) -> dict[str, Any]:
         "data_sets": data_sets.data_sets(results),
         "strategies": tables,
         "cost": strategies.cost(results) if tables else None,
-        "idk_figures": [*metric_study.by_category(results), *metric_study.metric_study(results)] if tables else [],
+        "idk_figures": metric_study.by_category(results) if tables else [],
+        "study": metric_study.metric_study(results) if tables else [],
         "study_claims": metric_study.study_claims(results) if tables else [],
         "judging": judging(results),
         "endings": endings(results),
@@ -217,7 +220,6 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
     facts = [
         ("Spec", results.stage.spec),
-        ("Seed", str(results.stage.seed)),
         ("Models", _models(results)),
         ("Datasets", f"{len(results.datasets)}"),
     ]
@@ -233,12 +235,11 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 
 
 def _models(results: Results) -> str:
-    """How many models there are, and how many other rows tables have."""
+    """Return how many models, models with abstention or recalibration, and baselines there are."""
     blind = sum(map(bool, map(blind_of, results.models)))
     versions = sum(m in results.abstaining and not blind_of(m) for m in results.models)
-    counts = [(versions, "that abstain or have rescaled confidences"), (blind, "that do not look")]
-    rows = " and ".join(f"{n:,} {what}" for n, what in counts if n)
-    return f"{len(results.models) - versions - blind:,}" + (f", beside {rows}" if rows else "")
+    counts = [(versions, "with abstention or recalibration"), (blind, "baselines that ignore the image")]
+    return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])
 
 
 def _figures(results: Results) -> dict[str, list[figures.Figure]]:
@@ -257,26 +258,31 @@ def _figures(results: Results) -> dict[str, list[figures.Figure]]:
     return {key: [whole for by in of if (whole := figures.merged(by)) is not None] for key, of in drawn.items()}
 
 
-def _dataset(results: Results, dataset: str) -> dict[str, Any]:
+def _dataset(results: Results, dataset: str, first_table: Summary, folded: bool) -> dict[str, Any]:
     return {
+        "folded": folded,
         "name": visible(dataset, 80),
         "id": figures.name("dataset", dataset),
         "counts": _counts(results, dataset),
         "parts": leaderboard.parts(results, dataset),
-        "tables": leaderboard.leaderboards(results, dataset),
+        "tables": [t for t in leaderboard.leaderboards(results, dataset) if not first_table.covers(dataset, t)],
         "estimators": estimators.against_best(results, dataset),
         "models": compared_models(results, dataset),
     }
 
 
 def _counts(results: Results, dataset: str) -> str:
-    """`600 questions (six-option...), 420 images, 3 categories`, from the samples themselves."""
+    """Return counts of the samples, as in `600 questions (600 open-ended) · 200 images · 200 groups`."""
     samples = results.samples.get(dataset)
     if samples is None:
-        return "samples not at hand"
+        return "samples are not available"
     choice = int((samples["choices"].list.len().fill_null(0) > 0).sum())
-    kinds = [f"{choice:,} multiple choice"] * (choice > 0) + [f"{samples.height - choice:,} open-ended"] * (choice < samples.height)
-    parts = [f"{samples.height:,} questions ({', '.join(kinds)})"]
+    kinds = [f"{choice:,} multiple-choice"] * (choice > 0) + [f"{samples.height - choice:,} open-ended"] * (choice < samples.height)
+    parts = [
+        f"{samples.height:,} {kinds[0].split(' ', 1)[1]} questions"
+        if len(kinds) == 1
+        else f"{samples.height:,} questions ({', '.join(kinds)})"
+    ]
     images = len(all_ids(samples["image_id"].unique().to_list()))
     parts.append(f"{images:,} images" if images else "text only")
     groups = samples.filter(pl.col("group").fill_null("") != "")["group"].n_unique()
@@ -289,7 +295,7 @@ def _counts(results: Results, dataset: str) -> str:
 
 
 def _libraries(results: Results) -> list[tuple[str, str]]:
-    """Library versions out of the tables' provenance; more than one where tables come from different machines."""
+    """Return library versions from the tables' provenance, several where tables come from different machines."""
     versions_of: dict[str, set[str]] = {}
     for record in results.provenance:
         versions: Mapping[str, str] = record.get("libraries", {})
@@ -299,7 +305,7 @@ def _libraries(results: Results) -> list[tuple[str, str]]:
 
 
 def _metrics(results: Results) -> list[tuple[str, str, str]]:
-    """Every metric on the page in one line: name, direction, what it is."""
+    """Return title, direction and summary of every metric on the page."""
     by_plugin = {a.plugin: a for a in results.labels.values()}
     direction = {True: "higher is better", False: "lower is better", None: "no direction"}
     return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in by_plugin.values()]

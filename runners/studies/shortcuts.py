@@ -46,6 +46,7 @@ MAX_PICTURES = 2000
 """Greatest number of distinct images read for training, and for testing, drawn by their names."""
 NOTHING, QUESTION, PICTURE = "nothing", "question", "picture"
 SEES = (NOTHING, QUESTION, PICTURE)
+WORDS = {QUESTION: "question", PICTURE: "image"}
 """Inputs of a classifier; with none it predicts the majority class."""
 
 
@@ -162,7 +163,7 @@ def _accuracies(
 
 def _probability(rows: RowsApart, sees: str, unanswerable: Bools, groups: Ints, fitted: Fitted, seed: int) -> tuple[Floats, str]:
     if not len(rows.tell) or not len(rows.learn):
-        what = "rows with a picture" if sees == PICTURE else "rows"
+        what = "rows with an image" if sees == PICTURE else "rows"
         return np.empty(0), f"no {what} to {'tell of' if len(rows.learn) else 'learn from'}"
     if sees != NOTHING and (why := too_few(unanswerable[rows.learn])):
         return np.empty(0), why
@@ -244,8 +245,8 @@ def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
 def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each shortcut: a row whose interval of balanced accuracy lies above `LIMIT`."""
     return [
-        f"{_named(row['category'])}: a classifier that sees the {row['sees']} alone tells answerable questions from others with a "
-        f"balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
+        f"{_named(row['category'])}: a classifier of the {WORDS[row['sees']]} alone separates answerable from unanswerable questions with "
+        f"a balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
         for row in rows
         if row["told_apart"]
     ]
@@ -257,7 +258,8 @@ def too_few_to_tell(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     for row in (r for r in rows if r["sees"] != NOTHING and not r.get("even") and (_undecided(r) or _unlearnt(r))):
         undecided.setdefault(row["category"], []).append(row["sees"])
     return [
-        f"{_named(category)}: too few questions to tell whether the {' or the '.join(sees)} alone tells answerable ones from others"
+        f"{_named(category)}: too few questions to test whether the {' or the '.join(map(WORDS.__getitem__, sees))} alone reveals "
+        "which are answerable"
         for category, sees in undecided.items()
     ]
 
@@ -277,14 +279,14 @@ def _unlearnt(row: Mapping[str, Any]) -> bool:
     return (row["why"] or "").startswith(TOO_FEW)
 
 
-HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "picture alone")
+HEADER = ("category", "questions", "seen in train", "nothing", "question alone", "image alone")
 NOTE = (
-    "How to read it: how well a classifier that sees nothing, the question alone or the picture alone tells answerable questions from the "
-    "others. Nothing: accuracy of always naming the more frequent class. Question or picture: balanced accuracy with its interval; .5 is "
-    f"chance. Each category's classifiers were trained on that category. * = the interval lies above {LIMIT}: a model need not look at "
-    f"both to be right there. ? = too few questions to tell: the interval reaches across {LIMIT}, or there is none. = by design: each "
-    "question, or picture, occurs equally often with an answer and without, so that it alone tells nothing. No mark: the interval lies "
-    f"below {LIMIT}. Seen in train: the share of questions that occur there word for word."
+    "How well a classifier separates answerable from unanswerable questions without input, from the question alone, or from the image "
+    "alone. Nothing: accuracy of always choosing the more frequent class. Question or image: balanced accuracy with its interval; 0.5 is "
+    f"chance. Each category's classifiers were trained on that category. * = a shortcut: the interval lies above {LIMIT}. "
+    f"? = too few questions to decide: the interval contains {LIMIT}, or there is none. = by design: each question, or image, occurs "
+    f"equally often in answerable and unanswerable samples. No mark: the interval lies below {LIMIT}. Seen in train: share of questions "
+    "that also occur in the training split, word for word."
 )
 
 

@@ -9,7 +9,7 @@ from qualm.runners.drawing.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRO
 from qualm.runners.drawing.marks import answered, bins, counts, sets
 from qualm.runners.drawing.short_names import shortened
 from qualm.runners.reporting.charts.svg import draw, unchecked
-from qualm.runners.reporting.text import number
+from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime.precision import result
 
 Rows = Sequence[dict[str, Any]]
@@ -156,8 +156,8 @@ def ranked(rows: Rows, reference: float | None = None) -> str:
     """
     drawn = _rounded(rows)
     ends = [row[key] for row in drawn for key in ("value", "low", "high") if row[key] is not None]
-    names = _cut([row["row"] for row in drawn])
-    panel, place = _row_plot(names, names, 17, [*ends, *([] if reference is None else [reference])], 300)
+    names = _cut([row["row"] for row in drawn], 34)
+    panel, place = _row_plot(names, names, 17, [*ends, *([] if reference is None else [reference])], 340)
     if reference is not None:
         panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
     for name, row in zip(names, drawn, strict=True):
@@ -168,7 +168,7 @@ def ranked(rows: Rows, reference: float | None = None) -> str:
             panel.ring((row["value"], at), row["colour"], 3.2)
         else:
             panel.dots([(row["value"], at)], row["colour"], 3.4)
-        panel.text(panel.width + 8, at + 3.5, number(row["value"]), "start", INK)
+        panel.text(panel.width + 8, at + 3.5, rounded(row), "start", INK)
     return plot.page([(0, panel)], plot.margin(names), 24, right=48)
 
 

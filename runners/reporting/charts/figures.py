@@ -16,7 +16,7 @@ from qualm.registry.sample import CLEAN
 from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.text import Label, aside, between, natural, number, rounded, visible, words
+from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE
 
 MOST_PANELS = 60
@@ -30,10 +30,10 @@ MOST_LINES = 500
 EXPECTED = ("expected_low", "expected_high")
 """Columns of reliability diagrams: the range in which a calibrated bin's accuracy is expected."""
 LINES = (
-    "Upright lines: where 95% of samples would put a bin's accuracy if confidence were each answer's chance to be right, answers of one "
-    "group going together as they do; one bin in twenty lies outside by chance. "
+    "Vertical lines: 95% range of a bin's accuracy under perfect calibration, with the answers of a group correlated as observed; one bin "
+    "in twenty lies outside by chance. "
 )
-P_VALUE = "p: of the calibration error, were confidence each answer's chance to be right; not corrected for the number of models. "
+P_VALUE = "p: test of perfect calibration, not corrected for the number of models. "
 
 
 @dataclass
@@ -129,7 +129,7 @@ def reliability(results: Results, dataset: str) -> Figure:
     """Reliability diagrams, one per model."""
     figure = Figure(
         "Reliability",
-        "Accuracy of the answers in each bin of confidence, against their mean confidence. Dashed: perfect calibration. ",
+        "Accuracy in each bin of confidence against mean confidence. Dashed: perfect calibration. ",
         legend=[("var(--accent)", "accuracy"), ("var(--wrong)", "over-confident"), ("var(--c5)", "under-confident")],
     )
     frame = results.plots.get("reliability", pl.DataFrame(schema=["model", "dataset"]))
@@ -147,7 +147,7 @@ def reliability(results: Results, dataset: str) -> Figure:
         figure.panels.append(Panel(brief(model), charts.reliability(bins, most), _printed(results, model, dataset, "ece", "ECE")))
     expected = any(row.get("expected_low") is not None for _, bins in panels for row in bins)
     figure.caption += (LINES if expected else "") + (P_VALUE if any(", p " in panel.note for panel in figure.panels) else "")
-    figure.caption += "Below: how many answers each bin holds."
+    figure.caption += "Below: number of answers in each bin."
     return figure.trimmed()
 
 
@@ -157,7 +157,9 @@ def _printed(results: Results, model: str, dataset: str, plugin: str, called: st
         value = results.value(model, dataset, label.text)
         if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):
             p = results.cells[model, dataset, label.text].get("p_null")
-            return f"{called} {number(value)}" + ("" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}")
+            return f"{called} {rounded(results.cells[model, dataset, label.text])}" + (
+                "" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+            )
     return ""
 
 
@@ -165,8 +167,8 @@ def risk_coverage(results: Results, dataset: str) -> Figure:
     """Risk-coverage curves, one panel per model, with the random and the oracle order."""
     figure = Figure(
         "Risk and coverage",
-        "How often the model errs when it answers only the share of questions it is surest of.",
-        legend=[("var(--accent)", "by confidence"), ("var(--right)", "oracle: all right answers first"), ("var(--muted)", "random order")],
+        "Error rate among the answered questions, if the model answers only those with the highest confidence.",
+        legend=[("var(--accent)", "by confidence"), ("var(--right)", "oracle: right answers first"), ("var(--muted)", "random order")],
     )
     frame = results.plots.get("risk_coverage", pl.DataFrame(schema={"model": pl.String, "dataset": pl.String, "risk": pl.Float64}))
     frame = frame.filter((pl.col("dataset") == dataset) & pl.col("risk").is_finite())
@@ -220,7 +222,7 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
     """How the uncertainty of right answers differs from that of wrong ones, per model and estimator."""
     figure = Figure(
         "Uncertainty of right and of wrong answers",
-        "A good estimator sets the two apart. Each side is in shares of its own.",
+        "A good estimator separates the two histograms. Each is in shares of its own answers.",
         legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
         folded=True,
     )
@@ -251,7 +253,7 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
 
 
 def _judged_values(results: Results, model: str, dataset: str) -> pl.DataFrame:
-    """`estimator`, `value`, `verdict` and the place in the table (`row`) of a model's answers that have both; where the data set has no
+    """`estimator`, `value`, `verdict` and the place in the table (`row`) of a model's answers that have both; where the dataset has no
     estimators, what the model's own confidence leaves."""
     verdicts = _of(results.answers, model, dataset).filter(pl.col("correct").is_finite())
     table = results.uncertainties
@@ -311,6 +313,7 @@ def slices(results: Results, dataset: str) -> list[Figure]:
         if rows.filter(pl.col("value").is_finite())["row"].n_unique() < 2:
             continue
         figures.append(_dots(results, dataset, rows, order, f"By {words(field_name)}"))
+        figures[-1].folded = len(results.models) > len(SERIES)  # many ticks without names: the table says more
     return figures
 
 
@@ -324,7 +327,7 @@ def variants(results: Results, dataset: str) -> Figure:
     figure = _dots(results, dataset, frame, order, "By variant")
     unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
     if unscored:
-        figure.caption += f" Nothing is right or wrong under {', '.join(map(brief, unscored))}: {NO_REFERENCE}."
+        figure.caption += f" Correctness is undefined under {', '.join(map(brief, unscored))}: {NO_REFERENCE}."
     return figure
 
 
@@ -336,7 +339,7 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
     cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
     also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
     if any(a.plugin == "auroc" and a.estimator for a in labels) and len(_estimators(results, dataset)) > 1:
-        also.insert(0, "AUROC: of the estimator that has the highest on clean inputs.")
+        also.insert(0, "AUROC: of the estimator with the highest value on clean inputs.")
     figure.caption = " ".join([figure.caption, *also])
     for label in labels:
         rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))

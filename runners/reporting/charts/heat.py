@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from qualm.runners.scoring.families import ALPHA
 
 SURE = ALPHA
-"""Corrected p-values below this are called clear of chance."""
+"""Corrected p-values below this are significant."""
 STRONGEST = 52
 """Per cent of colour in the most extreme cell: text stays readable on it in light and in dark."""
 
@@ -24,7 +24,7 @@ class HeatCell:
     title: str = ""
     strong: bool = False
     mark: str = ""
-    """Stars: how clear of chance, by a corrected test."""
+    """Stars: significance levels of a corrected test."""
     undefined: bool = False
 
 
@@ -82,7 +82,7 @@ def shade(value: float, most: float, middle: float = 0.0) -> tuple[int, str]:
 
 
 def stars(p: float | None) -> str:
-    """How small a p-value is: * below .05, ** below .01, *** below .001.
+    """Return the stars of a p-value: * below .05, ** below .01, *** below .001.
 
     >>> stars(0.2), stars(0.049), stars(0.01), stars(0.0005), stars(None)
     ('', '*', '*', '***', '')

@@ -10,7 +10,7 @@ from qualm.runners.scoring import families
 
 CALIBRATION = ("ece_idk", "ece")
 SURE = 0.01
-"""Below it a difference is marked as sure."""
+"""Differences with a corrected p-value below this have a filled mark."""
 
 
 @dataclass
@@ -22,9 +22,11 @@ class MarkedNumber:
     rank: str = ""
     """`best` or `lead` as in leaderboards, or empty."""
     sign: str = ""
-    """▲ △ ▽ ▼: better or worse than the baseline, filled where surely."""
+    """▲ △ ▽ ▼: better or worse than the baseline, filled for p < .01."""
     tone: str = ""
     title: str = ""
+    why: str = ""
+    """Why the value is undefined."""
 
 
 def verdict(test: Mapping[str, Any]) -> tuple[str, str]:

@@ -54,9 +54,9 @@ def clean_rows(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 class Judgements:
-    """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a data set's own goes before it.
+    """Ratings of greedy answers to clean samples, by the judge asked for or the first in the table; a dataset's own goes before it.
 
-    Of multiple-choice questions answered in words by the judge of options, by data set; where none is named, the first that is for them.
+    Of multiple-choice questions answered in words by the judge of options, by dataset; where none is named, the first that is for them.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Judgements:
         """Of the judges that count."""
 
     def of(self, model: str, dataset: str) -> pl.DataFrame:
-        """`sample_id`, `judge`, `rating` and `pred_is_idk` of a model's answers to a data set, those that count before all others."""
+        """`sample_id`, `judge`, `rating` and `pred_is_idk` of a model's answers to a dataset, those that count before all others."""
         frame = self._read((model, dataset, CLEAN))
         whose = pl.lit(self._own.get(dataset, self._judge))
         if dataset in self._of_choices and dataset in self._samples:
@@ -159,7 +159,7 @@ def abstaining_answers(abstentions: pl.DataFrame, answers: pl.DataFrame, samples
             "correct": correct,
             "confidence": pl.col("now"),
             "declined": pl.when(refuses).then(True).otherwise(pl.col("declined")),
-            "text": pl.when(refuses).then(pl.format("declines (would have said: {})", pl.col("text"))).otherwise(pl.col("text")),
+            "text": pl.when(refuses).then(pl.format("abstains (answer without abstention: {})", pl.col("text"))).otherwise(pl.col("text")),
         }
         frames.append(joined.with_columns(**{n: of for n, of in changed.items() if n in answers.columns}).select(answers.columns))
     return frames

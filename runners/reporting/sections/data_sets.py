@@ -1,6 +1,4 @@
-"""The data behind the numbers: the taxonomy, what each pair set holds, what was dropped, how well pictures were changed, and what
-people said of it. Only what is on record is shown.
-"""
+"""The data: taxonomy, counts and recipes of pair sets, dropped samples, quality of image edits, and reviews by people."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ class Sheet:
 
 @dataclass
 class DataSet:
-    """What is on record about one data set."""
+    """The records of one dataset."""
 
     name: str
     id: str
@@ -55,7 +53,7 @@ class CategoryRow:
 
 
 def taxonomy(results: Results) -> list[CategoryRow]:
-    """The spec's categories in its order."""
+    """Return the spec's categories in its order."""
     entries = []
     for main, categories in (results.stage.params.get("taxonomy") or {}).items():
         for i, (name, about) in enumerate(categories.items()):
@@ -66,7 +64,7 @@ def taxonomy(results: Results) -> list[CategoryRow]:
 
 
 def data_sets(results: Results) -> list[DataSet]:
-    """A block per data set that was assembled from pairs, or that people decided about."""
+    """Return a block per dataset that was assembled from pairs or reviewed by people."""
     blocks = []
     order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
     for place, (name, folder) in enumerate(results.stage.inputs.get("datasets", {}).items()):
@@ -98,7 +96,7 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
-    """The paper's Table 1: pictures and questions by split and category, categories in the taxonomy's order."""
+    """Return the paper's Table 1: images and questions by split and category, categories in the taxonomy's order."""
     names = sorted(statistics["categories"], key=lambda c: (order.index(c) if c in order else len(order), c))
     categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
@@ -106,19 +104,19 @@ def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
     for split in splits:
         cells = [statistics["cells"][split][c] for c in categories]
         kinds = {
-            "pictures (changed / clean)": [f"{c['perturbed']:,} / {c['clean']:,}" for c in cells],
+            "images (changed / clean)": [f"{c['perturbed']:,} / {c['clean']:,}" for c in cells],
             "questions (IDK / answerable)": [f"{c['idk']:,} / {c['answerable']:,}" for c in cells],
         }
         rows += [[f"{'all splits' if split == ALL else visible(split, 40)}: {kind}", *values] for kind, values in kinds.items()]
     mains = [c.rpartition("/")[0] for c in categories]
     groups = [(visible(m, 60), mains.count(m)) for m in dict.fromkeys(mains)] if any(mains) else []
-    note = "How to read it: every pair has one question that its picture answers and one that it does not (IDK); pictures count once."
+    note = "Every pair has one answerable and one unanswerable (IDK) question; each image is counted once."
     header = ["", *(visible(c.rpartition("/")[2] or "no category", 60) for c in categories)]
-    return Sheet("Pictures and questions", header, rows, groups, note)
+    return Sheet("Images and questions", header, rows, groups, note)
 
 
 def _recipes(statistics: Mapping[str, Any]) -> Sheet:
-    """What each recipe made, and what it could not make, by reason."""
+    """Return the pairs of each recipe, and its dropped candidates by reason."""
     rows = []
     for recipe in statistics.get("recipes", []):
         dropped = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(recipe["dropped"].items(), key=lambda d: (-d[1], d[0])))
@@ -126,12 +124,12 @@ def _recipes(statistics: Mapping[str, Any]) -> Sheet:
     later = statistics.get("dropped") or {}
     if later:
         reasons = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(later.items(), key=lambda d: (-d[1], d[0])))
-        rows.append(["when the set was put together", "all recipes", "–", reasons])
+        rows.append(["when the dataset was assembled", "all recipes", "–", reasons])
     return Sheet(
         "Recipes",
-        ["recipe", "made from", "pairs made", "dropped"],
+        ["recipe", "source", "pairs", "dropped"],
         rows,
-        note="How to read it: everything that could not be made into a pair is counted under its reason; nothing is dropped silently.",
+        note="Every candidate that did not become a pair is counted under its reason.",
         wordy=True,
     )
 
@@ -143,7 +141,7 @@ def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
     between = ", ".join(f"{n:,} between {' and '.join(visible(s, 40).split('/'))}" for s, n in duplicates.get("between", {}).items())
     fate = "; the pairs on one side of them were dropped" if duplicates.get("dropped") and duplicates["pairs"] else ""
     return [
-        f"Near-duplicates: {duplicates['pairs']:,} pairs of pictures of different splits look alike (perceptual hashes within "
+        f"Near-duplicates: {duplicates['pairs']:,} pairs of images of different splits look alike (perceptual hashes within "
         f"{duplicates.get('distance', '?')} of 64 bits){f': {between}' if between else ''}{fate}."
     ]
 
@@ -152,7 +150,7 @@ REMOVAL = ("psnr_inside", "psnr_outside", "ssim_inside", "ssim_outside", "detect
 
 
 def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
-    """How well recipes took things out of pictures, where the truth is known."""
+    """Return how well recipes removed objects from images, where the true image is known."""
     rows = []
     for recipe in statistics.get("recipes", []):
         record = read_record(folder / recipe["record"]) or {}
@@ -166,13 +164,13 @@ def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
         "How well objects were removed",
         ["recipe", "PSNR inside, dB ↑", "PSNR outside ↑", "SSIM inside ↑", "SSIM outside ↑", "still detected ↓", "pictures"],
         rows,
-        note="How to read it: inpainted pictures compared with the same scene rendered without the object, inside and outside the mask. "
-        "Still detected: the share of pictures that are closer to a picture with the object than to one without it.",
+        note="Inpainted images compared with the same scene rendered without the object, inside and outside the mask. "
+        "Still detected: the share of images that are closer to the image with the object than to the one without it.",
     )
 
 
 def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A record and all records within it."""
+    """Yield a record and all records within it."""
     yield record
     for value in record.values():
         if isinstance(value, Mapping):
@@ -180,20 +178,20 @@ def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _without_looking(results: Results, dataset: str, folder: Path) -> Sheet:
-    """How often answerable questions are told from others by who does not look."""
+    """Return how well answerability is predicted from the question or the image alone."""
     table = results.stage.inputs.get("shortcuts", {}).get(dataset)
     rows = read_frame(table, SHORTCUTS).to_dicts()
     rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
     body = [[visible(category, 90), *rest] for category, *rest in shortcuts.cells(rows)]
-    return Sheet("What can be told without looking", list(shortcuts.HEADER), body, note=shortcuts.NOTE)
+    return Sheet("Shortcuts: answerability from the question or the image alone", list(shortcuts.HEADER), body, note=shortcuts.NOTE)
 
 
 WORDS = {"misplaced": "wrong subset", "unresolved": "tied"}
-"""How verdicts are called in tables."""
+"""Display names of verdicts."""
 
 
 def _valid(verification: Mapping[str, Any]) -> Sheet:
-    """The paper's Table 7: how many questions people found valid."""
+    """Return the paper's Table 7: how many questions people found valid."""
     parts = [(c["category"] or "no category", c) for c in verification["categories"]]
     parts += [(f"subset {c['category']}", c) for c in verification["subsets"]]
     kinds = ["valid", "invalid", *(["misplaced"] if verification["subsets"] else []), "unresolved", "unreviewed"]
@@ -203,15 +201,15 @@ def _valid(verification: Mapping[str, Any]) -> Sheet:
         rows.append([visible(name, 90), share, *(f"{c[k]:,}" for k in kinds)])
     units, unit, splits = verification["units"], verification["unit"], " and ".join(verification["splits"])
     lost = ", ".join(f"{n:,} {WORDS.get(reason, reason)}" for reason, n in units["dropped"].items())
-    together = "; a pair goes when either member does" if unit == "pair" else ""
+    together = "; a pair is dropped with either member" if unit == "pair" else ""
     stale = verification["decisions"]["stale"] + verification["decisions"]["gone"]
-    old = f" {stale:,} decisions were about questions that have since changed or been removed; they are not counted." if stale else ""
+    old = f" {stale:,} decisions on questions that have changed or been removed since are not counted." if stale else ""
     return Sheet(
-        "What people found valid",
+        "Validity by human review",
         ["category", "valid (Wilson 95%)", *(WORDS.get(k, k) for k in kinds)],
         rows,
-        note=f"How to read it: the share of decided {visible(splits, 40)} questions, by majority, before "
-        f"filtering; a tie counts as not valid. Of {units['all']:,} {unit}s {units['kept']:,} stay"
+        note=f"The share of reviewed {visible(splits, 40)} questions that the majority found valid, before "
+        f"filtering; a tie counts as not valid. Of {units['all']:,} {unit}s, {units['kept']:,} are kept"
         f"{lost and f' (dropped: {lost})'}{together}.{old}",
     )
 
@@ -221,14 +219,14 @@ def _agreement(verification: Mapping[str, Any]) -> list[str]:
     people = agreement["reviewers"]
     if len(people) < 2:
         who = f"One reviewer ({visible(people[0]['reviewer'], 40)})" if people else "Nobody"
-        return [f"{who} has decided; agreement needs two."]
+        return [f"{who} reviewed this dataset; agreement needs two reviewers."]
     if not agreement["shared"]:
-        return [f"{len(people)} reviewers, but no question that two of them decided: their agreement is undefined."]
+        return [f"{len(people)} reviewers share no question, so their agreement is undefined."]
 
     def coefficient(name: str) -> str:
         value, interval = agreement[name], agreement.get(f"{name}_interval")
         if value is None:
-            return "undefined (chance explains everything)"
+            return "undefined (expected agreement is 1)"
         return number(value, 2) + (f" ({number(interval[0], 2)} to {number(interval[1], 2)})" if interval else " (no interval)")
 
     coefficients = [f"raw {percent(agreement['raw'])}"]
@@ -236,6 +234,6 @@ def _agreement(verification: Mapping[str, Any]) -> list[str]:
     coefficients.append(f"Krippendorff’s α {coefficient('krippendorff_alpha')}")
     names = ", ".join(visible(p["reviewer"], 40) for p in people)
     return [
-        f"Agreement of {len(people)} reviewers ({names}) on the {agreement['shared']:,} questions that several of them decided: "
-        f"{'; '.join(coefficients)}. 1 is perfect, 0 is chance; in brackets 95% intervals over questions."
+        f"Agreement of {len(people)} reviewers ({names}) on the {agreement['shared']:,} questions that at least two of them reviewed: "
+        f"{'; '.join(coefficients)}. 1 is perfect, 0 is chance; 95% intervals over questions in brackets."
     ]

@@ -1,4 +1,4 @@
-"""A sample of questions to look at: typical right and wrong answers, the surest wrong ones, the least sure right ones."""
+"""A sample of questions to look at: typical right and wrong answers, the most confident wrong ones, the least confident right ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUDGET = 2_300_000
 """Bytes of all thumbnails together, so that the page stays easy to mail."""
 THOUGHT = 1200
 """Characters of a model's thinking that are shown."""
-KINDS = ("surest wrong", "wrong", "least sure right", "right", "unscored")
+KINDS = ("most confident wrong", "wrong", "least confident right", "right", "unscored")
 
 
 @dataclass
@@ -95,9 +95,9 @@ def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, 
         sure = pl.col("confidence").is_finite()
         wrong, right = scored.filter(pl.col("correct") < 0.5), scored.filter(pl.col("correct") >= 0.5)
         queues += [
-            (model, "surest wrong", wrong.filter(sure).sort("confidence", descending=True, maintain_order=True)["sample_id"]),
+            (model, "most confident wrong", wrong.filter(sure).sort("confidence", descending=True, maintain_order=True)["sample_id"]),
             (model, "wrong", wrong["sample_id"]),
-            (model, "least sure right", right.filter(sure).sort("confidence", maintain_order=True)["sample_id"]),
+            (model, "least confident right", right.filter(sure).sort("confidence", maintain_order=True)["sample_id"]),
             (model, "right", right["sample_id"]),
             (model, "unscored", shuffled.filter(~pl.col("correct").is_finite() | pl.col("correct").is_null())["sample_id"]),
         ]
@@ -173,7 +173,7 @@ def letter(place: int) -> str:
 
 
 def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
-    """The bytes of the wanted pictures, read a batch at a time."""
+    """The bytes of the wanted images, read a batch at a time."""
     images: dict[str, bytes] = {}
     if not image_ids or not folder.is_dir():
         return images
@@ -186,7 +186,7 @@ def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
 
 
 def thumbnail(files: Sequence[bytes | None], budget: int) -> tuple[str, str]:
-    """(data URI, "") or ("", why there is none) of a question's pictures, several side by side. They are decoded and drawn anew, never
+    """(data URI, "") or ("", why there is none) of a question's images, several side by side. They are decoded and drawn anew, never
     passed through."""
     picture, why = decoded_together(files)
     if picture is None:

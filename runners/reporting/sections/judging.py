@@ -1,4 +1,4 @@
-"""How far the judges can be trusted, held to answers that people judged: CertainlyUncertain's tables 8 and 9."""
+"""Judges against human judgements: CertainlyUncertain's tables 8 and 9."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qualm.runners.reporting.text import aside, between, number, percent, small,
 
 
 def judging(results: Results) -> Sheet | None:
-    """A row per judge; None where the spec names no labelled answers."""
+    """Return a row per judge; None where the spec names no labelled answers."""
     path = results.stage.inputs.get("judging")
     record = read_record(Path(path)) if path else None
     if not record:
@@ -20,22 +20,22 @@ def judging(results: Results) -> Sheet | None:
         "Judges against people",
         [
             "judge",
-            "right on refusals ↑ (Wilson 95%)",
-            "missed",
-            "imagined",
+            "refusals recognised ↑ (Wilson 95%)",
+            "false negatives",
+            "false positives",
             "Kendall’s τ-b ↑ (95%)",
             "p",
-            "rated alike",
+            "equal ratings",
             "sensitivity ↑ (95%)",
             "specificity ↑ (95%)",
             "answers",
-            "unread",
+            "unreadable",
         ],
         [_row(name, of) for name, of in record.items()],
-        note="How to read it: on labelled answers, how often the judge recognises a refusal and how many it missed or invented; and "
-        "the rank correlation of its ratings with people’s, from −1 to 1. Sensitivity: of the answers that people call right, and the "
-        "judge right or wrong, the share that it calls right; specificity: the same of wrong ones. Scores use the first judge. "
-        "Unreadable replies give no rating.",
+        note="On answers labelled by people. Refusals recognised: accuracy of the judge’s decision whether an answer is a refusal. "
+        "Kendall’s τ-b: rank correlation of its ratings with people’s, from −1 to 1. Sensitivity: share of the answers rated right by "
+        "people that the judge rates right; specificity: the same for wrong answers. Scores use the first judge. Unreadable replies "
+        "give no rating.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -49,10 +49,31 @@ class Table:
     columns: list[Column]
     rows: list[tuple[str, list[TableCell]]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
-    """Per row: n, n_unscored in brackets, and the scored share."""
+    """Per row: n, and the scored share if answers are unscored."""
     first: str = "Model"
     chance: list[str] = field(default_factory=list)
-    """Per column what an uncertainty that knows nothing reaches; empty where that is known of no column."""
+    """Per column the chance level; empty where no column has one."""
+
+    @property
+    def undefined(self) -> list[tuple[str, str]]:
+        """Columns with undefined values and the distinct reasons."""
+        return undefined([column.title for column in self.columns], [cells for _, cells in self.rows])
+
+
+class HasReason(Protocol):
+    """A value that may be undefined."""
+
+    why: str
+
+
+def undefined(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> list[tuple[str, str]]:
+    """Return (column title, reasons) of every column with undefined values."""
+    reasons: dict[str, dict[str, None]] = {}
+    for cells in rows:
+        for title, cell in zip(titles, cells, strict=True):
+            if cell.why:
+                reasons.setdefault(title, {})[cell.why] = None
+    return [(title, "; ".join(of)) for title, of in reasons.items()]
 
 
 def leaderboards(results: Results, dataset: str) -> list[Table]:
@@ -123,7 +144,7 @@ def _chance(results: Results, dataset: str, cells: Sequence[tuple[str, Label]]) 
 
 
 def parts(results: Results, dataset: str) -> str:
-    """Which rows columns of one data set are over, where a conformal setting has some of them calibrate; else nothing."""
+    """Which rows columns of one dataset are over, where a conformal setting has some of them calibrate; else nothing."""
     setting = next((a.setting for a in results.main_labels(dataset) if of_test_part(a)), "")
     if not setting:
         return ""
@@ -138,7 +159,7 @@ def parts(results: Results, dataset: str) -> str:
 
 
 def _part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
-    """A caption; with the part that all of a table is over, where a data set has columns over different ones."""
+    """A caption; with the part that all of a table is over, where a dataset has columns over different ones."""
     if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
         return title
     return f"{title}: {'test part' if of_test_part(chosen[0]) else 'all rows'}"
@@ -216,19 +237,23 @@ def read_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
     if row is None:
         return TableCell("–", title="not measured for this model")
     if _missing(row["value"]):
-        why = "; ".join(filter(None, (visible(row["why"] or "", 80), bounds_in_words(row))))
-        return TableCell("undefined", why=why, title=f"{visible(row['why'] or '', 300)}; {counted(row)}")
+        why = "; ".join(filter(None, (visible(row["why"] or "no reason on record", 300), bounds_in_words(row))))
+        return TableCell("undefined", why=why, title=f"{why}; {counted(row)}")
     interval = "; ".join(filter(None, (between(row) or "no interval", bounds_in_words(row))))
     return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
 
 
 def counts_of(cells: list[dict[str, Any]]) -> str:
-    """Return n, the number of unscored answers in brackets, and the scored share of some scores."""
+    """Return n of the defined scores, and the smallest scored share if answers are unscored."""
+    cells = [c for c in cells if not _missing(c["value"])] or cells
     if not cells:
         return "–"
-    shares = sorted(share for c in cells if (share := c.get("scored_share")) is not None)
-    scored = f", {' – '.join(dict.fromkeys(map(share_in_words, (shares[0], shares[-1]))))}" if shares else ""
-    return f"{_span([c['n'] for c in cells])} ({_span([c['n_unscored'] for c in cells])}){scored}"
+    n = _span([c["n"] for c in cells])
+    if not any(c["n_unscored"] for c in cells):
+        return n
+    shares = [share for c in cells if (share := c.get("scored_share")) is not None]
+    unscored = max(c["n_unscored"] for c in cells)
+    return f"{n}, {f'{share_in_words(min(shares))} scored' if shares else f'{unscored:,} unscored'}"
 
 
 def _model_note(results: Results, dataset: str, label: Label, models: Sequence[str]) -> str:

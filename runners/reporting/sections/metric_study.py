@@ -20,7 +20,7 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Results) -> list[Figure]:
-    """A scatter per data set, over all its questions: confidence-weighted accuracy against accuracy and against calibration error."""
+    """A scatter per dataset, over all its questions: confidence-weighted accuracy against accuracy and against calibration error."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
@@ -32,10 +32,9 @@ def metric_study(results: Results) -> list[Figure]:
         models = [m for m in results.models if m in set(rows["model"])]
         figure = Figure(
             f"Confidence-weighted accuracy against other metrics: {brief(dataset)}",
-            "How to read it: one dot per model. If the dots lie on a line, both metrics order the models alike; the "
-            "paper finds a rising line "
-            "against accuracy and a falling one against calibration error. Correlations over few models, most of them made from one "
-            "another, are rough guides.",
+            "One dot per model. If the dots lie on a line, both metrics rank the models alike; the paper finds a rising line against "
+            "accuracy and a falling one against calibration error. Correlations over few models, most of them derived from one another, "
+            "are approximate.",
             legend=model_legend(models, results.palette) if len(coloured(models, results.palette)) <= len(SERIES) else [],
             wide=True,
         )
@@ -58,7 +57,7 @@ def metric_study(results: Results) -> list[Figure]:
 
 
 def study_claims(results: Results) -> list[tuple[str, str]]:
-    """Figure 4b in numbers: data set and sentence, of data sets with unanswerable questions."""
+    """Figure 4b in numbers: dataset and sentence, of datasets with unanswerable questions."""
     rows = results.correlations.to_dicts()
     return [(visible(d, 80), visible(text, 600)) for d, text in claims(rows) if not answerable_only(results, d)]
 
@@ -77,7 +76,7 @@ def _correlation(results: Results, dataset: str, metric: str) -> str:
 
 
 def by_category(results: Results) -> list[Figure]:
-    """Bars per category, a bar per model; data sets with at least two categories of the taxonomy."""
+    """Bars per category, a bar per model; datasets with at least two categories of the taxonomy."""
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)
@@ -88,13 +87,12 @@ def by_category(results: Results) -> list[Figure]:
         left_out = ""
         if len(models) > len(SERIES):
             models = [m for m in models if m not in results.abstaining]
-            left_out = " Models whose answers or confidences were changed afterwards are left out here; Slices and variants has them."
+            left_out = " Models with abstention or recalibration are left out; the tables of slices have them."
         if len(models) > len(SERIES):
             continue
         figure = Figure(
             f"By category: {brief(dataset)}",
-            "How to read it: one bar per model, with its interval as a line; answerable and unanswerable questions of a "
-            "category are pooled." + left_out,
+            "One bar per model; line: its interval. Answerable and unanswerable questions of a category are pooled." + left_out,
             legend=model_legend(models, results.palette),
             wide=True,
         )

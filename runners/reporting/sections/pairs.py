@@ -54,12 +54,12 @@ class PairView:
     proof: list[tuple[str, str]]
     members: list[MemberView]
     shared: str = ""
-    """The picture, where both members have the same one."""
+    """The image, where both members have the same one."""
     no_image: str = ""
 
 
 def pairs(results: Results, how_many: int) -> list[PairView]:
-    """`how_many` pairs, shared out among the data sets and their categories; first those over which models differ most."""
+    """`how_many` pairs, shared out among the datasets and their categories; first those over which models differ most."""
     datasets = [d for d in results.datasets if paired(results, d)]
     views: list[PairView] = []
     spent = 0
@@ -87,7 +87,7 @@ def pairs(results: Results, how_many: int) -> list[PairView]:
 
 
 def paired(results: Results, dataset: str) -> bool:
-    """Whether a data set is made of pairs."""
+    """Whether a dataset is made of pairs."""
     samples = results.samples.get(dataset)
     return samples is not None and bool(samples["pair_id"].is_not_null().any())
 

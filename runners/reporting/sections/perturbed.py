@@ -1,7 +1,7 @@
-"""What perturbations do: which makes which estimator react, whether that warns of wrong answers, where uncertainty comes from.
+"""Effects of perturbations: reactions of estimators, hallucination, and the modality of the uncertainty.
 
-Drawn for specs with perturbations. The three questions of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li) are answered first, in
-a sentence each from the tables below them.
+For specs with perturbations. The questions of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li) are answered first, in a few
+sentences each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from qualm.runners.reporting.sections.perturbation.compared_modalities import co
 from qualm.runners.reporting.sections.perturbation.gallery import gallery
 from qualm.runners.reporting.sections.perturbation.shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbation.tested import TITLES, read_tested
-from qualm.runners.reporting.sections.research_questions import HELD_OUT, UNASKED, answers, validated
+from qualm.runners.reporting.sections.research_questions import HELD_OUT, NOT_ANSWERED, answers, validated
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import MEASURES
@@ -56,9 +56,10 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "kinds": kinds(results, right, about, tested),
     }
     figures = by_kind(results, right, about, tested)
+    found = answers(results, means, compared_means, urr, hcc, attributions, agreement)
     content = {
         "gallery": gallery(results),
-        "answers": answers(results, means, compared_means, urr, hcc, attributions, agreement),
+        "answers": [(question, text) for question, text in found if not text.startswith(NOT_ANSWERED)],
         **{name: heats[:MOST] for name, heats in drawn.items()},
         "compared": compared(compared_means, results),
         "hcc_by_kind": figures[:MOST],
@@ -73,7 +74,8 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     if not any(content.values()):
         return None
     rest = {name: _rest(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
-    return {**content, "rest": rest, "unasked": UNASKED, "unscored": _unscored(unscored)}
+    unanswered = [(question, text.removeprefix(NOT_ANSWERED)) for question, text in found if text.startswith(NOT_ANSWERED)]
+    return {**content, "rest": rest, "unanswered": unanswered, "unscored": _unscored(unscored)}
 
 
 ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "scores"}
@@ -84,8 +86,8 @@ def _rest(there: int, limit: int, what: str, path: str | None) -> str:
     """What is not on the page, and where it is; empty where everything is."""
     if there <= limit:
         return ""
-    where = f" All of them are in {visible(path, 200)}." if path else ""
-    return f"The first {limit:,} of {there:,} {what} are shown here.{where}"
+    where = f" All are in {visible(path, 200)}." if path else ""
+    return f"The first {limit:,} of {there:,} {what} are shown.{where}"
 
 
 def _unscored(variants: list[str]) -> str:
@@ -140,7 +142,7 @@ def _cell(row: dict[str, Any] | None, beside: str, label: str, most: float) -> H
     clear = p is not None and p < SURE
     if clear and beside == "hallucination_rate" and not leaves_out_zero(row):
         clear = False
-        title.append("not called clear, since its interval holds 0")
+        title.append("not significant, since its interval contains 0")
     return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")
 
 
@@ -153,7 +155,7 @@ def _changed(row: dict[str, Any]) -> str:
 
 
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[Heat]:
-    """A grid per model: rows data sets, by what is known of their samples; columns the modality attributed. Samples of unknown modality
+    """A grid per model: rows datasets, by what is known of their samples; columns the modality attributed. Samples of unknown modality
     only where attribution is validated."""
     rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
     return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
@@ -168,7 +170,7 @@ def _attribution_grid(part: pl.DataFrame, model: str) -> Heat:
         total = sum(counts.get((dataset, truth, b), 0) for b in names)
         cells = [_share(counts.get((dataset, truth, b), 0), total, b == truth) for b in names]
         rows.append((f"{visible(dataset, 60)}: {truth or 'unknown'}", cells))
-    return Heat(visible(model, 60), "Data set: what is known", [(name, "") for name in names], rows, [("attributed to", len(names))])
+    return Heat(visible(model, 60), "Dataset: known modality", [(name, "") for name in names], rows, [("attributed to", len(names))])
 
 
 def _share(count: int, total: int, right: bool) -> HeatCell:
@@ -190,11 +192,11 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
         ]
         for r in agreement.head(MOST_ROWS).to_dicts()
     ]
-    always = "always naming the same modality"
+    always = "majority baseline"
     header = ["model", "tested on", "right ↑ (interval)", "mean over modalities ↑", "AUROC of image over text ↑", always, "samples"]
     rest = _rest(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
-    note = f"Only samples whose modality is given by the data. Intervals resample groups without refitting the regression. {rest}".strip()
-    return Sheet("How often attribution names the right modality", header, rows, note=note)
+    note = f"Only samples of known modality. Intervals resample groups without refitting the regression. {rest}".strip()
+    return Sheet("Accuracy of attribution", header, rows, note=note)
 
 
 def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:
@@ -208,13 +210,12 @@ def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:
         interval = between(r, 2) or "no interval"
         rows.append([by[0] if by[0] == by[1] else "two metrics", first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
     note = (
-        "Kendall’s τ-b between the two orders of the estimators: 1 = the same, 0 = unrelated, −1 = reversed; undefined "
-        "with fewer than three. "
-        "Its interval comes from resampled questions. AUROC is over clean inputs; URR and HCC are means over perturbations. "
-        + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))
+        "Kendall’s τ-b between two rankings of the estimators: 1 = equal, 0 = unrelated, −1 = reversed; undefined "
+        "for fewer than three. The interval comes from resampled questions. AUROC is over clean inputs; "
+        "URR and HCC are means over perturbations. " + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))
     ).strip()
     return Sheet(
-        "Do estimators keep their order?", ["ranked by", "here", "and there", "τ-b", "interval", "estimators"], rows, note=note, wordy=True
+        "Rank stability of estimators", ["ranked by", "first", "second", "τ-b", "interval", "estimators"], rows, note=note, wordy=True
     )
 
 
@@ -236,7 +237,7 @@ def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
     if any(metric.startswith("coverage") for _, _, metric in keys[:MOST_ROWS]):
         note += "Coverage: group-conditional, calibrated on clean inputs. "
     note += _rest(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
-    return Sheet("By modality of the perturbation", ["model · data set · metric", *columns], body, note=note)
+    return Sheet("Metrics by modality", ["model · dataset · metric", *columns], body, note=note)
 
 
 def _mean(row: dict[str, Any] | None) -> str:

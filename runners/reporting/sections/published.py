@@ -97,7 +97,7 @@ def compare(results: Results) -> Comparison | None:
     if not folder:
         return None
     if PUBLISHED not in results.settings:
-        return Comparison(f"no conformal setting of this spec is called '{PUBLISHED}', so nothing repeats the authors' choices")
+        return Comparison(f"no conformal setting of this spec is called '{PUBLISHED}', so the authors' settings are not repeated")
     tables = read_tables(Path(folder))
     if not tables:
         return Comparison(f"{visible(folder)} holds none of {', '.join(f'{t}.csv' for t in TABLES)}")
@@ -230,7 +230,7 @@ def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], dif
 def _explain(comparison: Comparison, results: Results) -> None:
     """Our own setting beside the published one, and the difference step by step."""
     if OURS not in results.settings:
-        comparison.notes.append(f"No setting is called '{OURS}', so there is nothing to set beside it.")
+        comparison.notes.append(f"No conformal setting is called '{OURS}', so our defaults are not compared.")
         return
     measured = [t for t in TABLES if label(results, t, PUBLISHED) and label(results, t, OURS, rows="test")]
     steps = _steps(results)
@@ -253,10 +253,10 @@ def _explain(comparison: Comparison, results: Results) -> None:
         for text, before, after in steps:
             source.rows.append((text, [_mean_change(results, dataset, t, before, after) for t in measured]))
         total = [_mean_change(results, dataset, t, (PUBLISHED, "all"), (OURS, "test")) for t in measured]
-        source.rows.append(("in all: published to ours", total))
+        source.rows.append(("total: published to ours", total))
         comparison.sources.append(source)
     if not steps:
-        comparison.notes.append("No settings lie between the two that change one factor at a time, so only the total is shown.")
+        comparison.notes.append("No settings change one factor at a time, so only the total is shown.")
 
 
 def _is_equal(difference: float) -> bool:

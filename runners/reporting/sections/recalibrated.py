@@ -1,4 +1,4 @@
-"""Confidences as they are beside what calibrators make of them: every value, its difference from raw, and its test."""
+"""Raw and recalibrated confidences: values, differences from raw, and tests."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
 from qualm.runners.scoring.recalibration.fits import RAW
 
-HEADER = ["model", "metric", "confidence", "value (interval)", "less raw (interval)", "corrected p", "than raw", "n"]
+HEADER = ["model", "metric", "confidence", "value (interval)", "minus raw (interval)", "corrected p", "against raw", "n"]
 NOTE = (
-    "How to read it: “raw” is the model’s own confidence; every other row is that confidence, or an estimator’s value, after calibration. "
-    "Calibrators are fitted on part of the questions, in whole groups, or on split `val`; all rows here are over the other "
-    "scored ones, n of them: compare them with each other, and with the leaderboard only where n is the same. “better” and “worse” stand "
-    "if the corrected p is below .05 and the interval of the difference excludes 0. Both are conservative: “statistically tied” is no "
-    "evidence that a calibrator does nothing. “not tested”: fewer than "
-    f"{FEWEST_GROUPS} groups of questions, a metric without interval, or resamples without a fit."
+    "“raw” is the model’s own confidence; every other row is that confidence, or an estimator’s value, after calibration. Calibrators are "
+    "fitted on part of the questions, in whole groups, or on split `val`; all rows are over the n other scored questions: compare them "
+    "with each other, and with the leaderboard only if n is equal. “better” and “worse”: the corrected p is below .05 and the interval of "
+    "the difference excludes 0. Both are conservative: a statistical tie does not prove that a calibrator has no effect. “not tested”: "
+    f"fewer than {FEWEST_GROUPS} groups of questions, a metric without interval, or resamples without a fit."
 )
 
 
 def recalibrated(results: Results) -> list[Sheet]:
-    """A sheet for each data set and setting of the spec's `calibrators:`, clean inputs, all questions."""
+    """A sheet for each dataset and setting of the spec's `calibrators:`, clean inputs, all questions."""
     of_settings: dict[str, list[Label]] = {}
     for label in results.labels.values():
         if label.calibrator:
@@ -40,7 +39,7 @@ def recalibrated(results: Results) -> list[Sheet]:
             if rows:
                 sheets.append(Sheet(f"Raw and recalibrated: {visible(dataset, 80)} · {visible(setting, 80)}", HEADER, rows))
     if sheets:
-        sheets[-1].note = NOTE
+        sheets[0].note = NOTE
     return sheets
 
 

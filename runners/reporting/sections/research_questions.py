@@ -1,4 +1,4 @@
-"""VLM-UQBench's three questions and one more, each answered in a few sentences from the tables that stand below them.
+"""VLM-UQBench's three questions and one more, each answered in a few sentences.
 
 Wang, Chen, Ahmad, Batmanghelich, Li. A question that a spec's metrics cannot answer says what is missing; where that is all of them,
 the block is left out, and a sentence says what would answer them.
@@ -25,15 +25,13 @@ CAPTURE = "How well do estimators capture the uncertainty of each modality?"
 REACT = "How consistently do they react, and do they react more to one modality than to others?"
 WARN = "Do perturbations make models hallucinate, and do estimators indicate it?"
 ATTRIBUTION = "Where does the uncertainty come from?"
-UNASKED = (
-    f"Name the metrics {PERTURBED}, {REFLECTION} and {CONSISTENCY} in the spec, beside estimators, and this section answers which "
-    "modality’s uncertainty is captured, how consistently estimators react, and whether they warn of hallucination."
-)
+NOT_ANSWERED = "Not answered: "
+"""Beginning of the text of a question that a spec's metrics cannot answer."""
 UNCHECKED = (
-    f"attribution is trained and validated on samples of known modality, at least {FEWEST} groups of each of two modalities, and the "
-    "data sets of this spec have fewer; specs/attribution_scenes.yaml has them."
+    f"attribution needs samples of known modality, at least {FEWEST} groups of each of two modalities; the datasets of this spec have "
+    "fewer (specs/attribution_scenes.yaml has enough)."
 )
-ONE_MODALITY = "attribution takes perturbations of two modalities under which the model does not collapse; this spec has fewer."
+ONE_MODALITY = "attribution needs perturbations of two modalities under which the model does not collapse; this spec has fewer."
 WITHOUT_COLLAPSES = "Variants under which a model collapses are excluded."
 
 
@@ -59,7 +57,7 @@ def answers(
     """
     wrong, warned = hallucinated(results, means, tests), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
     if wrong and not warned:
-        warned = f"Whether estimators warn of it is not answered: {_unwarned(results)}"
+        warned = f"Whether estimators indicate it is not answered: {_unwarned(results)}"
     texts = {
         CAPTURE: captured(results, means),
         REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(tests) if _perturbs_two(results) else ''}",
@@ -69,12 +67,12 @@ def answers(
     if not any(texts.values()):
         return []
     takes = {
-        CAPTURE: f"no data set says which questions are uncertain, and the spec does not name {PERTURBED}.",
+        CAPTURE: f"no dataset labels uncertain questions, and the spec does not name {PERTURBED}.",
         REACT: f"the spec does not name {REFLECTION}.",
         WARN: _unwarned(results),
         ATTRIBUTION: UNCHECKED if _perturbs_two(results) else ONE_MODALITY,
     }
-    return [(question, text.strip() or f"Not answered: {takes[question]}") for question, text in texts.items()]
+    return [(question, text.strip() or f"{NOT_ANSWERED}{takes[question]}") for question, text in texts.items()]
 
 
 def _unwarned(results: Results) -> str:
@@ -89,7 +87,7 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:
-        return "Every cell is undefined; the reasons are given below."
+        return "All cells are undefined; the reasons are given below."
 
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
@@ -98,24 +96,20 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     up, down = sum(r["value"] > middle(r) for r in clear), sum(r["value"] < middle(r) for r in clear)
     top, last = max(rows, key=_over_changed), min(rows, key=_over_changed)
     side = (
-        ("more samples rise in uncertainty than fall", "more fall than rise")
+        ("uncertainty rises in more samples than it falls", "it falls in more")
         if what == "rises"
-        else ("uncertainty rises where answers become wrong", "it falls there instead")
+        else ("uncertainty rises where answers become wrong", "it falls there")
     )
     rule = "p < .05, corrected" + ("" if what == "rises" else ", and an interval without 0")
-    text = f"In {up:,} of {len(rows):,} cells {side[0]} ({rule}), in {down:,} {side[1]}"
+    text = f"In {up:,} of {len(rows):,} combinations of estimator and perturbation, {side[0]} ({rule}), in {down:,} {side[1]}"
     text += f"; {len(cells) - len(rows):,} are undefined" if len(cells) > len(rows) else ""
-    text += f"; {frame.height - len(cells):,} more are of variants under which a model collapses. " if frame.height > len(cells) else ". "
+    text += f"; {frame.height - len(cells):,} more are excluded, since the model collapses. " if frame.height > len(cells) else ". "
     measure = "URR" if what == "rises" else "HCC"
     note = f", ties {number(last[beside])}" if what == "rises" and last[beside] is not None else ""
     over = " over changed inputs" if any(r["value_changed"] is not None for r in rows) else ""
-    text += f"Most{over}: {_named(top)}, {measure} {_stated(top)}. "
-    text += f"Least: {_named(last)}, {_stated(last)}{note}."
-    return (
-        f"{text} Each interval is for that cell alone and does not account for its selection."
-        if between(_changed(top)) or between(_changed(last))
-        else text
-    )
+    text += f"Highest {measure}{over}: {_named(top)}, {_stated(top)}. "
+    text += f"Lowest: {_named(last)}, {_stated(last)}{note}."
+    return f"{text} These intervals are not selection-adjusted." if between(_changed(top)) or between(_changed(last)) else text
 
 
 def _over_changed(row: dict[str, Any]) -> float:
@@ -163,9 +157,9 @@ def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreeme
         name = visible(model, 40)
         shares = [f"{_accuracy(r)} {HELD_OUT[key]}" for key in HELD_OUT if (r := checks.get(key))]
         first = next(iter(checks.values()))
-        verdict = "Validated" if model in trusted else "Not validated, so nothing is said of other samples"
-        sentence = f"of {name}, the known modality is named for {' and '.join(shares)}, n = {first['n']:,}"
-        texts.append(f"{verdict}: {sentence}; always naming the same modality gives {number(first['floor'])}.")
+        verdict = "Validated" if model in trusted else "Not validated, so other samples are not attributed"
+        sentence = f"for {name}, the known modality is named for {' and '.join(shares)}, n = {first['n']:,}"
+        texts.append(f"{verdict}: {sentence}; the majority baseline has {number(first['floor'])}.")
         if model in trusted:
             texts.append(_shares(attributions, model))
     if results.scores["collapsed"].drop_nulls().len():
@@ -173,7 +167,7 @@ def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreeme
     return " ".join(filter(None, texts))
 
 
-HELD_OUT = {GROUP: "of samples of unseen scenes or pictures", GROUP_AND_KIND: "of samples spoilt in an unseen way"}
+HELD_OUT = {GROUP: "of samples of unseen scenes or images", GROUP_AND_KIND: "of samples with an unseen kind of damage"}
 
 
 def _accuracy(row: dict[str, Any]) -> str:

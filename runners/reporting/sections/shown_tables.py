@@ -20,7 +20,7 @@ def shown_tables(results: Results) -> list[Sheet]:
     """One for each table, as it is.
 
     Raises:
-        StageError: a file is no table.
+        StageError: a file is not a table.
     """
     captions = results.stage.params.get("shown", {})
     files = results.stage.inputs.get("shown", {})

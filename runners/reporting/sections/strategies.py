@@ -1,6 +1,6 @@
 """CertainlyUncertain's tables 4, 5 and 6 in a spec's own numbers: what training and abstaining change, and what they cost.
 
-A row per model, grouped by how it came about. Values are fractions of 1, as everywhere; the paper prints them times 100.
+A row per model. Values are fractions of 1, as everywhere; the paper prints them times 100.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from qualm.registry import BLIND, MACRO, REFUSERS, blind_of
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.sections.leaderboard import undefined
 from qualm.runners.reporting.text import Label, aside, between, counted, number, percent, rounded, signed, titled, visible
 from qualm.runners.scoring.apply_judge import abstention_words
 from qualm.runners.scoring.families import how_corrected, measured_by, within_margin
@@ -28,19 +29,25 @@ ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")
 OWN = ("mmhal_score", "mmhal_hallucination_rate", "hallucinated_sentence_ratio", "mme_score", "group_accuracy", "yes_no_f1")
 """Headline metrics of benchmarks that do not report accuracy."""
 SURE = ("confidence_weighted_accuracy", "ece")
-"""What stands of every data set without unanswerable questions."""
+"""Columns of a dataset without unanswerable questions."""
 SHORT = {
     "f1_idk": "F1 IDK",
     "lave_idk_accuracy": "accuracy",
     "confidence_weighted_accuracy": "conf.-w. acc.",
-    "idk_rate": "refused",
+    "idk_rate": "abstained",
     "hedge_rate": "hedged",
 }
 MEAN, OVER_CATEGORIES = "mean of categories", f"{MACRO}category"
-MOST_PLAIN = 3
-"""Data sets without unanswerable questions that stand beside the table; all stand in the leaderboard."""
-GROUPS = {"": "As it is", "blind": "Without looking", "abstaining": "Abstaining, or read anew"}
-NAMES = {"sft": "Supervised fine-tuning", "rtune": "R-tuning", "dpo": "Preference tuning (DPO)"}
+MAX_ANSWERABLE = 3
+"""Datasets without unanswerable questions in the table; the leaderboard has all."""
+KINDS = {
+    "blind": "baseline",
+    "abstaining": "abstention or recalibration",
+    "sft": "supervised fine-tuning",
+    "rtune": "R-tuning",
+    "dpo": "DPO",
+}
+"""Kinds of derived models as they are called below a model's name."""
 
 
 @dataclass
@@ -53,39 +60,54 @@ class Averages:
     rows: list[tuple[str, list[str]]]
     """(model, values)."""
     sizes: str
-    """How many questions the categories have that count alike."""
+    """How many questions the categories have."""
+
+
+@dataclass
+class Board:
+    """A table with a row per model."""
+
+    groups: list[tuple[str, int]]
+    """Headings over the columns, and how many columns each has."""
+    columns: list[str]
+    rows: list[tuple[str, str, list[MarkedNumber]]]
+    """(model, its kind, values)."""
+
+    @property
+    def undefined(self) -> list[tuple[str, str]]:
+        """Columns with undefined values and the distinct reasons."""
+        return undefined(self.columns, [marks for _, _, marks in self.rows])
 
 
 @dataclass
 class Strategies:
-    """The table of one data set."""
+    """The tables of one dataset."""
 
     dataset: str
     baseline: str
-    groups: list[tuple[str, int]]
-    """Headings over the columns: a kind of uncertainty, and how many columns it has."""
-    columns: list[str]
-    blocks: list[tuple[str, list[tuple[str, list[MarkedNumber]]]]] = field(default_factory=list)
-    """(how they came about, [(model, values)])."""
+    board: Board
+    """All questions, and datasets without unanswerable questions."""
+    parts: Board | None
+    """Kinds of uncertainty, and the mean over categories."""
     averages: Averages | None = None
     """The paper's own way: unweighted means over categories."""
     rules: list[str] = field(default_factory=list)
     further: tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None = None
     """Tests between other models than the baseline: metrics, and (who against whom, differences)."""
     beyond: tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None = None
-    """How far models are beyond rows that do not look: metrics, and (model, least difference)."""
+    """Tests against the baselines that do not use the image: metrics, and (model, smallest difference)."""
     gains: list[str] = field(default_factory=list)
-    """What is a gain by that, and what is not, a sentence per metric."""
+    """Conclusions from these tests, a sentence per metric."""
     categories: list[str] = field(default_factory=list)
     correction: str = ""
     decided: str = ""
-    """Who decides whether an answer abstains."""
+    """How abstention is detected."""
     prevalence: str = ""
-    """How many of the questions have no answer: what the share of refusals should come to."""
+    """How many of the questions are unanswerable."""
     without: list[str] = field(default_factory=list)
-    """Models that gave no confidence."""
+    """Models without confidences."""
     subsets: list[str] = field(default_factory=list)
-    """Models that were asked a part of the questions, and which."""
+    """Models that were run on a subset, and its size."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +115,7 @@ class _Column:
     label: Label
     slice: str = "all"
     dataset: str = ""
-    """Another one than the table's."""
+    """The dataset of the column if it is not that of the table."""
 
     @property
     def head(self) -> str:
@@ -101,7 +123,7 @@ class _Column:
 
 
 def strategies(results: Results) -> list[Strategies]:
-    """A table for every data set on which refusals are scored; none where nothing is."""
+    """Return a table for every dataset on which abstention is scored."""
     return [t for d in results.datasets if (t := _table(results, d)) is not None]
 
 
@@ -110,15 +132,11 @@ def _table(results: Results, dataset: str) -> Strategies | None:
     if "f1_idk" not in {a.plugin for a in labels} or answerable_only(results, dataset):
         return None
     mains, leaves = categories(results, dataset)
-    grouped_columns = _columns(results, dataset, labels, mains)
-    columns = [c for _, of in grouped_columns for c in of]
-    groups = [(visible(name, 60), len(of)) for name, of in grouped_columns]
-    table = Strategies(visible(dataset, 80), visible(results.baseline, 80), groups, [c.head for c in columns], categories=leaves)
     models = [m for m in results.models if any((m, dataset, "all", a.text) in results.clean for a in labels)]
-    ranks = [results.ranks(MODELS, c.dataset or dataset, c.label.text, c.slice) for c in columns]
-    for heading, members in grouped(results, models):
-        rows = [(m, [_mark(results, m, dataset, c, r.get(m, "")) for c, r in zip(columns, ranks, strict=True)]) for m in members]
-        table.blocks.append((heading, rows))
+    board = _board(results, dataset, _columns(results, dataset, labels), models)
+    parts_of = _part_columns(results, dataset, labels, mains)
+    parts_board = _board(results, dataset, parts_of, models) if parts_of else None
+    table = Strategies(visible(dataset, 80), visible(results.baseline, 80), board, parts_board, categories=leaves)
     table.prevalence = _prevalence(results, dataset)
     params = results.stage.params
     table.decided = visible(abstention_words(params, params.get("made", {}).get("judges", ())), 300)
@@ -135,27 +153,43 @@ def _table(results: Results, dataset: str) -> Strategies | None:
     return table
 
 
-def _columns(results: Results, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> list[tuple[str, list[_Column]]]:
-    """Headings and what stands below each: every kind of uncertainty, all questions pooled, the mean of the categories as the paper
-    takes it, and what became of data sets all of whose questions have answers."""
+Groups = list[tuple[str, list[_Column]]]
+
+
+def _board(results: Results, dataset: str, groups: Groups, models: Sequence[str]) -> Board:
+    columns = [c for _, of in groups for c in of]
+    ranks = [results.ranks(MODELS, c.dataset or dataset, c.label.text, c.slice) for c in columns]
+    rows = [
+        (m, kind_of(results, m), [_mark(results, m, dataset, c, r.get(m, "")) for c, r in zip(columns, ranks, strict=True)]) for m in models
+    ]
+    return Board([(visible(name, 60), len(of)) for name, of in groups], [c.head for c in columns], rows)
+
+
+def _columns(results: Results, dataset: str, labels: Sequence[Label]) -> Groups:
+    """Return the columns over all questions, and those of datasets without unanswerable questions."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
+    groups = [("all questions", [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
+    for plain in _plain(results)[:MAX_ANSWERABLE]:
+        by_plugin = {a.plugin: a for a in reversed(results.main_labels(plain))}
+        groups.append((f"{plain} (all answerable)", [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
+    return groups
+
+
+def _part_columns(results: Results, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> Groups:
+    """Return the columns of every kind of uncertainty, and of the mean over categories as in the paper."""
     groups = [(m, [_Column(a, f"category={m}") for a in labels]) for m in mains]
-    groups.append(("all questions", [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]]))
     if any(of == dataset and part == OVER_CATEGORIES for _, of, part, _ in results.clean):
         groups.append((MEAN, [_Column(a, OVER_CATEGORIES) for a in labels]))
-    for plain in _plain(results)[:MOST_PLAIN]:
-        by_plugin = {a.plugin: a for a in reversed(results.main_labels(plain))}
-        groups.append((f"plain: {plain}", [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
     return groups
 
 
 def _plain(results: Results) -> list[str]:
-    """Data sets all of whose questions have answers, and on which confidence is scored."""
+    """Return the datasets of answerable questions on which confidence is scored."""
     return [d for d in results.datasets if answerable_only(results, d) and any(a.plugin in SURE for a in results.main_labels(d))]
 
 
 def _calibration(results: Results, dataset: str) -> list[Label]:
-    """The calibration error over unanswerable questions, else over all; nothing where neither is measured."""
+    """Return the calibration error over unanswerable questions, else over all, if measured."""
     return [a for p in CALIBRATION for a in results.main_labels(dataset) if a.plugin == p][:1]
 
 
@@ -164,11 +198,11 @@ def _prevalence(results: Results, dataset: str) -> str:
     if samples is None or samples.is_empty():
         return ""
     unanswerable = int((~samples["answerable"].fill_null(True)).sum())
-    return f"{unanswerable:,} of {len(samples):,} questions have no answer, {percent(unanswerable / len(samples))}"
+    return f"{unanswerable:,} of {len(samples):,} questions ({percent(unanswerable / len(samples))}) are unanswerable"
 
 
 def _no_confidence(results: Results, model: str, dataset: str, label: Label) -> bool:
-    """Whether a value is undefined because the answers came without confidences."""
+    """Return whether a value is undefined because the answers have no confidences."""
     row = results.clean.get((model, dataset, "all", label.text))
     return row is not None and not finite(row["value"]) and (row.get("why") or "").startswith(NO_CONFIDENCE)
 
@@ -179,7 +213,7 @@ def answerable_only(results: Results, dataset: str) -> bool:
 
 
 def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
-    """Main kinds and categories below them that scores were sliced by, in the taxonomy's order where there is one."""
+    """Return the main kinds and the categories that scores were sliced by, in the taxonomy's order if there is one."""
     slices = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
     names = list(dict.fromkeys(slices))
     taxonomy: Mapping[str, Mapping[str, Any]] = results.stage.params.get("taxonomy") or {}
@@ -189,16 +223,11 @@ def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
     return [n for n in names if any(leaf.startswith(f"{n}/") for leaf in leaves)], leaves
 
 
-def grouped(results: Results, models: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Models by how they came about: as they are, abstaining, then each kind of training."""
+def kind_of(results: Results, model: str) -> str:
+    """Return how a model was derived, in words; empty for a model as it is."""
     trained: Mapping[str, str] = results.stage.params.get("finetunes") or {}
-    by_kind: dict[str, list[str]] = {}
-    for model in models:
-        kind = "blind" if blind_of(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
-        by_kind.setdefault(kind, []).append(model)
-    order = ["", "blind", "abstaining", *NAMES]
-    kinds = sorted(by_kind, key=lambda k: order.index(k) if k in order else len(order))
-    return [(GROUPS.get(k) or NAMES.get(k) or f"Trained by {visible(k, 40)}", by_kind[k]) for k in kinds]
+    kind = "blind" if blind_of(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
+    return KINDS.get(kind) or visible(kind, 40)
 
 
 def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:
@@ -209,13 +238,14 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
     if _no_confidence(results, model, dataset, column.label):
         return MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
     if not finite(row["value"]):
-        return MarkedNumber("undefined", visible(row["why"] or "", 80), title=counted(row))
+        why = visible(row["why"] or "no reason on record", 300)
+        return MarkedNumber("undefined", title=f"{why}; {counted(row)}", why=why)
     ends = "; ".join(filter(None, (between(row), bounds_in_words(row))))
     mark = MarkedNumber(rounded(row), ends, rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
         shares = unequal_shares({test[side]: test[f"scored_share_{side}"] for side in "ab"})
-        # A mark would rank what was scored unequally often; the title has the difference and says so.
+        # A mark would rank models with different scored shares; the title has the difference and says so.
         mark.sign, mark.tone = ("", "") if shares else verdict(test)
         mark.title += "".join(f"; {text}" for text in (test_in_words(test), shares) if text)
     return mark
@@ -224,7 +254,7 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
 def _averages(
     results: Results, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
 ) -> Averages | None:
-    """Unweighted means of the categories' own scores, which is how the paper gets its epistemic, aleatoric and total columns."""
+    """Return unweighted means over categories: the paper's epistemic, aleatoric and total columns."""
     if not mains:
         return None
     parts = {**{m: [leaf for leaf in leaves if leaf.startswith(f"{m}/")] for m in mains}, "all": list(leaves)}
@@ -237,7 +267,7 @@ def _averages(
 
 
 def _sizes(results: Results, dataset: str, categories: Sequence[str]) -> str:
-    """How many questions the smallest and the largest category have: each counts as much, however few it has."""
+    """Return how many questions the smallest and the largest category have."""
     sizes = dict.fromkeys(categories, 0)
     for (_, of, part, _), row in results.clean.items():
         category = part.removeprefix("category=")
@@ -250,13 +280,13 @@ def _sizes(results: Results, dataset: str, categories: Sequence[str]) -> str:
 
 
 def mean_over(results: Results, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
-    """The unweighted mean of a model's scores of categories; undefined where one of them is."""
+    """Return the unweighted mean of a model's scores over categories; NaN if one of them is undefined."""
     values = [(results.clean.get((model, dataset, f"category={c}", label.text)) or {}).get("value") for c in categories]
     return float(np.mean([math.nan if v is None else v for v in values])) if values else math.nan
 
 
 def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
-    """The tests over all questions that the spec asks for beside those against the baseline."""
+    """Return the tests over all questions between other models than the baseline."""
     by_pair = {
         (r["a"], r["b"], r["metric"]): r
         for r in results.comparisons.iter_rows(named=True)
@@ -270,74 +300,77 @@ def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[l
     return (header, rows) if rows else None
 
 
-NOT_HELD = (
-    "No row here answers without the picture (`blind:` in the spec adds such rows), so no difference is called a gain: "
-    "it might come from the "
-    "questions alone."
+NO_BASELINE = (
+    "This spec has no baseline that ignores the image (add `blind:`), so no improvement can be attributed to the image rather than to the "
+    "questions."
 )
 NOT_TESTED = (
-    "No row was tested against those that answer without the picture (`compare:` with a `baseline` or `pairs` does), so no difference is "
-    "called a gain: it might come from the questions alone."
+    "No model was tested against the baselines that ignore the image (add `compare:` with a `baseline` or `pairs`), so no improvement can "
+    "be attributed to the image rather than to the questions."
 )
 
 
 def _beyond(
     results: Results, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
-    """Models against what does not look, over all questions."""
+    """Return the tests against baselines that ignore the image, over all questions, with conclusions."""
     if not any(map(blind_of, models)):
-        return None, [NOT_HELD] if len(models) > 1 else []
+        return None, [NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
     by_label = {a: beyond_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
     rows = [
-        (gains[0].model, [_least(one) for one in gains])
-        for gains in zip(*by_label.values(), strict=True)
-        if any(one.hardest for one in gains)
+        (tests[0].model, [_smallest(test) for test in tests])
+        for tests in zip(*by_label.values(), strict=True)
+        if any(test.hardest for test in tests)
     ]
     if not rows:
         return None, [NOT_TESTED]
-    sentences = [s for a, gains in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), gains, results.baseline))]
-    return ([_Column(a).head for a in labels], rows), sentences
+    gains = [s for a, tests in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), tests, results.baseline))]
+    gained = dict.fromkeys(t.model for tests in by_label.values() for t in tests if t.is_gain and not t.without_picture)
+    if gained:
+        names = ", ".join(visible(model, 60) for model in gained)
+        gains.append(f"Compared with refusal classifiers only, since they were not run with a shuffled or removed image: {names}.")
+    return ([_Column(a).head for a in labels], rows), gains
 
 
-def _least(one: Beyond) -> MarkedNumber:
-    mark = difference(one.hardest)
-    if one.hardest is not None:
-        mark.interval = f"over {visible(one.hardest['a'], 60)}"
+def _smallest(test: Beyond) -> MarkedNumber:
+    mark = difference(test.hardest)
+    if test.hardest is not None:
+        mark.interval = f"over {visible(test.hardest['a'], 60)}"
     return mark
 
 
-def _gains(metric: str, beyond: Sequence[Beyond], baseline: str) -> str:
-    """Which models gain over the baseline, and which have only not been shown not to look."""
-    better = [one for one in beyond if one.over_baseline == "better"]
+def _gains(metric: str, tests: Sequence[Beyond], baseline: str) -> str:
+    """Return which models are better than the baseline model, and whether they are better than those that ignore the image too."""
+    better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""
-    gains = [one for one in better if one.is_gain]
-    names = ", ".join(visible(one.model, 60) for one in gains) or "none"
-    text = f"{metric}: models with a gain over {visible(baseline, 60)} and over every blind row that they are compared with: {names}."
-    if unasked := [visible(one.model, 60) for one in gains if not one.without_picture]:
-        text += f" Not asked with another picture or none, so compared only with refusers: {', '.join(unasked)}."
+    names = ", ".join(visible(test.model, 60) for test in better if test.is_gain) or "none"
+    text = f"{metric}: significantly better than {visible(baseline, 60)} and than every baseline that ignores the image: {names}."
     others = "; ".join(
-        visible(one.model, 60) + (f" ({test_in_words(one.hardest)})" if one.hardest is not None else " (not tested)")
-        for one in better
-        if not one.is_gain
+        visible(test.model, 60) + (f" ({test_in_words(test.hardest)})" if test.hardest is not None else " (not tested)")
+        for test in better
+        if not test.is_gain
     )
-    return f"{text} Better than {visible(baseline, 60)}, but not shown to be better than the blind rows: {others}." if others else text
+    return f"{text} Better than {visible(baseline, 60)} but not than every baseline that ignores the image: {others}." if others else text
 
 
 def _rules(results: Results, dataset: str) -> Iterator[str]:
-    """What each way of abstaining chose on which rows, and what it promises."""
+    """Yield how each method of abstention was fitted, and its guarantee."""
     rows = results.rules.filter(results.rules["dataset"] == dataset)
     for r in rows.iter_rows(named=True):
         if r["method"] in {BLIND[way] for way in REFUSERS}:
             share = f" It refuses {percent(r['n_abstained'] / r['n'])} of {r['n']:,} questions." if r["n"] else ""
-            yield f"{visible(r['model'], 60)}+{r['method']}: {visible(r['statement'], 400)} {r['n_fit']:,} questions to learn from.{share}"
+            training = f"It was trained on {r['n_fit']:,} questions."
+            yield f"{visible(r['model'], 60)}+{r['method']}: {visible(r['statement'], 400)} {training}{share}"
             continue
         part = "" if r["part"] == "all" else f", {visible(r['part'], 60)}"
-        threshold = "no threshold: nothing to choose it on" if r["threshold"] is None else f"threshold {number(r['threshold'])}"
-        failed = "" if r["attained"] else " What was asked for could not be had."
-        share = f"; declines {percent(r['n_abstained'] / r['n'])} of {r['n']:,} answers" if r["n"] else ""
-        on = {"val": "the validation split", "half": "half of the test groups", "test": "the test split itself: optimistic"}.get(
+        threshold = (
+            "no threshold, since there are no answers to choose it on" if r["threshold"] is None else f"threshold {number(r['threshold'])}"
+        )
+        failed = "" if r["attained"] else " No threshold attains the target."
+        share = f"; abstains on {percent(r['n_abstained'] / r['n'])} of {r['n']:,} questions" if r["n"] else ""
+        on = {"val": "the validation split", "half": "half of the test groups", "test": "the test split itself, which is optimistic"}.get(
             r["fit"], visible(r["fit"], 20)
         )
         yield (
@@ -348,25 +381,23 @@ def _rules(results: Results, dataset: str) -> Iterator[str]:
 
 @dataclass
 class CostTable:
-    """What a model may have lost where questions have answers."""
+    """Performance on answerable questions beside its change."""
 
     columns: list[tuple[str, str]]
-    """(data set, metric)."""
+    """(dataset, metric)."""
     baseline: str
     rows: list[tuple[str, list[MarkedNumber]]] = field(default_factory=list)
 
 
 def cost(results: Results) -> CostTable | None:
-    """The paper's table 6: accuracy where there is an answer, and on data sets without unanswerable questions, beside its change."""
+    """Return the paper's table 6: accuracy on answerable questions and its difference from the baseline."""
     columns = [(d, label) for d in results.datasets for label in _headline_labels(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
     table = CostTable(
         [(visible(d, 60), " ".join(filter(None, (a.title, a.sweep, a.arrow)))) for d, a in columns], visible(results.baseline, 80)
     )
-    for _, members in grouped(results, results.models):
-        for model in members:
-            table.rows.append((model, [_change(results, model, d, a) for d, a in columns]))
+    table.rows = [(model, [_change(results, model, d, a) for d, a in columns]) for model in results.models]
     return table
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
@@ -25,8 +26,9 @@ from qualm.runners.studies.rank_stability import tau_b
 
 
 def studies(results: Results) -> list[Figure]:
-    """Return the studies that the results allow."""
-    return [*calibration_share(results), *ranks(results), *scale(results), *chat_tuning(results)]
+    """Return the studies that the results allow; of each kind, the figures after the first are folded."""
+    kinds = [calibration_share(results), ranks(results), scale(results), chat_tuning(results)]
+    return [replace(figure, folded=place > 0) for of in kinds for place, figure in enumerate(of)]
 
 
 def _quality(results: Results, dataset: str) -> list[Label]:
@@ -54,9 +56,7 @@ def calibration_share(results: Results) -> list[Figure]:
     goals = results.thresholds.group_by("setting").first()
     alpha = dict(zip(goals["setting"], goals["alpha"], strict=True))
     for dataset in results.datasets:
-        figure = Figure(
-            f"{title}: {brief(dataset)}", "Dashed: the coverage asked for.", legend=model_legend(results.models, results.palette)
-        )
+        figure = Figure(f"{title}: {brief(dataset)}", "Dashed: target coverage.", legend=model_legend(results.models, results.palette))
         for plugin in ("coverage", "set_size"):
             for score in ("lac", "aps"):
                 rows = _share_rows(results, dataset, plugin, score, fractions)
@@ -88,7 +88,7 @@ def ranks(results: Results) -> list[Figure]:
     """Do accuracy and certainty rank models alike? A line per model from its rank by one to its rank by the next."""
     title = "Ranks by accuracy and by uncertainty"
     figures = []
-    for dataset in [*results.datasets, ""]:
+    for dataset in ["", *results.datasets]:
         labels = _quality(results, dataset or results.datasets[0])
         values = _table(results, dataset, labels)
         if len(labels) < 2 or len(values) < 3 or (not dataset and len(results.datasets) < 2):

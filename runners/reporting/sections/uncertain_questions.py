@@ -1,6 +1,6 @@
-"""Telling questions that are meant to be uncertain from clear ones: VLM-UQBench's Tables 2 and 3, and its Table 4.
+"""Separation of uncertain from clear questions: VLM-UQBench's Tables 2, 3 and 4.
 
-Wang, Chen, Ahmad, Batmanghelich, Li. A data set says which of its questions are uncertain (`uncertain:`), and may be asked a second time
+Wang, Chen, Ahmad, Batmanghelich, Li. A dataset says which of its questions are uncertain (`uncertain:`), and may be asked a second time
 whether they are (`ask_answerable:`); estimators then stand beside what models say when they are asked outright.
 """
 
@@ -24,9 +24,9 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class UncertainQuestions:
     subsets: list[Heat]
-    """Estimators against data sets, a table per model and width of the page."""
+    """Estimators against datasets, a table per model and width of the page."""
     asked: list[Sheet]
-    """The best estimator beside ways of asking, a table per data set that is asked about."""
+    """The best estimator beside ways of asking, a table per dataset that is asked about."""
 
 
 def uncertain_questions(results: Results) -> UncertainQuestions | None:
@@ -54,7 +54,7 @@ def _rows(results: Results, model: str, dataset: str, plugin: str) -> dict[str, 
 
 
 def _subsets(results: Results, model: str, datasets: list[str]) -> list[Heat]:
-    """AUROC and best F1 of each estimator on each data set."""
+    """AUROC and best F1 of each estimator on each dataset."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}
@@ -101,7 +101,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
 
 
 def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
-    """The best estimator on a data set beside what models say of the same questions when asked."""
+    """The best estimator on a dataset beside what models say of the same questions when asked."""
     ids = set(results.samples[dataset]["sample_id"].to_list()) if dataset in results.samples else set()
     answered = {d for model, d, metric in results.cells if metric == SAID}
     ways = [d for d in results.datasets if d in about & answered and set(results.samples[d]["sample_id"].to_list()) == ids]
@@ -117,16 +117,15 @@ def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
         best_floors += [float(floor["value"])] if floor is not None and floor["value"] is not None else []
         rows.append([visible(model, 60), text, *(_said(results.cells.get((model, way, SAID))) for way in ways)])
     note = (
-        "F1, with questions meant to be uncertain as positives. The best estimator is chosen on these same questions, at its "
-        "best threshold on them, so it is optimistic twice; its interval accounts for the choice of threshold, not for "
-        "that of the estimator. "
-        "Models’ replies need no threshold; replies that are neither yes nor no are unscored."
+        "F1 with uncertain questions as positives. The best estimator and its threshold are selected on these same questions, which is "
+        "optimistic; its interval accounts for the threshold, not for the estimator. Replies need no threshold; replies that are "
+        "neither yes nor no are unscored."
     )
     if best_floors:
         ends = dict.fromkeys((number(min(best_floors)), number(max(best_floors))))
-        note += f" Calling every question uncertain has {' to '.join(ends)}."
+        note += f" Calling all questions uncertain has F1 {' to '.join(ends)}."
     header = ["model", "best estimator", *(f"asked: {visible(way, 40)}" for way in ways)]
-    return Sheet(f"{visible(dataset, 60)}: the best estimator compared with asking the model", header, rows, note=note, wordy=True)
+    return Sheet(f"{visible(dataset, 60)}: best estimator against asking the model", header, rows, note=note, wordy=True)
 
 
 def _said(row: Row | None) -> str:

@@ -92,7 +92,7 @@ def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | No
     """The parts that a setting names; None where all questions share a threshold.
 
     Args:
-        samples: of the data set.
+        samples: of the dataset.
         setting: of the stage's parameters.
     """
     per = setting.get("per")
@@ -119,7 +119,7 @@ def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
     The rows are the same for every model and variant.
 
     Args:
-        samples: of the data set.
+        samples: of the dataset.
         setting: of the stage's parameters.
 
     Raises:

@@ -15,7 +15,7 @@ ALL = "all"
 
 
 def warnings(rows: Iterable[Row]) -> list[str]:
-    """A line for every data set of which many answers are unscored: of which models, how many, by which metrics, why, and what to do.
+    """A line for every dataset of which many answers are unscored: of which models, how many, by which metrics, why, and what to do.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
@@ -46,7 +46,7 @@ def _together(labels: Iterable[str]) -> str:
 
 
 def collapses(rows: Iterable[Row]) -> list[str]:
-    """A line for every model and data set with variants under which the model collapses: which, why, and what follows from it.
+    """A line for every model and dataset with variants under which the model collapses: which, why, and what follows from it.
 
     Args:
         rows: of LABELLED_SCORES, of any variant.

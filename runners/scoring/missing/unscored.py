@@ -40,7 +40,7 @@ BY_DESIGN = frozenset({NO_VARIANT, CHOSEN_ON, NO_RIGHT_OPTION, NO_REFERENCE})
 """Reasons that lie in the data or the spec and not in a reply: such rows can have no value."""
 NO_JUDGE = "the spec has no judge; add `judges:`"
 OPEN_QUESTIONS = (
-    "open questions, and the judge reads options only; where the log has the options say `options: choices` of the data set, "
+    "open questions, and the judge reads options only; where the log has the options say `options: choices` of the dataset, "
     "else add a judge of open answers such as `rules`"
 )
 NO_JUDGE_OF_OPTIONS = "answered in words, without numbers for options, and no judge of the spec reads options; add `judges: [option_match]`"
@@ -117,7 +117,7 @@ def reasons(
     """Why each row would be unscored, if it is.
 
     Args:
-        samples: of the data set.
+        samples: of the dataset.
         answers: greedy answers of one model and variant.
         judged: what all judges said of them.
         judges: the labels whose ratings are scored: of open answers, and of options in words.
@@ -180,7 +180,7 @@ def absent(reads: Collection[str], columns: Collection[str], all_choice: bool, j
     Args:
         reads: the metric's columns.
         columns: those that the answers have.
-        all_choice: the data set has no open question.
+        all_choice: the dataset has no open question.
         judged: a judge of the spec rated some of the answers.
     """
     column = next((name for name in reads if name not in columns), "")

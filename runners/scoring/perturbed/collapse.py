@@ -1,7 +1,7 @@
 """Collapse: a perturbation so strong that a model's answers no longer depend on what it is shown.
 
 Uncertainty under such a variant tells of the model's habits, not of the question; means over perturbations leave it out, and every
-page says so. The rule, of one model, data set and variant:
+page says so. The rule, of one model, dataset and variant:
 
 - its accuracy is below that of always giving the most frequent reference answer: the upper end of Wilson's interval (95%, over groups of
   samples) lies below it, and that of the clean answers does not; or
@@ -61,7 +61,7 @@ def collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent:
     """Why a model collapses under a variant, empty where it does not.
 
     Args:
-        samples: of the data set.
+        samples: of the dataset.
         correct: (n,), of the variant's answers, NaN where unscored.
         clean_correct: likewise, of the clean ones.
         frequent: the variant's most frequent answer.

@@ -166,7 +166,7 @@ def test_score_tables_are_compared_where_both_have_a_number(checkout: Checkout) 
         ("a", 0.5, 0.25, -0.25, 6), ("b", None, 0.5, None, 6), ("c", 0.5, None, None, 6), ("d", None, None, None, 6),
     ]  # fmt: skip
     write_scores(files[1], [rows[0] | {"model": "other", "value": 0.5, "n": 8}])
-    with pytest.raises(ProjectError, match="expected at least one score of the same model, data set and metric in both, found none"):
+    with pytest.raises(ProjectError, match="expected at least one score of the same model, dataset and metric in both, found none"):
         compare.compare_scores(checkout, None, *map(str, files))  # type: ignore[arg-type]
 
 
@@ -289,7 +289,7 @@ def test_margins_reasons_and_other_quantities_are_told() -> None:
         "ece: compared by squared ece_debiased, since the plain estimate is biased by an amount that depends on the model",
         "auroc: not tested: 9 answers of the rarer class",
         "equal, not worse: p that b equals a within the margin (0.02), is not worse by it; corrected alike",
-        "dim: not told apart at this number of questions (2 of 2), which does not prove equality",
+        "dim: statistically tied at this number of questions (2 of 2), which does not prove equality",
     ]
 
 

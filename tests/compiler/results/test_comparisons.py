@@ -41,7 +41,7 @@ def test_printed_with_stars_of_the_corrected_p(capsys: pytest.CaptureFixture[str
     assert "difference from base" in out
     assert "-0.100** -0.200 to -0.050" in out
     assert "+0.250 " in out and "undefined" in out
-    assert "corrected by Holm's method over the tests of one metric on one data set and slice" in " ".join(out.split())
+    assert "corrected by Holm's method over the tests of one metric on one dataset and slice" in " ".join(out.split())
     show_tests(tests, "none", "slice", Console(width=100))
     assert "not corrected for their number" in capsys.readouterr().out
     show_tests([], "holm", "metric", Console(width=100))

@@ -44,8 +44,8 @@ def test_what_is_told_apart_stands_above_what_is_folded() -> None:
     lines = shown.splitlines()
     assert lines[0] == marker("s") == "<!-- qualm diff s -->" and lines[1] == "### Results of `s` against `main`"
     assert lines[3] == (
-        "7 results changed: 1 better, 1 worse, 1 different, with no direction that is better, "
-        "1 not told apart, 1 without a test, 1 new, 1 gone."
+        "7 results changed: 1 better, 1 worse, 1 significantly different, of metrics without a better direction, "
+        "1 statistically tied, 1 without a test, 1 new, 1 gone."
     )
     assert lines[5] == "| model | dataset | variant | metric | old | new | change (95% interval) | p | |"
     assert lines[7] == "| `m` | `d` | `clean` | `ece` | 0.5000 | 0.2500 | −0.2500 (−0.3000 to −0.2000) | 0.001 | **better** |"

@@ -46,12 +46,12 @@ def test_the_confidence_set_of_the_best_is_named() -> None:
 
 
 def test_one_beaten_by_the_second_alone_is_not_in_the_set() -> None:
-    """Whoever is not told apart from the best may be told apart from the second, whose difference has less spread."""
+    """Whoever is statistically tied from the best may be told apart from the second, whose difference has less spread."""
     rows = ranked({"luq": 0.76, "perplexity": 0.8})
     assert [row["may_be_best"] for row in rows] == [True, True]
     rows[1]["may_be_best"] = False
     assert list(best_estimators(rows, [score("auroc[perplexity]")])) == [
-        "d, m, auroc: best: perplexity; each other is told apart from a better one"
+        "d, m, auroc: best: perplexity; each of the others is significantly worse than a better one"
     ]
 
 

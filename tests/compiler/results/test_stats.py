@@ -1,4 +1,4 @@
-"""`qualm stats`: the paper's table from a made-up data set, both ways round, and what is not there."""
+"""`qualm stats`: the paper's table from a made-up dataset, both ways round, and what is not there."""
 
 import io
 import json
@@ -60,23 +60,23 @@ def test_the_table_of_the_paper() -> None:
 ours
                                     epistemic    epistemic
 split                              extraneous    knowledge          all
-train  pictures (perturbed/clean)         3/3      -/1,200      3/1,200
+train  images (perturbed/clean)         3/3      -/1,200      3/1,200
        questions (IDK/answerable)         3/3  1,200/1,200  1,203/1,203
-test   pictures (perturbed/clean)         1/2          -/0          1/2
+test   images (perturbed/clean)         1/2          -/0          1/2
        questions (IDK/answerable)         1/2          -/0          1/2
 total  pictures/questions                 9/9  1,200/2,400  1,206/2,409
 recipe                                     pairs  dropped
 inpainted                                      5  1,200 no box, 1 too large
 from_caption@category=epistemic/knowledge  1,200  -
   left out of the set: 1 pair, review: invalid
-  pictures that look alike across splits (at most 4 of 64 bits differ): 2 between train/test; kept
+  images that look alike across splits (at most 4 of 64 bits differ): 2 between train/test; kept
 """
     )
 
 
 def test_many_categories_go_down_the_side() -> None:
     text = printed(counted([r for i in range(9) for r in rows(f"kind {i}", "", 2, True, "x")]))
-    assert "kind 8" in text and "seen: pictures (perturbed/clean); asked: questions (IDK/answerable)" in " ".join(text.split())
+    assert "kind 8" in text and "seen: images (perturbed/clean); asked: questions (IDK/answerable)" in " ".join(text.split())
     assert [line.split() for line in text.splitlines() if line.startswith("kind 3")] == [["kind", "3", "-/2", "-/2", "2/2"]]
 
 
@@ -101,7 +101,7 @@ def test_what_is_on_disk_is_counted_and_the_rest_is_named(tmp_path: Path, capsys
     project = Plain(tmp_path)
     with pytest.raises(ProjectError) as caught:
         show_statistics(project, None, False)
-    assert str(caught.value) == "no data set of t is on disk; `dvc pull` fetches what others have made, `qualm run t` makes it"
+    assert str(caught.value) == "no dataset of t is on disk; `dvc pull` fetches what others have made, `qualm run t` makes it"
     write_table(tmp_path / "results/t/data/scenes/samples.parquet", TABLE, SAMPLES)
     show_statistics(project, None, False)
     out = capsys.readouterr().out
@@ -127,7 +127,7 @@ def test_what_is_told_without_looking_is_worked_out_now_or_read_as_it_was_assemb
     write_table(folder / "samples.parquet", table, SAMPLES)
     show_statistics(project, None, False)
     line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("all") and "100.0%" in x)
-    assert line.split()[:5] == ["all", "40", "100.0%", "0.500", "1.000"] and "undefined: no rows with a picture" in line
+    assert line.split()[:5] == ["all", "40", "100.0%", "0.500", "1.000"] and "undefined: no rows with an image" in line
     [first, *_] = read_without_looking("scenes", folder, None)
     write_table(tmp_path / "kept.parquet", [{**first, "category": "kept"}], SHORTCUTS)
     assert [r["category"] for r in read_without_looking("scenes", folder, tmp_path / "kept.parquet")] == ["kept"]

@@ -35,7 +35,7 @@ def frame(rows: Rows, schema: pa.Schema) -> pl.DataFrame:
 
 
 def ranked(results: Results, among: str, metric: str, names: list[str], alike: int, model: str | None = None) -> list[dict[str, Any]]:
-    """Rows of RANKINGS of clean inputs, .50, .49, ...; of those behind the first so many are not told apart from it."""
+    """Rows of RANKINGS of clean inputs, .50, .49, ...; of those behind the first so many are statistically tied from it."""
     place = {"dataset": results.datasets[0], "variant": "clean", "slice": "all", "metric": metric, "among": among, "model": model}
     base = dict.fromkeys(RANKINGS.names) | place | {"candidates": len(names), "n": 9, "leader": names[0], "low": 0.25, "high": 0.75}
     return [

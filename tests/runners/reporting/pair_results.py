@@ -26,11 +26,11 @@ title: Knowing when not to answer, small
 seed: 7
 taxonomy:
   epistemic:
-    knowledge: {definition: The answer needs knowledge that no picture holds., answer: "That it cannot be known from the picture.",
+    knowledge: {definition: The answer needs knowledge that no image holds., answer: "That it cannot be known from the image.",
                 examples: [Who made the red cube?, How heavy is the sphere?]}
-    extraneous: {definition: The thing that is asked about is not there., answer: That it is not in the picture.}
+    extraneous: {definition: The thing that is asked about is not there., answer: That it is not in the image.}
   aleatoric:
-    temporal: {definition: It depends on what happens before or after the picture., answer: That nobody can tell.}
+    temporal: {definition: It depends on what happens before or after the image., answer: That nobody can tell.}
     ambiguity: {definition: Several things fit the question., answer: To say so or to ask back.}
 datasets:
   scenes: {card: synthetic_scenes, level: easy, train: 20, test: 60, val: 30}
@@ -64,7 +64,7 @@ question,reference,prediction,is_refusal,rating
 What color is the cube?,red,Red.,0,1
 What color is the cube?,red,blue,0,0
 What color is the cube?,,I cannot tell.,1,1
-Who made the cube?,,Nobody can know that from a picture.,1,1
+Who made the cube?,,Nobody can know that from an image.,1,1
 How many cubes are there?,2,two,0,1
 """
 SKILL = {"base": (0.85, 0.0, 0.02), "sft-ours": (0.84, 0.85, 0.04), "sft-other": (0.87, 0.05, 0.0)}
@@ -127,7 +127,7 @@ def luck(*names: str) -> float:
 
 
 def answer(infer: Stage) -> None:
-    """Made-up answers of one model to one data set, to every row but training ones."""
+    """Made-up answers of one model to one dataset, to every row but training ones."""
     model, (dataset, folder) = infer.params["model"]["label"], next(iter(infer.inputs["datasets"].items()))
     right, declines, shy = SKILL[model]
     rows = []
@@ -139,7 +139,7 @@ def answer(infer: Stage) -> None:
         hit = s["answerable"] and chance[1] < right
         right_answer = s["references"][0] if s["references"] else ""
         wrong_answer = {"yes": "no", "no": "yes"}.get(right_answer, "purple")
-        text = "I cannot tell from the picture." if refuses else right_answer if hit else wrong_answer
+        text = "I cannot tell from the image." if refuses else right_answer if hit else wrong_answer
         good = refuses != s["answerable"] if refuses else hit
         sure = float(np.clip((0.72 if good else 0.5) + 0.25 * chance[2], 0, 1)) if model == "sft-ours" else float(0.6 + 0.39 * chance[2])
         rows.append(

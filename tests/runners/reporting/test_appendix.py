@@ -46,9 +46,9 @@ def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
     for fact in (
         "90% intervals from 1,000 bootstrap resamples of whole groups",
         "Each value has its interval (90% ",
-        'Point at a value to see its n and groups. <b class="best">Bold</b>: significantly better than every other row of its column.',
-        "paired t tests over whole groups; p-values corrected by Holm's method over the tests of one metric on one data set and slice",
-        "greedy, at most 16 new tokens; 10 draws at temperature 0.7, top_p 0.95",
+        'Point at a value for its n and groups. <b class="best">Bold</b>: significantly better than every other row of its column.',
+        "paired t tests over whole groups; p-values corrected by Holm's method over the tests of one metric on one dataset and slice",
+        "greedy, at most 16 new tokens; 10 sampled answers at temperature 0.7, top_p 0.95",
         "registry/data/weights",
         "float32",
         "adapter: extra",
@@ -72,23 +72,23 @@ def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
 def test_a_report_that_was_planned_before_has_what_it_has(fabricate: Callable[..., Any]) -> None:
     earlier = {key: MADE[key] for key in ("interval", "compare", "decoding", "confidence", "models")}
     page = render(read_results(fabricate(n=20).stage(made=earlier))).decode()
-    assert "10 draws at temperature 0.7" in page and "SHA-256 of questions" not in page and "Judge strict" not in page
+    assert "10 sampled answers at temperature 0.7" in page and "SHA-256 of questions" not in page and "Judge strict" not in page
 
 
 def test_a_data_set(tmp_path: Path) -> None:
     (about,) = MADE["data"]
-    assert data_row(about, tmp_path, None)[2:] == ["registry/data/vizwiz", "not added here", "CC BY 4.0", "not at hand"]
+    assert data_row(about, tmp_path, None)[2:] == ["registry/data/vizwiz", "not added", "CC BY 4.0", "not available"]
     (tmp_path / "data/open").mkdir(parents=True)
     (tmp_path / "data/open/samples.parquet").write_bytes(b"abc")
     pairs = {"name": "ours", "of": "from_caption", "path": "data/open"}
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert data_row(pairs, tmp_path, "data/open") == ["ours", "from_caption", "–", "–", "that of what it was made of", abc]
+    assert data_row(pairs, tmp_path, "data/open") == ["ours", "from_caption", "–", "–", "as its source", abc]
 
 
 def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
     (tmp_path / "registry/data").mkdir(parents=True)
     about = MODEL | {"args": ARGS}
-    assert model_row(about, tmp_path)[2:5] == ["registry/data/weights", "not added here", "float32"]
+    assert model_row(about, tmp_path)[2:5] == ["registry/data/weights", "not added", "float32"]
     (tmp_path / "registry/data/weights.dvc").write_text("outs:\n- md5: 0123456789abcdef0123456789abcdef.dir\n  path: weights\n")
     assert model_row(about, tmp_path)[3] == "md5 0123456789abcdef0123456789abcdef.dir"
     (tmp_path / "registry/data/weights.dvc").write_text("outs: {")
@@ -96,7 +96,7 @@ def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
     hub = MODEL | {"files": None, "args": ARGS | {"hub": "org/name", "revision": "abc123"}}
     assert model_row(hub, tmp_path)[2:4] == ["org/name", "revision abc123"]
     given = {"b": 1, "a": 2, "files": "registry/data/weights", "c": None, "d": False, "e": {}, "f": "none"}
-    assert model_row(MODEL | {"args": given}, tmp_path)[4:] == ["not said", "a: 2, b: 1"], "what is set, by name"
+    assert model_row(MODEL | {"args": given}, tmp_path)[4:] == ["not specified", "a: 2, b: 1"], "what is set, by name"
     inner = {"plugin": "y", "args": {"d": 2, "c": 3, "e": []}}
     assert plugin_words({"plugin": "x", "args": {"b": 1, "a": inner}}) == "x (a: y (c: 3, d: 2), b: 1)"
 
@@ -105,8 +105,8 @@ def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
     ("changes", "fact"),
     [
         ({"interval": {"bootstrap": 0, "level": 0.95}}, ("Intervals", "none: bootstrap: 0")),
-        ({"decoding": {"max_new_tokens": 8}}, ("Decoding", "greedy, at most 8 new tokens; no draws")),
-        ({"models": [{"plugin": "recorded"}]}, ("Decoding", "none here: all answers were recorded elsewhere")),
+        ({"decoding": {"max_new_tokens": 8}}, ("Decoding", "greedy, at most 8 new tokens; no sampled answers")),
+        ({"models": [{"plugin": "recorded"}]}, ("Decoding", "none: all answers were recorded with other tools")),
     ],
 )
 def test_what_there_was_none_of_is_said(changes: dict[str, Any], fact: tuple[str, str]) -> None:

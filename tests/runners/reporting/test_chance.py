@@ -41,10 +41,10 @@ LOWER = {"metric": "aurc", "chance": 0.3}
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (ROW, "the order is inverted"),
-        (LOWER | {"value": 0.5, "low": 0.4, "high": 0.6}, "the order is inverted"),
+        (ROW, "the ranking is inverted"),
+        (LOWER | {"value": 0.5, "low": 0.4, "high": 0.6}, "the ranking is inverted"),
         (LOWER | {"value": 0.1, "low": 0.05, "high": 0.2}, ""),
-        (LOWER | {"value": 0.2, "low": 0.1, "high": 0.35}, "none is shown to beat chance (0.300)"),
+        (LOWER | {"value": 0.2, "low": 0.1, "high": 0.35}, "none is significantly better than chance (0.300)"),
         (ROW | {"value": 0.49, "high": 0.6}, "none beats chance (0.500)"),
         (ROW | {"low": None, "high": None}, "none beats chance (0.500)"),
         (ROW | {"value": 0.6, "low": None, "high": None}, ""),
@@ -61,4 +61,4 @@ def test_what_is_said_of_a_best_that_is_not_better_than_chance(row, said):
 def test_levels_in_words():
     assert in_words([{"metric": "set_size", "chance": None}]) == "" == in_words([])
     said = in_words([{"metric": "aurc[luq]", "chance": 0.25}, {"metric": "aurc[p_true]", "chance": 0.25}])
-    assert said == "chance, of an uncertainty without information: aurc 0.250"
+    assert said == "chance level: aurc 0.250"

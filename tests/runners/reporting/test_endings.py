@@ -1,4 +1,4 @@
-"""How answers ended: counted by model and data set, and no table where all ended by themselves."""
+"""How answers ended: counted by model and dataset, and no table where all ended by themselves."""
 
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.reporting.endings import endings

@@ -50,7 +50,7 @@ def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., A
     assert low == pytest.approx(-0.2 - 1.96 * 0.02 * 2**0.5, abs=0.005) and high == pytest.approx(-0.2 + 1.96 * 0.02 * 2**0.5, abs=0.005)
     assert float(luq[6]) < 0.05 and luq[7] == "significantly worse"
     assert perplexity[4] == "−0.01" and float(perplexity[6]) > 0.05 and perplexity[7] == "statistically tied"
-    assert found.sentence.startswith("1 of 2 comparisons of an estimator with the best one of its model is significant")
+    assert found.sentence.startswith("1 of 2 differences from the best estimator of a model is significant")
 
 
 def test_where_lower_is_better_the_lowest_is_the_best(fabricate: Callable[..., Any]) -> None:
@@ -65,9 +65,9 @@ def test_it_stands_folded_on_the_page(fabricate: Callable[..., Any]) -> None:
     report.run(stage)
     page = Path(stage.outputs["report"]).read_text(encoding="utf-8")
     board = page[page.index('<section id="leaderboard">') : page.index('<section id="calibration">')]
-    assert "of 1 comparison of an estimator" in board
+    assert "of 1 difference from the best estimator" in board
     assert (
-        '<details class="numbers"><summary>Estimators against the best of their model</summary>' in board
+        '<details class="numbers"><summary>Tests of estimators against the best of each model</summary>' in board
         and "<bdi>significantly worse</bdi>" in board
     )
 

@@ -54,10 +54,10 @@ def test_models_stand_in_order_with_the_intervals_that_allow_for_the_choice(resu
         (name, 0.5 - 0.01 * i, 0.25, 0.75) for i, name in enumerate(names)
     ]
     assert [row["colour"] for row in rows] == [ACCENT, ACCENT, MUTED] and reference is None
-    assert [row["blind"] for row in rows] == [False, False, True] and "Ring: a row that does not see the picture." in figure.caption
+    assert [row["blind"] for row in rows] == [False, False, True] and "Ring: a baseline without the image." in figure.caption
     assert figure.title == "Models, the best first" and "Dashed" not in figure.caption
     assert [colour for colour, _ in figure.legend] == [ACCENT, MUTED]
-    assert figure.panels[0].title == f"{results.datasets[0]} · accuracy ↑" and figure.panels[0].note == "3 rows"
+    assert figure.panels[0].title == f"{results.datasets[0]} · accuracy ↑" and figure.panels[0].note == "3 models"
 
 
 def test_what_could_not_be_compared_stands_where_its_value_belongs(results: Any, drawn: list[Any]) -> None:

@@ -19,9 +19,7 @@ def test_a_picture_that_may_be_shown():
     assert picture.size == (40, 20) and why == ""
 
 
-@pytest.mark.parametrize(
-    "data, why", [(None, "image not found"), (b"no picture", "image not readable"), (png()[:60], "image not readable")]
-)
+@pytest.mark.parametrize("data, why", [(None, "image not found"), (b"no image", "image not readable"), (png()[:60], "image not readable")])
 def test_why_there_is_none(data, why):
     picture, reason = decoded(data)
     assert picture is None and reason.startswith(why)

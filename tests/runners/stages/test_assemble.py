@@ -132,7 +132,7 @@ def test_what_can_be_told_without_looking_is_beside_the_set_in_its_card_and_said
         ("nothing", 0.5, False), ("question", 1.0, True), ("picture", 0.5, False),
     }  # fmt: skip
     said = capsys.readouterr().err
-    assert "t/data-ours: told apart without looking: all categories together: a classifier that sees the question alone tells " in said
+    assert "t/data-ours: shortcut: all categories together: a classifier of the question alone separates " in said
     assert "with a balanced accuracy of 1.000 (0.8" in said and stage.counters["ways to tell it apart without looking"] == 1
     card = (project.folder / stage.outputs["card"]).read_text()
     section = card.partition("## What can be told without looking")[2].partition("## ")[0]

@@ -1,4 +1,4 @@
-"""Modalities against each other: differences by hand, and how often equal ones are told apart."""
+"""Tests between modalities: differences by hand, and how often equal ones are told apart."""
 
 import numpy as np
 import pytest

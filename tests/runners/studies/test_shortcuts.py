@@ -1,4 +1,4 @@
-"""What can be told without looking: planted shortcuts at their true accuracy, none where there is none, undefined with its reason."""
+"""Shortcuts: planted ones at their true accuracy, none where there is none, undefined with its reason."""
 
 import hashlib
 import io
@@ -134,7 +134,7 @@ def test_undefined_says_why():
     assert untold[E, "question"]["why"] == "no rows to tell of" and untold[E, "question"]["repeated"] is None
     few = measured(made([*planted(3, "train", 1.0), *planted(20, "test", 1.0, 1000)]))
     assert few["all", "question"]["why"] == "too few: 3 rows of the rarer class to learn from, expected 10"
-    assert few["all", "picture"]["why"] == "no rows with a picture to learn from"
+    assert few["all", "picture"]["why"] == "no rows with an image to learn from"
     assert few["all", "nothing"]["accuracy"] == 0.5
     rare = measured(made([*planted(50, "train", 1.0), *planted(2, "test", 1.0, 1000)]))["all", "question"]
     assert rare["balanced_accuracy"] == 1.0 and rare["balanced_low"] is None and rare["told_apart"] is None, "an interval needs five groups"
@@ -166,7 +166,7 @@ def test_a_category_of_three_pairs_is_called_too_few_to_tell():
     assert table[K][4].startswith("0.500 (0.4") and not table[K][4].endswith(("?", "*"))
     assert not [line for line in shortcuts.told_apart(rows) if E in line]
     assert shortcuts.too_few_to_tell(rows) == [
-        f"category '{name}': too few questions to tell whether the question alone tells answerable ones from others"
+        f"category '{name}': too few questions to test whether the question alone reveals which are answerable"
         for name in (E, "epistemic/temporal")
     ]
     some = made([*planted(100, "train", 0.1), *planted(12, "test", 0.1, 1000)])
@@ -230,12 +230,14 @@ def png(level: int, seed: int) -> bytes:
 
 def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(tmp_path):
     rows = [row(i, bool(i % 2), "What colour?", "train" if i < 160 else "test", image=f"p{i}", group=f"g{i}") for i in range(240)]
-    images = {f"p{i}": png(255 * (i % 2), i) for i in range(240)} | {"p239": b"no picture"}
+    images = {f"p{i}": png(255 * (i % 2), i) for i in range(240)} | {"p239": b"no image"}
     found = {(r["category"], r["sees"]): r for r in shortcuts.read_shortcuts("d", written(tmp_path, rows, images))}
     assert found["all", "picture"]["balanced_accuracy"] > 0.95 and found["all", "picture"]["n"] == 79
     assert found["all", "question"]["balanced_accuracy"] == 0.5
     [line] = shortcuts.told_apart(found.values())
-    assert line.startswith("all categories together: a classifier that sees the picture alone tells answerable questions from others with ")
+    assert line.startswith(
+        "all categories together: a classifier of the image alone separates answerable from unanswerable questions with "
+    )
 
 
 @pytest.mark.parametrize(("answerable", "both"), [(0, False), (1, True), (2, True), (3, False)])
@@ -262,7 +264,7 @@ def test_the_printed_table():
     found = list(shortcuts.shortcuts(made([*planted(50, "train", 1.0), *planted(50, "test", 1.0, 1000)]), no_pictures))
     [line] = shortcuts.cells(found)
     assert line[:4] == ["all", "100", "90.0%", "0.500"] and line[4].startswith("1.000 (0.9") and line[4].endswith(" *")
-    assert line[5] == "undefined: no rows with a picture to learn from"
+    assert line[5] == "undefined: no rows with an image to learn from"
 
 
 @pytest.mark.parametrize(
@@ -277,5 +279,5 @@ def test_an_interval_that_reaches_across_the_limit_decides_nothing(low, high, te
     row |= {"repeated": 0.125, "told_apart": None if low is None else False}
     rows = [row | {"sees": "nothing"}, row | {"sees": "question"}, row | {"sees": "picture", "n": 1000}]
     assert shortcuts.cells(rows) == [["(none)", "1,200", "12.5%", "0.550", text, f"{text}, n = 1,000"]]
-    lines = ["questions without a category: too few questions to tell whether the question or the picture alone tells answerable ones"]
-    assert [line.removesuffix(" from others") for line in shortcuts.too_few_to_tell(rows)] == (lines if text.endswith("?") else [])
+    lines = ["questions without a category: too few questions to test whether the question or the image alone reveals which are answerable"]
+    assert shortcuts.too_few_to_tell(rows) == (lines if text.endswith("?") else [])

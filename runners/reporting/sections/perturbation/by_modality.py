@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.charts.heat import Heat, HeatCell, shade
+from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
@@ -25,48 +25,40 @@ Row = dict[str, Any]
 
 UNCERTAIN = "auroc_uncertain"
 NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
-PARTS = (ALL, CHANGED)
-"""Slices of the means."""
 MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 
 def grids(means: pl.DataFrame) -> list[Heat]:
-    """Estimators against modalities, a grid per model, data set and metric, in the order of the questions.
+    """Return a grid of estimators by metric and modality for each model and dataset.
 
-    Of each modality the mean over all samples, and that over the samples whose input is changed where that is another one.
+    Values are means over the samples whose input is changed, where a perturbation leaves some unchanged, else over all.
     """
-    by_grid: dict[tuple[str, ...], dict[tuple[str, str, str], Row]] = {}
+    by_grid: dict[tuple[str, str], dict[tuple[str, str, str, str], Row]] = {}
     for row in means.iter_rows(named=True):
         metric, estimator = _split(row["metric"])
-        if (plugin := metric.partition("@")[0]) in NAMES and estimator:
-            by_grid.setdefault((row["model"], row["dataset"], metric, plugin), {})[estimator, row["variant"], row["slice"]] = row
+        if metric.partition("@")[0] in NAMES and estimator:
+            by_grid.setdefault((row["model"], row["dataset"]), {})[metric, estimator, row["variant"], row["slice"]] = row
     unchanged = {(r["model"], r["dataset"], r["variant"]): r["value"] for r in means.iter_rows(named=True) if r["metric"] == UNCHANGED}
-    heats = []
-    order, pairs = list(NAMES), list(dict.fromkeys(key[:2] for key in by_grid))
-    for (model, dataset, metric, plugin), cells in sorted(by_grid.items(), key=lambda i: (pairs.index(i[0][:2]), order.index(i[0][3]))):
-        modalities = [m for m in MODALITIES if any(variant == m for _, variant, _ in cells)]
-        columns = [(m, part) for m in modalities for part in PARTS if _is_shown(part, unchanged.get((model, dataset, m)))]
-        middle = MIDDLE[plugin]
-        most = max([0.2, *(abs(r["value"] - middle) for r in cells.values() if r["value"] is not None)])
-        names = dict.fromkeys(e for e, _, _ in cells)
-        rows = [(words(e), [_cell(cells.get((e, *column)), middle, most) for column in columns]) for e in names]
-        sweep = visible(metric.partition("@")[2], 60)
-        caption = " · ".join(t for t in (NAMES[plugin], visible(model, 60), visible(dataset, 60), sweep) if t)
-        heads = [(m, _samples(part, unchanged.get((model, dataset, m)))) for m, part in columns]
-        heats.append(Heat(caption, "Estimator", heads, rows))
+    order, heats = list(NAMES), []
+    for (model, dataset), cells in by_grid.items():
+        metrics = sorted(dict.fromkeys(m for m, *_ in cells), key=lambda m: order.index(m.partition("@")[0]))
+        estimators = dict.fromkeys(e for _, e, _, _ in cells)
+        rows: dict[str, list[HeatCell]] = {estimator: [] for estimator in estimators}
+        columns, groups = [], []
+        for metric in metrics:
+            modalities = [m for m in MODALITIES if any(key[0] == metric and key[2] == m for key in cells)]
+            plugin, _, sweep = metric.partition("@")
+            most = max([0.2, *(abs(r["value"] - MIDDLE[plugin]) for k, r in cells.items() if k[0] == metric and r["value"] is not None)])
+            groups.append((visible(f"{NAMES[plugin]} {sweep}".strip(), 60), len(modalities)))
+            for modality in modalities:
+                share = unchanged.get((model, dataset, modality))
+                columns.append((modality, f"{percent(share, 0)} unchanged" if share else ""))
+                for estimator in estimators:
+                    over_all, changed = (cells.get((metric, estimator, modality, part)) for part in (ALL, CHANGED))
+                    rows[estimator].append(_cell(changed if share and changed else over_all, over_all, MIDDLE[plugin], most))
+        caption = f"{visible(model, 60)} · {visible(dataset, 60)}"
+        heats += pieces(Heat(caption, "Estimator", columns, [(words(e), of) for e, of in rows.items()], groups))
     return heats
-
-
-def _is_shown(part: str, unchanged: float | None) -> bool:
-    """Whether a column says anything that its neighbour does not."""
-    return part == ALL or bool(unchanged)
-
-
-def _samples(part: str, unchanged: float | None) -> str:
-    """Which samples a column is over."""
-    if not unchanged:
-        return ""
-    return "changed inputs" if part == CHANGED else f"all, {percent(unchanged, 0)} unchanged"
 
 
 def comparable(means: pl.DataFrame) -> tuple[list[Row], str]:
@@ -81,10 +73,12 @@ def comparable(means: pl.DataFrame) -> tuple[list[Row], str]:
     return chosen, " over the samples whose input is changed" if changed else ""
 
 
-def _cell(row: Row | None, middle: float, most: float) -> HeatCell:
+def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> HeatCell:
     if row is None:
         return HeatCell("–", title="not measured")
     n = counted(row)
+    if over_all is not None and over_all is not row and over_all["value"] is not None:
+        n += f"; over all inputs {rounded(over_all)}{aside(between(over_all))}"
     if row["value"] is None:
         return HeatCell("undefined", title=n, undefined=True)
     heat, tone = shade(row["value"], most, middle)
@@ -92,17 +86,17 @@ def _cell(row: Row | None, middle: float, most: float) -> HeatCell:
 
 
 def captured(results: Results, means: pl.DataFrame) -> str:
-    """What is captured: by the data sets that say which questions are uncertain, else by telling perturbed inputs from clean ones."""
+    """What is captured: by the datasets that say which questions are uncertain, else by telling perturbed inputs from clean ones."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
     if best := _best(rows, results):
-        return f"Highest AUROC for separating uncertain from clear questions (.5 is chance): {best}."
+        return f"Highest AUROC for separating uncertain from clear questions (0.5 is chance): {best}."
     pairs, over = comparable(means)
     if best := _best(r for r in pairs if plugin_of(r["metric"]) == PERTURBED):
         return (
-            f"Highest AUROC for separating perturbed from clean inputs (mean over perturbations{over}; .5 is chance): {best}. "
-            "They were selected among many, and their intervals do not account for that."
+            f"Highest AUROC for separating perturbed from clean inputs (mean over perturbations{over}; 0.5 is chance): {best}. "
+            "They are the best of many, and their intervals are not selection-adjusted."
         )
     return ""
 
@@ -124,9 +118,9 @@ def _named(row: Row, results: Results | None) -> str:
     field = results.candidates(BOTH, row["dataset"], metric)
     picked = next((r for r in field if r["candidate"] == f"{row['model']}/{estimator}"), None)
     if picked is None:  # nothing was ranked, or not this one: resamples say too little of it, or its model was asked a part
-        return name + aside((ends := between(row)) and f"{ends}, not accounting for the choice")
+        return name + aside((ends := between(row)) and f"{ends}, not selection-adjusted")
     ties = sum(r["p_adjusted"] is None or r["p_adjusted"] >= ALPHA for r in field if r is not picked)
-    allowed = f"{between(picked)}, accounting for the choice among {len(field):,}" if between(picked) else ""
+    allowed = f"{between(picked)}, selection-adjusted over {len(field):,}" if between(picked) else ""
     return name + aside(allowed) + (f", statistically tied with {ties:,} others" if ties else "")
 
 
@@ -150,7 +144,7 @@ def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> 
 
 
 def _by_kind(results: Results) -> dict[str, float]:
-    """Kind of question -> its hallucination rate: the mean over models, data sets and perturbations, of each its variants first."""
+    """Kind of question -> its hallucination rate: the mean over models, datasets and perturbations, of each its variants first."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}
     rows = results.scores.filter(

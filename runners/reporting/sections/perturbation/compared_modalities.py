@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 MOST_ROWS = 120
 NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
-UNTESTED = "No test compares modalities here: such a test needs at least 20 groups of questions to resample."
+UNTESTED = "Modalities are not tested against each other: such a test needs at least 20 groups of questions."
 
 
 def leaning(tests: pl.DataFrame) -> str:
@@ -33,19 +33,18 @@ def leaning(tests: pl.DataFrame) -> str:
     for a, b in dict.fromkeys((r["a"], r["b"]) for r in rows):
         of = [r for r in rows if (r["a"], r["b"]) == (a, b)]
         higher, lower = (sum(_is_clear(r) and sign * r["difference"] > 0 for r in of) for sign in (1, -1))
-        parts.append(f"{b} above {a} of {higher:,} and below of {lower:,}")
-    text = f"URR{over}, of {named}: {'; '.join(parts)}; the others are statistically tied."
+        parts.append(f"{b} above {a} for {higher:,}, below for {lower:,}")
+    text = f"Significant differences in URR{over} between modalities, of {named}: {'; '.join(parts)}; the others are statistically tied."
     clear = [r for r in rows if _is_clear(r)]
     if not clear:
         return text
     most = max(clear, key=lambda r: abs(r["difference"]))
-    return (
-        f"{text} Furthest apart: {words(_estimator(most))} ({visible(most['model'], 40)} on {visible(most['dataset'], 40)}), {_pair(most)}."
-    )
+    where = f"{visible(most['model'], 40)} on {visible(most['dataset'], 40)}"
+    return f"{text} Largest difference: {words(_estimator(most))} ({where}), {_pair(most)}."
 
 
 def hallucinated_more(tests: pl.DataFrame) -> str:
-    """Under which modality more right answers become wrong, of every model and data set; nothing where it was not tested."""
+    """Under which modality more right answers become wrong, of every model and dataset; nothing where it was not tested."""
     rows = _of(tests, HALLUCINATION)
     if not rows:
         return ""
@@ -74,14 +73,14 @@ def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
         for r in tests.head(MOST_ROWS).to_dicts()
     ]
     note = (
-        "Means over the perturbations of each modality, over the changed inputs if these are known; paired differences over "
-        "the same resamples of whole groups, corrected by max-T over all of them. Each interval is for that difference alone."
+        "Means over the perturbations of each modality, over the changed inputs if these are known. Paired tests over resamples of whole "
+        "groups, corrected by Westfall and Young's max-T method over all of them. Each interval is for that difference alone."
     )
     if tests.height > MOST_ROWS:
         where = visible(results.stage.inputs.get("modality_comparisons") or "", 200)
-        note += f" The first {MOST_ROWS} of {tests.height:,} are shown here. All of them are in {where}."
-    header = ["model", "metric", "modalities", "difference", "interval", "corrected p", "verdict"]
-    return Sheet("Modalities against each other", header, rows, note=note, wordy=True)
+        note += f" The first {MOST_ROWS} of {tests.height:,} are shown; all are in {where}."
+    header = ["model", "metric", "modalities", "difference", "interval", "corrected p", "finding"]
+    return Sheet("Tests between modalities", header, rows, note=note, wordy=True)
 
 
 def _of(tests: pl.DataFrame, plugin: str) -> Sequence[Row]:

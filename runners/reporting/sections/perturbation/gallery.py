@@ -1,6 +1,6 @@
 """One question under every perturbation: what models were shown of it, and what they said.
 
-Lost without it: whether a strength leaves a picture that a person could still answer from, which no score tells.
+Lost without it: whether a strength leaves an image that a person could still answer from, which no score tells.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from qualm.runners.reporting.text import visible, words
 from qualm.runners.reporting.thumbnails import small
 
 SIDE = 192
-"""Longer side of a picture on the page, in pixels."""
+"""Longer side of an image on the page, in pixels."""
 MOST = 36
 """Variants that are shown."""
 MODELS = 3
@@ -60,7 +60,7 @@ class Gallery:
 def gallery(results: Results) -> Gallery | None:
     """The question to which most variants could be applied, of those one that the first model answers right, of those by chance.
 
-    None where no variant of a data set's questions has been answered.
+    None where no variant of a dataset's questions has been answered.
     """
     there = [d for d in results.datasets if d in results.samples]
     ordered = sorted(there, key=lambda d: not results.samples[d]["image_id"].drop_nulls().len())
@@ -68,7 +68,7 @@ def gallery(results: Results) -> Gallery | None:
 
 
 def _of_dataset(results: Results, dataset: str) -> Gallery | None:
-    """A question of one data set; None where it was not perturbed."""
+    """A question of one dataset; None where it was not perturbed."""
     answered = results.stage.inputs["generations"]
     models = [m for m in results.models if dataset in answered.get(m, {})][:MODELS]
     labels = [CLEAN, *(v["variant"] for v in results.stage.params["variants"])]

@@ -59,7 +59,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], eve
     """A panel per sweep, none where there is nothing to draw. `every`: what is coloured anywhere, of which `order` stands here."""
     if frame.is_empty():
         return []
-    figure = Figure(title, "Intervals are shown as bands (if there are few lines) and in the table.")
+    figure = Figure(title, "Intervals are bands if there are few lines; all are in the table.")
     text = words if series == "estimator" else brief
     names = [text(o) for o in coloured(order, every)]
     figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order, every)
@@ -115,13 +115,13 @@ def coverage(results: Results, order: list[str]) -> list[Figure]:
             measured += sum(r["variant"] != CLEAN for r in part)
             colours = [brief(m) for m in coloured(models, results.palette)]
             svg = charts.dots(plain, [brief(v) for v in variants], colours, goal)
-            figure.panels.append(Panel(f"coverage ({words(label.score)}), asked for {number(goal, 2)}", svg))
+            figure.panels.append(Panel(f"coverage ({words(label.score)}), target {number(goal, 2)}", svg))
             for r in part:
                 body.setdefault((r["model"], r["variant"]), []).append(rounded(r) + aside(between(r)))
         if figure.panels:
             figure.legend = model_legend(models, results.palette)
             figure.caption = (
-                "Calibrated on clean inputs, so nothing is guaranteed for the others. Dashed: the target coverage. "
+                "Calibrated on clean inputs, so coverage under perturbation has no guarantee. Dashed: target coverage. "
                 f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
             )
             header = ["model", "variant", *(words(a.score) for a in labels)]

@@ -1,4 +1,4 @@
-"""The tests of the grid of perturbations: which effects are clear of chance, after correction for their number."""
+"""Corrected tests of the effects of perturbations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Tested:
     """How they were corrected, in a sentence; empty where nothing was tested."""
     path: str = ""
     holding_zero: frozenset[tuple[str, str, str, str]] = frozenset()
-    """(model, data set, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
+    """(model, dataset, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
@@ -42,7 +42,7 @@ class Tested:
         return self._found.get((model, dataset, metric), {})
 
     def sheet(self, order: list[str], about: dict[str, Any]) -> Sheet | None:
-        """A row per perturbation: how many tests over all models, data sets and estimators are clear of chance, and the surest."""
+        """Return a row per perturbation: the number of significant tests, and the smallest p-value."""
         rows = self.effects.filter(pl.col("slice") == "all").to_dicts()
         plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
         body = []
@@ -52,17 +52,17 @@ class Tested:
         if not body:
             return None
         groups = [("", 1), *((TITLES[p], 2) for p in plugins)]
-        header = ["perturbation", "modality", *(text for _ in plugins for text in ("clear of chance", "least p"))]
+        header = ["perturbation", "modality", *(text for _ in plugins for text in ("significant", "smallest p"))]
         note = (
-            "How to read it: the number of tests, over all models, data sets and estimators under this perturbation, with a corrected "
-            f"p below .05, up (more uncertain, or more hallucination, than by chance) and down"
-            f"{', and of HCC an interval without 0' * (CONSISTENCY in plugins)}. {self.how}"
+            "The number of significant tests (corrected p < .05) over all models, datasets and estimators under this perturbation: ↑ more "
+            "uncertainty or hallucination than by chance, ↓ less"
+            f"{'; HCC also needs an interval without 0' * (CONSISTENCY in plugins)}. {self.how}"
         )
-        note += f" Every p-value, of slices too, is in {visible(self.path, 200)}." if self.path else ""
-        return Sheet("What is clear of chance", header, body, groups, note)
+        note += f" All p-values, including those of slices, are in {visible(self.path, 200)}." if self.path else ""
+        return Sheet("Significant effects by perturbation", header, body, groups, note)
 
     def _counted(self, rows: list[dict[str, Any]]) -> tuple[str, str]:
-        """Clear effects among the tests, by direction, and the smallest corrected p-value."""
+        """Return the significant effects by direction, and the smallest corrected p-value."""
         tests = [r for r in rows if r["p_adjusted"] is not None]
         if not tests:
             return ("undefined" if rows else "–"), "–"
@@ -80,7 +80,7 @@ class Tested:
 
 
 def read_tested(results: Results) -> Tested:
-    """The tests of a spec; without any, of nothing."""
+    """Read the tests of a spec; empty without any."""
     path = results.stage.inputs.get("effects")
     frame = read_frame(path, EFFECTS)
     tests = results.stage.params.get("tests")

@@ -285,7 +285,7 @@ def test_ranked_rows_stand_in_order_with_their_numbers():
         alone = charts.ranked([FIRST[0] | {half: None}, FIRST[1]])
         assert len(shapes(alone, "path")) == 1, "half an interval is none"
     texts = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
-    assert [t for t in texts if t in ("0.900", "0.600", "0.550")] == ["0.900", "0.600", "0.550"]
+    assert [t for t in texts if t in ("0.9", "0.60", "0.550")] == ["0.9", "0.60", "0.550"]
 
 
 @pytest.mark.parametrize("name", DRAWN)

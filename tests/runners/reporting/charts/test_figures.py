@@ -1,4 +1,4 @@
-"""Figures of one data set: what they show and what is said of it.
+"""Figures of one dataset: what they show and what is said of it.
 
 After a change that is meant: python -m tests.runners.reporting.charts.test_figures
 """
@@ -39,9 +39,9 @@ def test_reliability_speaks_of_lines_and_p_only_where_there_are_any():
 
     assert caption(bins | {"n": 1}) == caption(bins), "a bin of one answer is one"
     assert caption(bins) == caption(bins | {"expected_low": None, "expected_high": None}, score("ece", 0.25))
-    assert "Upright" not in caption(bins) and "p:" not in caption(bins)
-    assert "Upright" in caption(bins | {"expected_low": 0.4, "expected_high": 0.6})
-    assert "p: of the calibration error" in caption(bins, score("ece", 0.25, p_null=0.5))
+    assert "Vertical" not in caption(bins) and "p:" not in caption(bins)
+    assert "Vertical" in caption(bins | {"expected_low": 0.4, "expected_high": 0.6})
+    assert "p: test of perfect calibration" in caption(bins, score("ece", 0.25, p_null=0.5))
 
 
 def test_one_variant_beside_the_clean_one_is_a_figure():
@@ -92,7 +92,7 @@ def test_figures_of_several_datasets_are_one_with_the_dataset_before_each_panel(
 def test_of_several_estimators_the_one_that_is_shown_is_said(estimators, told):
     scores = [score(f"auroc[{e}]", 0.5 + i / 8, slice=part) for i, e in enumerate(estimators) for part in ("all", "kind=x", "kind=y")]
     (shown,) = figures.slices(made_results(scores, inputs={"scores": "s.parquet"}), "d")
-    assert ("the estimator that has the highest" in shown.caption) is told and len(shown.panels) == 1
+    assert ("the estimator with the highest value" in shown.caption) is told and len(shown.panels) == 1
 
 
 @pytest.mark.parametrize(("value", "wide"), [(5.0, 5e-3), (-2.0, 2e-3), (0.0, 1e-6)])
@@ -193,7 +193,7 @@ FIGURES = {
     "variants": lambda: [figures.variants(shown_results(), "d")],
     "variants of one model": lambda: [figures.variants(shown_results(["b"]), "d")],
     "variants of open answers": lambda: [figures.variants(shown_results(without=["set_size", "ece", "ece@rows=all"]), "d")],
-    "of another data set": lambda: [
+    "of another dataset": lambda: [
         draw(shown_results(), "e")
         for draw in (figures.reliability, figures.risk_coverage, figures.set_sizes, figures.right_and_wrong, figures.variants)
     ],

@@ -134,9 +134,9 @@ def test_a_model_that_abstains_declines_where_it_is_too_unsure():
     assert made.columns == list(ANSWERS) and set(made["model"]) == {"m+thresholded"}
     rows = {r["sample_id"]: (r["text"], r["correct"], r["declined"], r["confidence"], r["picked"]) for r in made.to_dicts()}
     assert rows == {
-        "can": ("declines (would have said: said can)", 0.0, True, 0.9, 2),
-        "cannot": ("declines (would have said: said cannot)", 1.0, True, 0.9, 2),
-        "null": ("declines (would have said: said null)", 0.0, True, 0.9, 2),
+        "can": ("abstains (answer without abstention: said can)", 0.0, True, 0.9, 2),
+        "cannot": ("abstains (answer without abstention: said cannot)", 1.0, True, 0.9, 2),
+        "null": ("abstains (answer without abstention: said null)", 0.0, True, 0.9, 2),
         "open": ("said open", 0.5, False, 0.9, 2),
         "unsure": ("said unsure", None, True, 0.9, 2),
     }

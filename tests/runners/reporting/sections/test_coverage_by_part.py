@@ -21,13 +21,13 @@ THRESHOLDS = [
 
 def test_coverage_beside_where_it_is_expected():
     (sheet,) = coverage_by_part(made_results([score("coverage[ours/lac]", 0.9)], thresholds=THRESHOLDS))
-    assert sheet.caption == "Coverage by category: d · ours" and "within each part" in sheet.note
+    assert sheet.caption == "Coverage by category: d · ours" and "of the same group" in sheet.note
     assert [row[2:] for row in sheet.rows] == [
         ["a", "40", "50", "0.500", "0.75", "0.80 – 0.98", "below", "2.50"],
         ["b", "40", "50", "0.250", "0.90", "0.80 – 0.98", "within", "1.50"],
         ["rare", "4 in 2 groups", "50", "none", "undefined", "–", "", "–"],
-        ["not said", "0", "3", "none", "undefined", "–", "", "–"],
-        ["untested", "40", "0", "0.500", "no test question", "–", "", "–"],
+        ["unknown", "0", "3", "none", "undefined", "–", "", "–"],
+        ["untested", "40", "0", "0.500", "no test questions", "–", "", "–"],
     ]
     assert all(len(row) == len(sheet.header) for row in sheet.rows)
 

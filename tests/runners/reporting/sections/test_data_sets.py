@@ -1,4 +1,4 @@
-"""What people found valid of a data set without pairs, as the report's table says it."""
+"""Validity by human review of a dataset without pairs, as the report's table says it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_a_data_set_that_people_curated(tmp_path: Path) -> None:
     assert [r[0] for r in sheet.rows] == ["other", "all", "subset image", "subset text"]
     assert sheet.rows[2][1:] == ["40.0% (10.0% – 90.0%)", "2", "0", "3", "0", "0"]
     assert sheet.rows[3][1] == "undefined: none decided"
-    assert "decided val questions" in sheet.note and "Of 6 questions 2 stay (dropped: 3 wrong subset, 1 unreviewed)." in sheet.note
-    assert "2 decisions were about questions that have since changed" in sheet.note and "pair" not in sheet.note
-    assert block.sentences == ["One reviewer (ann) has decided; agreement needs two."]
+    assert "reviewed val questions" in sheet.note and "Of 6 questions, 2 are kept (dropped: 3 wrong subset, 1 unreviewed)." in sheet.note
+    assert "2 decisions on questions that have changed" in sheet.note and "pair" not in sheet.note
+    assert block.sentences == ["One reviewer (ann) reviewed this dataset; agreement needs two reviewers."]
 
 
 def test_what_can_be_told_of_a_pair_set_without_looking(tmp_path: Path) -> None:
@@ -57,14 +57,14 @@ def test_what_can_be_told_of_a_pair_set_without_looking(tmp_path: Path) -> None:
             "balanced_high": 0.8,
             "told_apart": True,
         },
-        {**same, "sees": "picture", "why": "no rows with a picture to learn from"},
+        {**same, "sees": "picture", "why": "no rows with an image to learn from"},
     ]
     write_table(tmp_path / "ours.shortcuts.parquet", rows, SHORTCUTS)
     write_table(tmp_path / "samples.parquet", [{"sample_id": "s", "question": "Where?", "split": "test", "answerable": True}], SAMPLES)
     inputs = {"datasets": {"ours": str(tmp_path), "other": str(tmp_path)}, "shortcuts": {"ours": str(tmp_path / "ours.shortcuts.parquet")}}
     blocks = data_sets(SimpleNamespace(stage=SimpleNamespace(params={}, inputs=inputs)))  # type: ignore[arg-type]
-    sheet = next(s for s in blocks[0].sheets if s.caption == "What can be told without looking")
-    picture = "undefined: no rows with a picture to learn from"
+    sheet = next(s for s in blocks[0].sheets if s.caption == "Shortcuts: answerability from the question or the image alone")
+    picture = "undefined: no rows with an image to learn from"
     assert sheet.rows == [["<b>k", "1,200", "25.0%", "0.500", "0.750 (0.700 to 0.800) *", picture]]
     assert "above 0.55" in sheet.note and all(s.caption != sheet.caption for s in blocks[1].sheets)
 

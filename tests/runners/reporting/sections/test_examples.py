@@ -1,4 +1,4 @@
-"""Questions to look at: which are picked and for which reason, how answers are worded, and that pictures stay within their budget."""
+"""Questions to look at: which are picked and for which reason, how answers are worded, and that images stay within their budget."""
 
 import math
 
@@ -44,10 +44,10 @@ def test_kinds_take_turns_until_there_are_enough(tmp_path):
         answer("r3", 1.0, 0.8), answer("u1", None, 0.9), answer("u2", NAN, 0.9),
     ]  # fmt: skip
     one = shown(tmp_path, answers, 1)
-    assert why(one) == {"w2": "surest wrong"}
+    assert why(one) == {"w2": "most confident wrong"}
     five = why(shown(tmp_path, answers, 5))
     assert list(five.values()) == list(KINDS) and five.get("u1", five.get("u2")) == "unscored"
-    assert {"w2": "surest wrong", "r2": "least sure right"}.items() <= five.items()
+    assert {"w2": "most confident wrong", "r2": "least confident right"}.items() <= five.items()
     everything = why(shown(tmp_path, answers, 99))
     assert len(everything) == 8 and sorted(everything) == sorted(a["sample_id"] for a in answers)
     assert everything["u1"] == everything["u2"] == "unscored"
@@ -62,7 +62,7 @@ def test_models_take_turns_within_a_kind_and_a_question_stands_once(tmp_path):
     answers = [answer(n, 0.0, c, m) for n, c in (("a", 0.9), ("b", 0.8), ("c", 0.7)) for m in ("m", "n")]
     made = shown(tmp_path, answers, 2, models=("m", "n"))
     assert [(e.sample_id, [(a.model, a.why) for a in e.answers]) for e in made] == [
-        ("a", [("m", "surest wrong"), ("n", "")]), ("b", [("m", ""), ("n", "surest wrong")]),
+        ("a", [("m", "most confident wrong"), ("n", "")]), ("b", [("m", ""), ("n", "most confident wrong")]),
     ]  # fmt: skip
     assert len(shown(tmp_path, answers, 99, models=("m", "n"))) == 3
 
@@ -88,7 +88,7 @@ def test_a_question_is_shown_whole(tmp_path):
     assert made.references == [f"r{i}" for i in range(6)]
     assert made.choices == [("A  red", False), ("B  ", False), ("C  blue", True)]
     (one,) = made.answers
-    assert (one.text, one.verdict, one.confidence, one.width, one.why) == ("C  blue", "right", "0.12", 12, "least sure right")
+    assert (one.text, one.verdict, one.confidence, one.width, one.why) == ("C  blue", "right", "0.12", 12, "least confident right")
     assert (made.thumbnail, made.no_image) == ("", "")
     (bare,) = shown(tmp_path, [answer("a", 1.0)], samples={"d": [sample("a", references=None, category=None, answerable=None)]})
     assert (bare.references, bare.category, bare.answerable, bare.choices) == ([], "", True, [])

@@ -88,7 +88,7 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
     assert [n for _, n in table.groups] == [1] * len(models)
     assert [[cell.rank for cell in cells] for _, cells in table.rows] == [["best"] * len(models), *[[""] * len(models)] * 3]
     assert table.rows[-1][1][0].value == "undefined"
-    assert (table.counts[0], table.counts[-1]) == ("20 (0), 100%", "0 (20), 0%")
+    assert (table.counts[0], table.counts[-1]) == ("20", "0, 0% scored")
     assert table.chance == ["0.500"] * len(models)
 
 

@@ -147,33 +147,38 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
     captured, reacts, warns, blame = (text for _, text in section["answers"])
     assert (
         "image: perplexity of large, 0.70 (0.65 – 0.75); text: " in captured
-        and "of large, 0.55 (0.50 – 0.60). They were selected among" in captured
+        and "of large, 0.55 (0.50 – 0.60). They are the best of many" in captured
     )
     told = (
-        "text above image of 0 and below of 1; the others are statistically tied. Furthest apart: perplexity (large on choice), image 0.600"
+        "text above image for 0, below for 1; the others are statistically tied. Largest difference: "
+        "perplexity (large on choice), image 0.600"
     )
-    assert f"URR, of 2 estimators: {told} against text 0.500: +0.10 (+0.05 to +0.15), corrected p = 0.0100." in reacts
+    assert f"of 2 estimators: {told} against text 0.500: +0.10 (+0.05 to +0.15), corrected p = 0.0100." in reacts
     assert warns.startswith("Share of right answers that become wrong: image 0.250; by kind of question: counting 0.250 (means over pert")
-    assert reacts.startswith("In 4 of 6 cells more samples rise in uncertainty than fall (p < .05, corrected), in 2 more fall than rise.")
-    assert "perplexity under blur@radius=10.0 (large on choice), URR 0.90 (" in reacts
-    assert "), ties 0.200. Each interval is for that cell alone" in reacts
+    assert reacts.startswith(
+        "In 4 of 6 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05, corrected), in 2 it falls in more."
+    )
+    assert "perplexity under blur@radius=10.0 (large on choice), 0.90 (" in reacts
+    assert "), ties 0.200. These intervals are not selection-adjusted" in reacts
     assert (
-        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), in 2 it "
-        "falls there instead; 2 are" in warns
+        "In 2 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, corrected, and an interval without 0), in 2 it "
+        "falls there; 2 are" in warns
     )
     assert blame == (
-        "Validated: of large, the known modality is named for 0.8 (0.6 – 0.9) of samples of unseen scenes or pictures, n = 4; always "
-        "naming the same modality gives 0.500. Of 3 other samples: text 100%."
+        "Validated: for large, the known modality is named for 0.8 (0.6 – 0.9) of samples of unseen scenes or images, n = 4; the majority baseline "
+        " has 0.500. Of 3 other samples: text 100%."
     )
 
 
 def test_estimators_against_modalities(section: dict[str, Any]) -> None:
-    perturbed_from_clean, urr = section["modalities"]
-    assert perturbed_from_clean.caption == "AUROC, perturbed from clean · large · choice" and urr.caption == "URR · large · choice"
-    assert [c[0] for c in urr.columns] == ["image", "text"]
-    values = [[c.value for c in cells] for _, cells in perturbed_from_clean.rows]
+    (grid,) = section["modalities"]
+    assert grid.caption == "large · choice" and grid.groups == [("AUROC, perturbed from clean", 2), ("URR", 2)]
+    assert [c[0] for c in grid.columns] == ["image", "text"] * 2
+    values = [[c.value for c in cells[:2]] for _, cells in grid.rows]
     assert values == [["0.70", "0.50"], ["0.40", "0.55"]]
-    tones = [[(c.tone, c.heat > 0) for c in cells] for _, cells in perturbed_from_clean.rows]
+    tones = [[(c.tone, c.heat > 0) for c in cells[:2]] for _, cells in grid.rows]
     assert tones == [[("up", True), ("up", False)], [("down", True), ("up", True)]], "half is chance"
 
 
@@ -186,7 +191,7 @@ def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(f
     assert found is not None
     assert (
         found["answers"][0][1]
-        == "Highest AUROC for separating uncertain from clear questions (.5 is chance): on choice: LUQ of large, 0.660."
+        == "Highest AUROC for separating uncertain from clear questions (0.5 is chance): on choice: LUQ of large, 0.660."
     )
 
 
@@ -212,7 +217,7 @@ def test_a_star_needs_the_test_and_the_interval(fabricate: Callable[..., Any], l
     assert found is not None
     cell = found["hcc"][0].rows[0][1][1]
     assert (cell.value, cell.mark, cell.strong) == ("0.3", starred, bool(starred))
-    assert ("not called clear, since its interval holds 0" in cell.title) != bool(starred)
+    assert ("not significant, since its interval contains 0" in cell.title) != bool(starred)
 
 
 def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Callable[..., Any]) -> None:
@@ -225,7 +230,7 @@ def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Calla
     cell = urr.rows[0][1][0]
     assert (cell.small, cell.heat, cell.mark) == ("0.800 of changed", 0, "")
     assert "of 60 changed inputs 0.80 (0.70 – 0.90); its accuracy is at most 0.010" in cell.title
-    assert found["answers"][1][1].startswith("Every cell is undefined")
+    assert found["answers"][1][1].startswith("All cells are undefined")
 
 
 def test_each_column_has_the_share_of_its_own_variant(fabricate: Callable[..., Any]) -> None:
@@ -285,14 +290,14 @@ def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
 
 def test_nothing_is_said_of_other_samples_where_the_floor_is_not_beaten(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_results(study(fabricate(), low=0.45)))
-    assert found is not None and found["answers"][3][1].startswith("Not validated, so nothing is said of other samples: of large, ")
+    assert found is not None and found["answers"][3][1].startswith("Not validated, so other samples are not attributed: for large, ")
     assert [name for name, _ in found["blame"][0].rows] == ["choice: image"] and "Of 3 other" not in found["answers"][3][1]
 
 
 def test_without_labels_nothing_is_attributed(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_results(study(fabricate(), truth=None)))
     assert found is not None and found["blamed"] is None and found["blame"] == []
-    assert found["answers"][3][1] == f"Not answered: {UNCHECKED}"
+    assert found["unanswered"][-1][1] == UNCHECKED
 
 
 def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
@@ -303,16 +308,15 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
     assert [row[3] for row in section["stability"].rows] == ["undefined", "−0.20"]
     (coverage,) = section["coverage"]
     assert len(coverage.panels) == 3 and "of 12 perturbed cells" in coverage.caption
-    assert section["means"].header == ["model · data set · metric", "clean", "image"]
+    assert section["means"].header == ["model · dataset · metric", "clean", "image"]
 
 
-def test_perturbations_without_such_metrics_say_what_is_missing(fabricate: Callable[..., Any]) -> None:
+def test_perturbations_without_such_metrics_leave_only_what_was_measured(fabricate: Callable[..., Any]) -> None:
     found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
     assert found["answers"] == [] and found["sweeps"] == []
     page = report.render(read_results(fabricate().stage(variants=VARIANTS))).decode()
-    assert 'class="asked"' not in page and "Name the metrics auroc_perturbed, uncertainty_reflection_rate and hallucination" in page
-    assert "<h3>Strength</h3>" not in page and "coverage (mean), asked for" in page
+    assert '<dl class="asked">' not in page and "against strength" not in page and "coverage (mean), target" in page
 
 
 def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[..., Any]) -> None:
@@ -322,11 +326,11 @@ def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[
         del stage.inputs[missing]
     found = perturbed(read_results(stage))
     assert found is not None
-    captured, reacts, warns, blame = (text for _, text in found["answers"])
-    assert captured == "Not answered: no data set says which questions are uncertain, and the spec does not name auroc_perturbed."
-    assert reacts.startswith("In 4 of 6 cells more samples rise")
-    assert warns == "Not answered: the spec does not name hallucination_change_correlation."
-    assert blame == f"Not answered: {UNCHECKED}"
+    ((_, reacts),), (captured, warns, blame) = found["answers"], (text for _, text in found["unanswered"])
+    assert captured == "no dataset labels uncertain questions, and the spec does not name auroc_perturbed."
+    assert reacts.startswith("In 4 of 6 combinations of estimator and perturbation, uncertainty rises")
+    assert warns == "the spec does not name hallucination_change_correlation."
+    assert blame == UNCHECKED
 
 
 def test_answers_are_held_to_no_warning_where_nothing_is_right_or_wrong(fabricate: Callable[..., Any]) -> None:
@@ -367,7 +371,7 @@ def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[...,
     ]
     assert (
         "Two-sided t tests over whole groups" in sheet.note
-        and "corrected by Holm's method over the tests of one metric on one data set and slice." in sheet.note
+        and "corrected by Holm's method over the tests of one metric on one dataset and slice." in sheet.note
     )
     assert "effects.parquet" in sheet.note and "to find anything" not in sheet.note
     ((_, of_kinds),) = found["kinds"][0].rows
@@ -386,7 +390,7 @@ def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate:
     assert found["unscored"].startswith("Left out: typos@p=0.1, under which correctness is undefined (the old answer need not")
     assert "; 2 are undefined" not in found["answers"][2][1]
     page = report.render(read_results(fabric.stage(variants=VARIANTS, unscored=["blur@radius=2.0"]))).decode()
-    assert page.count("Left out: blur@radius=2.0") == 2 and "Nothing is right or wrong under blur@radius=2.0" in page
+    assert page.count("Left out: blur@radius=2.0") == 2 and "Correctness is undefined under blur@radius=2.0" in page
 
 
 def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,16 +398,11 @@ def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: p
     fabric = fabricate()
     found = perturbed(read_results(study(fabric)))
     assert found is not None and len(found["modalities"]) == 1
-    where = fabric.inputs["modality_scores"]
-    assert found["rest"] == {
-        "modalities": f"The first 1 of 2 grids are shown here. All of them are in {where}.",
-        "urr": "",
-        "hcc": "",
-        "kinds": "",
-    }
-    assert f"The first 1 of 2 grids are shown here. All of them are in {where}.".encode() in report.render(
-        read_results(fabric.stage(variants=VARIANTS))
-    )
+    assert found["rest"] == {"modalities": "", "urr": "", "hcc": "", "kinds": ""}
+    monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MOST", 0)
+    found = perturbed(read_results(fabric.stage(variants=VARIANTS)))
+    assert found is not None
+    assert found["rest"]["modalities"] == f"The first 0 of 1 grids are shown. All are in {fabric.inputs['modality_scores']}."
     monkeypatch.setattr("qualm.runners.reporting.charts.figures.MOST_ROWS", 2)
     page = report.render(read_results(fabric.stage(variants=VARIANTS))).decode()
     assert "rows are shown; all are in" in page

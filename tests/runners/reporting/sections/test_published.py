@@ -95,7 +95,7 @@ def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[.
     assert [text for text, _ in found.sources[0].rows] == [
         "quantile: numpy higher → standard",
         "calibration split: rows → groups",
-        "in all: published to ours",
+        "total: published to ours",
     ]
     coverage = found.sources[0].columns.index("coverage LAC") if "coverage LAC" in found.sources[0].columns else None
     steps = [float(cells[coverage or 0].upper.replace("−", "-")) for _, cells in found.sources[0].rows]
@@ -107,7 +107,7 @@ def test_without_steps_the_total_alone_is_shown_and_said_so(fabricate: Callable[
     fabric = fabricate(settings=("ours", "published"))
     folder = written(fabric, tmp_path / "tables", TABLES)
     found = published.compare(read_results(fabric.stage(published=str(folder))))
-    assert [text for text, _ in found.sources[0].rows] == ["in all: published to ours"]
+    assert [text for text, _ in found.sources[0].rows] == ["total: published to ours"]
     assert [note for note in found.notes if "one factor at a time" in note]
 
 

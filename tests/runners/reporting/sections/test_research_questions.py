@@ -65,7 +65,7 @@ def test_where_nothing_is_answered_nothing_is_said():
 
 def test_what_each_unanswered_question_takes():
     said = asked(urr=[cell(0.5)])
-    assert said[CAPTURE] == f"Not answered: no data set says which questions are uncertain, and the spec does not name {PERTURBED}."
+    assert said[CAPTURE] == f"Not answered: no dataset labels uncertain questions, and the spec does not name {PERTURBED}."
     assert said[WARN] == f"Not answered: the spec does not name {CONSISTENCY}."
     assert said[ATTRIBUTION] == f"Not answered: {UNCHECKED}"
     assert asked(urr=[cell(0.5)], attributions=[attribution("image")])[ATTRIBUTION] == f"Not answered: {UNCHECKED}"
@@ -84,8 +84,9 @@ def test_rising_is_counted_against_half_of_what_is_no_tie():
         cell(0.9, 0.05, "p_true", "typos"), cell(0.1, None, "perplexity", "typos", 0.125), cell(None, None),
     ]  # fmt: skip
     assert asked(urr=urr)[REACT] == (
-        "In 2 of 7 cells more samples rise in uncertainty than fall (p < .05, corrected), in 1 more fall than rise; 1 are undefined. "
-        "Most: P(True) under typos (m on d), URR 0.900. Least: perplexity under typos (m on d), 0.100, ties 0.125. "
+        "In 2 of 7 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05, corrected), in 1 it falls in more; 1 are undefined. "
+        "Highest URR: P(True) under typos (m on d), 0.900. Lowest: perplexity under typos (m on d), 0.100, ties 0.125. "
         f"{UNTESTED}"
     )
 
@@ -95,9 +96,10 @@ def test_the_most_is_over_changed_inputs_and_collapses_are_left_out():
     urr = [cell(0.6, 0.01, value_changed=0.6), cell(0.4, 0.01, variant="typos", value_changed=0.8, tie_rate=0.5),
            cell(0.99, 0.01, variant="solarize", collapsed="its accuracy is at most 0.010"), cell(None, None)]  # fmt: skip
     assert asked(urr=urr)[REACT] == (
-        "In 2 of 2 cells more samples rise in uncertainty than fall (p < .05, corrected), in 0 more fall than rise; 1 are undefined; "
-        "1 more are of variants under which a model collapses. Most over changed inputs: a under typos (m on d), URR 0.800. "
-        f"Least: a under blur (m on d), 0.600. {UNTESTED}"
+        "In 2 of 2 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
+        "(p < .05, corrected), in 0 it falls in more; 1 are undefined; "
+        "1 more are excluded, since the model collapses. Highest URR over changed inputs: a under typos (m on d), 0.800. "
+        f"Lowest: a under blur (m on d), 0.600. {UNTESTED}"
     )
 
 
@@ -106,9 +108,10 @@ def test_warning_is_counted_against_no_correlation():
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
     assert said == (
         "Share of right answers that become wrong: image 0.250 (means over perturbations, of all questions). "
-        "In 1 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
-        "in 1 it falls there instead. "
-        "Most: a under blur (m on d), HCC 0.750. Least: a under blur (m on d), −0.250."
+        "In 1 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, corrected, and an interval without 0), "
+        "in 1 it falls there. "
+        "Highest HCC: a under blur (m on d), 0.750. Lowest: a under blur (m on d), −0.250."
     )
 
 
@@ -119,33 +122,34 @@ def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_ha
     hcc += [cell(0.125, 0.01, value_changed=0.75, low_changed=0.5, high_changed=1.0, low=0.0625, high=0.25)]
     said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
     assert said.endswith(
-        "In 2 of 4 cells uncertainty rises where answers become wrong (p < .05, corrected, and an interval without 0), "
-        "in 0 it falls there instead. "
-        "Most over changed inputs: a under blur (m on d), HCC 0.8 (0.5 – 1.0). "
-        "Least: a under dark (m on d), 0.12 (0.00 – 0.25). Each interval is for that cell alone and does not account for its selection."
+        "In 2 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
+        "(p < .05, corrected, and an interval without 0), "
+        "in 0 it falls there. "
+        "Highest HCC over changed inputs: a under blur (m on d), 0.8 (0.5 – 1.0). "
+        "Lowest: a under dark (m on d), 0.12 (0.00 – 0.25). These intervals are not selection-adjusted."
     )
 
 
 def test_hallucination_without_a_warning_says_why():
     means = [score(HALLUCINATION, 0.25, variant="image")]
-    assert asked(means)[WARN].endswith(f"questions). Whether estimators warn of it is not answered: the spec does not name {CONSISTENCY}.")
+    assert asked(means)[WARN].endswith(f"questions). Whether estimators indicate it is not answered: the spec does not name {CONSISTENCY}.")
     undefined = asked(means, hcc=[cell(None)], plots={"hcc": grid(cell(None))})[WARN]
-    assert undefined.endswith("questions). Every cell is undefined; the reasons are given below.")
+    assert undefined.endswith("questions). All cells are undefined; the reasons are given below.")
 
 
 def test_capture_is_that_of_the_means():
     said = asked([score(f"{PERTURBED}[a]", 0.625, variant="image")])[CAPTURE]
-    assert "chance): image: a of m, 0.625. They were selected" in said
+    assert "chance): image: a of m, 0.625. They are the best" in said
 
 
 def test_attribution_is_stated_where_it_beats_the_floor():
     rows = [attribution(b) for b in ["text", "image", "image", "image", None]] + [attribution("text", "image")]
     assert asked(attributions=rows, agreement=[blame(0.75, 0.625)])[ATTRIBUTION] == (
-        "Validated: of m, the known modality is named for 0.75 (0.62 – 0.88) of samples of unseen scenes or pictures, n = 1,200; always "
-        "naming the same modality gives 0.500. Of 4 other samples: image 75%, text 25%."
+        "Validated: for m, the known modality is named for 0.75 (0.62 – 0.88) of samples of unseen scenes or images, n = 1,200; "
+        "the majority baseline has 0.500. Of 4 other samples: image 75%, text 25%."
     )
     unsure = asked(attributions=rows, agreement=[blame(0.75, 0.5), blame(0.9, 0.8, model="other")])[ATTRIBUTION]
-    assert unsure.startswith("Not validated, so nothing is said of other samples: of m, the known") and "Validated: of other" in unsure
+    assert unsure.startswith("Not validated, so other samples are not attributed: for m, the known") and "Validated: for other" in unsure
     assert "Of 4 other" not in unsure
 
 
@@ -154,9 +158,9 @@ def test_what_is_claimed_of_others_must_hold_for_damage_that_was_held_out():
     both = [blame(0.75, 0.625), blame(0.625, 0.49, GROUP_AND_KIND)]
     said = asked(attributions=rows, agreement=both)[ATTRIBUTION]
     assert said == (
-        "Not validated, so nothing is said of other samples: of m, the known modality is named for 0.75 (0.62 – 0.88) of samples of "
-        "unseen scenes or pictures and 0.62 (0.49 – 0.88) of samples spoilt in an unseen way, n = 1,200; always "
-        "naming the same modality gives 0.500."
+        "Not validated, so other samples are not attributed: for m, the known modality is named for 0.75 (0.62 – 0.88) of samples of "
+        "unseen scenes or images and 0.62 (0.49 – 0.88) of samples with an unseen kind of damage, n = 1,200; "
+        "the majority baseline has 0.500."
     )
     assert asked(attributions=rows, agreement=[both[0], blame(0.625, 0.51, GROUP_AND_KIND)])[ATTRIBUTION].endswith(
         "other samples: text 100%."

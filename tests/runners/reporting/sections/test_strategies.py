@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.runners.reporting.charts.marks import MarkedNumber
-from qualm.runners.reporting.sections.strategies import answerable_only, categories, cost, grouped, strategies
+from qualm.runners.reporting.sections.strategies import answerable_only, categories, cost, kind_of, strategies
 from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 from tests.runners.reporting.made_results import made_results, sample, score
 
@@ -32,28 +32,29 @@ def test_columns_are_the_three_central_metrics_by_main_kind_then_all_then_calibr
     metrics = ("confidence_weighted_accuracy", "f1_idk", "lave_idk_accuracy")
     averaged = [score(metric, 0.5, slice="macro:category") for metric in metrics]
     scores = [row for metric in metrics for row in [*sliced(metric, 0.5), score(metric, 0.5)]] + [score("ece", 0.1), score("ece_idk", 0.2)]
-    assert "mean of categories" not in dict(only(scores, taxonomy=TAXONOMY).groups), "only where the spec has macro averages"
+    assert "mean of categories" not in dict(only(scores, taxonomy=TAXONOMY).parts.groups), "only where the spec has macro averages"
     scores += averaged
     table = only(scores, taxonomy=TAXONOMY, made={"compare": {"correction": "holm", "family": "slice"}}, baseline="m")
     three = [f"F1 IDK{NBSP}↑", f"accuracy{NBSP}↑", f"conf.-w. acc.{NBSP}↑"]
-    assert table.columns == [*three * 3, f"ECE IDK{NBSP}↓", *three]
-    assert table.groups == [("epistemic", 3), ("aleatoric", 3), ("all questions", 4), ("mean of categories", 3)]
+    assert table.board.columns == [*three, f"ECE IDK{NBSP}↓"] and table.board.groups == [("all questions", 4)]
+    assert table.parts.columns == three * 3
+    assert table.parts.groups == [("epistemic", 3), ("aleatoric", 3), ("mean of categories", 3)]
     assert table.categories == ["epistemic/knowledge", "epistemic/extraneous", "aleatoric/temporal"]
-    ((heading, ((model, marks),)),) = table.blocks
-    assert (heading, model) == ("As it is", "m") and [m.value for m in marks] == ["0.500"] * 9 + ["0.200"] + ["0.500"] * 3
+    ((model, kind, marks),) = table.board.rows
+    assert (model, kind) == ("m", "") and [m.value for m in marks] == ["0.500"] * 3 + ["0.200"]
+    assert [m.value for m in table.parts.rows[0][2]] == ["0.500"] * 9
     assert (table.dataset, table.baseline, table.correction) == (
         "d",
         "m",
-        "corrected by Holm's method over all tests on one data set and slice",
+        "corrected by Holm's method over all tests on one dataset and slice",
     )
     plain = only([score("f1_idk", 0.5)])
-    assert (plain.groups, plain.columns, plain.averages, plain.correction) == (
-        [("all questions", 1)], [f"F1 IDK{NBSP}↑"], None, "corrected as the spec says",
-    )  # fmt: skip
+    assert (plain.board.groups, plain.board.columns) == ([("all questions", 1)], [f"F1 IDK{NBSP}↑"])
+    assert (plain.parts, plain.averages, plain.correction) == (None, None, "corrected as the spec says")
 
 
 def test_refusals_and_plain_questions_stand_beside_the_headline():
-    """A model that never declines, one that does, and what plain questions cost it."""
+    """A model that never abstains, one that does, and its cost on answerable questions."""
     scores = [score(metric, value, model) for model, values in {"base": (0.0, 0.0, 0.1), "sft": (0.75, 0.5, 0.5)}.items()
               for metric, value in zip(("f1_idk", "idk_rate", "confidence_weighted_accuracy"), values, strict=True)]  # fmt: skip
     plain = [score(m, v, "sft", "p", low=0.0, high=1.0) for m, v in (("ece", 0.25), ("confidence_weighted_accuracy", 0.5))]
@@ -61,12 +62,12 @@ def test_refusals_and_plain_questions_stand_beside_the_headline():
     tests = [compared("ece", 0.125, b="sft", dataset="p", higher_is_better=False)]
     samples = {**REFUSALS, "p": [sample("a")], "q": [sample("a")]}
     (table,) = strategies(made_results([*scores, *plain, *others], samples=samples, comparisons=tests, baseline="base"))
-    assert table.groups == [("all questions", 3), ("plain: p", 2)]
-    assert table.columns == [f"F1 IDK{NBSP}↑", f"conf.-w. acc.{NBSP}↑", "refused", f"conf.-w. acc.{NBSP}↑", f"ECE{NBSP}↓"]
-    ((_, ((_, base), (_, tuned))),) = table.blocks
+    assert table.board.groups == [("all questions", 3), ("p (all answerable)", 2)]
+    assert table.board.columns == [f"F1 IDK{NBSP}↑", f"conf.-w. acc.{NBSP}↑", "abstained", f"conf.-w. acc.{NBSP}↑", f"ECE{NBSP}↓"]
+    (_, _, base), (_, _, tuned) = table.board.rows
     assert [m.value for m in base] == ["0.000", "0.100", "0.000", "–", "–"]
     assert [m.value for m in tuned] == ["0.750", "0.500", "0.500", "0.5", "0.2"] and tuned[-1].sign == "▽"
-    assert table.prevalence == "1 of 2 questions have no answer, 50.0%" and table.without == []
+    assert table.prevalence == "1 of 2 questions (50.0%) are unanswerable" and table.without == []
 
 
 def test_a_model_without_confidences_has_a_dash_and_the_reason():
@@ -74,7 +75,7 @@ def test_a_model_without_confidences_has_a_dash_and_the_reason():
     scores = [score("f1_idk", 0.5, m) for m in "mn"] + [score("confidence_weighted_accuracy", 0.25, "n")]
     table = only([*scores, score("confidence_weighted_accuracy", None, **why)])
     assert table.without == ["m"]
-    rows = dict(table.blocks[0][1])
+    rows = {model: marks for model, _, marks in table.board.rows}
     assert rows["m"][1] == MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
     assert rows["n"][1].value == "0.250"
 
@@ -86,7 +87,7 @@ def test_a_table_is_for_data_sets_on_which_refusals_are_scored():
     assert table.prevalence == "", "whose samples are not at hand"
     silent = {"d": [*REFUSALS["d"], sample("c", answerable=None), sample("e", answerable=None)]}
     (table,) = strategies(made_results([score("f1_idk", 0.5)], samples=silent))
-    assert table.prevalence == "1 of 4 questions have no answer, 25.0%", "what says nothing can be answered"
+    assert table.prevalence == "1 of 4 questions (25.0%) are unanswerable", "questions without the field are answerable"
 
 
 def test_whether_every_question_has_an_answer():
@@ -107,19 +108,21 @@ def test_categories_are_in_the_taxonomys_order_and_unknown_ones_last():
     assert categories(plain, "d") == (["a"], ["a/x"]), "b has nothing below it"
 
 
-def test_models_are_grouped_by_how_they_came_about():
-    rules = [{"model": "base", "method": "cut", "dataset": "d"}]
+def test_how_a_model_was_derived_is_said_and_the_order_is_that_of_the_page():
+    rules = [{"model": "base", "method": "cut", "dataset": "e"}]
     models = ["x", "own", "base+cut", "tuned", "r", "base", "p"]
     params = {"baseline": "base", "finetunes": {"tuned": "sft", "r": "rtune", "own": "mine", "p": "dpo"}}
-    results = made_results([score("f1_idk", 0.5, m) for m in models], rules=rules, **params)
-    assert grouped(results, results.models) == [
-        ("As it is", ["base", "x"]), ("Abstaining, or read anew", ["base+cut"]), ("Supervised fine-tuning", ["tuned"]),
-        ("R-tuning", ["r"]), ("Preference tuning (DPO)", ["p"]), ("Trained by mine", ["own"]),
-    ]  # fmt: skip
+    results = made_results([score("f1_idk", 0.5, m) for m in models], rules=rules, samples=REFUSALS, **params)
+    assert {model: kind_of(results, model) for model in results.models} == {
+        "base": "", "x": "", "base+cut": "abstention or recalibration", "tuned": "supervised fine-tuning",
+        "r": "R-tuning", "p": "DPO", "own": "mine",
+    }  # fmt: skip
+    (table,) = strategies(results)
+    assert [model for model, _, _ in table.board.rows] == results.models
 
 
 def ranked(metric, candidates, part="all"):
-    """Rows of the table of rankings: candidate -> (told apart from all others, not significantly worse than a better one)."""
+    """Return rows of the table of rankings: candidate -> (significantly better than all others, not worse than a better one)."""
     column = {"dataset": "d", "variant": "clean", "slice": part, "metric": metric, "among": "models"}
     return [{**column, "candidate": name, "is_best": best, "may_be_best": may} for name, (best, may) in candidates.items()]
 
@@ -132,12 +135,13 @@ def ranked(metric, candidates, part="all"):
         ({"b": (False, True), "c": (False, True), "a": (False, True)}, ["", "", ""]),
         ({}, ["", "", ""]),
     ],
-    ids=["told apart", "shared", "no evidence", "not ranked"],
+    ids=["best", "shared", "no evidence", "not ranked"],
 )
 def test_marks_come_from_the_rankings_and_not_from_overlap(candidates, expected):
     scores = [score("f1_idk", value, name, low=value - 0.01, high=value + 0.01) for name, value in (("a", 0.1), ("b", 0.5), ("c", 0.9))]
     table = only(scores, rankings=ranked("f1_idk", candidates) + ranked("f1_idk", {"a": (True, True)}, "category=epistemic"))
-    assert [marks[-1].rank for _, members in table.blocks for _, marks in members] == expected
+    ranks = {model: marks[-1].rank for model, _, marks in table.board.rows}
+    assert [ranks[name] for name in "cba"] == expected
 
 
 def test_a_value_with_its_test_against_the_baseline():
@@ -148,7 +152,7 @@ def test_a_value_with_its_test_against_the_baseline():
         score("lave_idk_accuracy", None, "base", n=0, n_unscored=4, why="no answer was judged"),
     ]
     tests = [compared("f1_idk", 0.25), compared("f1_idk", 0.25, a="other", b="base"), compared("f1_idk", 0.9, part="kind=a")]
-    ((_, ((_, base), (_, n))),) = only(scores, baseline="base", comparisons=tests).blocks
+    (_, _, base), (_, _, n) = only(scores, baseline="base", comparisons=tests).board.rows
     assert n[0] == MarkedNumber(
         "0.8",
         "0.5 – 1.0",
@@ -158,9 +162,9 @@ def test_a_value_with_its_test_against_the_baseline():
         "n = 1,200, unscored 3; +0.25 (+0.12 to +0.50) against base, p = 0.0200 corrected",
     )
     assert base[0] == MarkedNumber("0.500", title="n = 10")
-    assert base[1] == MarkedNumber("undefined", "no answer was judged", title="n = 0, unscored 4")
+    assert base[1] == MarkedNumber("undefined", title="no answer was judged; n = 0, unscored 4", why="no answer was judged")
     table = only([score("f1_idk", 0.5, "m"), score("lave_idk_accuracy", 0.5, "n")])
-    rows = dict(table.blocks[0][1])
+    rows = {model: marks for model, _, marks in table.board.rows}
     assert rows["m"][1] == MarkedNumber("–", title="not measured")
 
 
@@ -211,13 +215,14 @@ RULE = {"model": "m", "dataset": "d", "method": "cut", "part": "all", "threshold
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({}, "m+cut: threshold 0.500, chosen on 1,200 answers of the validation split; declines 30.0% of 1,000 answers. It promises."),
+        ({}, "m+cut: threshold 0.500, chosen on 1,200 answers of the validation split; abstains on 30.0% of 1,000 questions. It promises."),
         ({"part": "epistemic", "fit": "half"}, "m+cut, epistemic: threshold 0.500, chosen on 1,200 answers of half of the test groups; "
-         "declines 30.0% of 1,000 answers. It promises."),
-        ({"threshold": None, "n_fit": 0, "n": 0, "n_abstained": 0, "fit": "test"}, "m+cut: no threshold: nothing to choose it on, "
-         "chosen on 0 answers of the test split itself: optimistic. It promises."),
-        ({"attained": False, "fit": "elsewhere"}, "m+cut: threshold 0.500, chosen on 1,200 answers of elsewhere; declines 30.0% of 1,000 "
-         "answers. It promises. What was asked for could not be had."),
+         "abstains on 30.0% of 1,000 questions. It promises."),
+        ({"threshold": None, "n_fit": 0, "n": 0, "n_abstained": 0, "fit": "test"}, "m+cut: no threshold, "
+         "since there are no answers to choose it on, "
+         "chosen on 0 answers of the test split itself, which is optimistic. It promises."),
+        ({"attained": False, "fit": "elsewhere"}, "m+cut: threshold 0.500, chosen on 1,200 answers of elsewhere; abstains on 30.0% "
+         "of 1,000 questions. It promises. No threshold attains the target."),
     ],
 )  # fmt: skip
 def test_a_rule_in_words(change, text):
@@ -288,7 +293,7 @@ def test_there_are_no_costs_without_refusals_or_with_one_model():
 BLIND_MODELS = ("base", "base+blind_refuser", "n", "n+swapped_picture")
 
 
-def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_called_a_gain():
+def test_an_improvement_counts_only_beyond_the_baselines_that_ignore_the_image():
     scores = [score("f1_idk", 0.5, m) for m in (*BLIND_MODELS, "o")]
     tests = [
         compared("f1_idk", 0.4), compared("f1_idk", 0.3, b="o"), compared("f1_idk", 0.1, "n+swapped_picture", "n"),
@@ -296,8 +301,7 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     ]  # fmt: skip
     foreign = [compared("f1_idk", -0.9, "base+blind_refuser", "n", **where) for where in ({"part": "kind=a"}, {"dataset": "e"})]
     table = only(scores, baseline="base", comparisons=[*tests, *foreign])
-    groups = {heading: [m for m, _ in rows] for heading, rows in table.blocks}
-    assert groups["Without looking"] == ["base+blind_refuser", "n+swapped_picture"]
+    assert [model for model, kind, _ in table.board.rows if kind == "baseline"] == ["base+blind_refuser", "n+swapped_picture"]
     header, rows = table.beyond
     assert header == [f"F1 IDK{NBSP}↑"]
     assert [(m, mark.value, mark.interval, mark.sign) for m, (mark,) in rows] == [
@@ -305,25 +309,25 @@ def test_rows_that_do_not_look_have_a_group_and_only_what_is_beyond_them_is_call
     ]  # fmt: skip
     (sentence,) = table.gains
     assert sentence.startswith(
-        "F1 IDK: models with a gain over base and over every blind row that they are compared with: n. "
-        "Better than base, but not shown to be better than the blind rows: o (0.0"
+        "F1 IDK: significantly better than base and than every baseline that ignores the image: n. "
+        "Better than base but not than every baseline that ignores the image: o (0.0"
     )
     tests[-1] = compared("f1_idk", 0.2, "base+blind_refuser", "o")
-    (sentence,) = only(scores, baseline="base", comparisons=tests).gains
-    assert sentence.endswith("compared with: n, o. Not asked with another picture or none, so compared only with refusers: o.")
+    sentence, limit = only(scores, baseline="base", comparisons=tests).gains
+    assert sentence.endswith("ignores the image: n, o.") and limit.endswith("shuffled or removed image: o.")
 
 
-def test_without_rows_that_do_not_look_nothing_is_called_a_gain():
+def test_without_baselines_that_ignore_the_image_the_table_says_what_is_missing():
     scores = [score("f1_idk", 0.5, m) for m in ("base", "n")]
     table = only(scores, baseline="base", comparisons=[compared("f1_idk", 0.4)])
-    assert table.beyond is None and table.gains[0].startswith("No row here answers without the picture")
+    assert table.beyond is None and table.gains[0].startswith("This spec has no baseline that ignores the image (add `blind:`)")
     table = only([score("f1_idk", 0.5, m) for m in BLIND_MODELS])
-    assert table.beyond is None and table.gains[0].startswith("No row was tested against those that answer without the picture")
+    assert table.beyond is None and table.gains[0].startswith("No model was tested against the baselines that ignore the image")
     assert only([score("f1_idk", 0.5)]).gains == []
 
 
 def test_what_the_blind_refuser_does_is_told_in_words():
     rule = {**RULE, "method": "blind_refuser", "statement": "Refuses by the question alone.", "fit": "train"}
     assert only([score("f1_idk", 0.5)], rules=[rule]).rules == [
-        "m+blind_refuser: Refuses by the question alone. 1,200 questions to learn from. It refuses 30.0% of 1,000 questions."
+        "m+blind_refuser: Refuses by the question alone. It was trained on 1,200 questions. It refuses 30.0% of 1,000 questions."
     ]

@@ -51,7 +51,7 @@ def test_floors_are_over_the_questions_that_an_estimator_has_values_of():
     cells = {name: cells[0] for name, cells in table.rows}
     assert [(c.value, c.heat, c.tone) for c in cells.values()][:2] == [("0.665", 0, "up"), ("0.667", 0, "up")], "at its floor each"
     assert "; floor 0.665 on these" in cells["LUQ"].title and "floor" not in cells["perplexity"].title
-    assert found.asked[0].note.endswith("Calling every question uncertain has 0.667."), "of the best estimator, P(True)"
+    assert found.asked[0].note.endswith("Calling all questions uncertain has F1 0.667."), "of the best estimator, P(True)"
 
 
 def test_table_4_has_the_best_estimator_beside_each_way_of_asking_the_same_questions():
@@ -63,7 +63,7 @@ def test_table_4_has_the_best_estimator_beside_each_way_of_asking_the_same_quest
     (sheet,) = found.asked
     assert sheet.header == ["model", "best estimator", "asked: cot"]
     assert sheet.rows == [["m", "0.75 (0.50 – 0.88), LUQ", "0.625, 3 unscored"]]
-    assert sheet.note.endswith("Calling every question uncertain has 0.600.") and sheet.wordy
+    assert sheet.note.endswith("Calling all questions uncertain has F1 0.600.") and sheet.wordy
 
 
 def test_nothing_without_its_metrics():

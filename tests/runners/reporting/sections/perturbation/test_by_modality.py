@@ -26,22 +26,22 @@ def test_a_grid_has_estimators_against_modalities_coloured_from_chance():
         mean(f"{PERTURBED}[perplexity]", "image", None, n=4), mean(f"{PERTURBED}", "image", 0.9), mean("accuracy[x]", "image", 0.9),
     )  # fmt: skip
     (grid,) = grids(rows)
-    assert (grid.caption, grid.first, grid.columns) == ("AUROC, perturbed from clean · m · d", "Estimator", [("image", ""), ("text", "")])
+    assert (grid.caption, grid.first, grid.columns) == ("m · d", "Estimator", [("image", ""), ("text", "")])
     assert grid.rows == [
         ("P(True)", [HeatCell("0.250", "", 52, "down", "n = 10"), HeatCell("0.75", "0.50 – 0.88", 52, "up", "n = 1,200, unscored 3")]),
         ("perplexity", [HeatCell("undefined", title="n = 4", undefined=True), HeatCell("–", title="not measured")]),
     ]
 
 
-def test_what_leaves_inputs_alone_has_a_second_column_over_the_changed_ones():
+def test_values_are_over_the_changed_inputs_where_some_are_unchanged():
     rows = means(
         mean(f"{REFLECTION}[a]", "image", 0.75), mean(f"{REFLECTION}[a]", "image", 0.75, slice="changed"),
         mean(f"{REFLECTION}[a]", "text", 0.25), mean(f"{REFLECTION}[a]", "text", 0.5, slice="changed"),
         mean("unchanged_input_rate", "image", 0.0), mean("unchanged_input_rate", "text", 0.5),
     )  # fmt: skip
     (grid,) = grids(rows)
-    assert grid.columns == [("image", ""), ("text", "all, 50% unchanged"), ("text", "changed inputs")]
-    assert [c.value for c in grid.rows[0][1]] == ["0.750", "0.250", "0.500"]
+    assert grid.columns == [("image", ""), ("text", "50% unchanged")] and grid.groups == [("URR", 2)]
+    assert [c.value for c in grid.rows[0][1]] == ["0.750", "0.500"] and grid.rows[0][1][1].title == "n = 10; over all inputs 0.250"
 
 
 def test_colour_is_relative_to_the_most_extreme_cell_and_at_least_to_a_fifth():
@@ -54,11 +54,8 @@ def test_colour_is_relative_to_the_most_extreme_cell_and_at_least_to_a_fifth():
 def test_grids_follow_models_then_the_questions_and_name_their_sweep():
     rows = [mean(f"{metric}[a]", "cross", 0.5, model, dataset) for metric in (CONSISTENCY, f"{REFLECTION}@pairs=all", PERTURBED)
             for model, dataset in (("b", "d"), ("a", "d"), ("b", "e"))]  # fmt: skip
-    assert [grid.caption for grid in grids(means(*rows))] == [
-        f"{what} · {model} · {dataset}{sweep}"
-        for model, dataset in (("b", "d"), ("a", "d"), ("b", "e"))
-        for what, sweep in (("AUROC, perturbed from clean", ""), ("URR", " · pairs=all"), ("HCC", ""))
-    ]
+    assert [grid.caption for grid in grids(means(*rows))] == ["b · d", "a · d", "b · e"]
+    assert grids(means(*rows))[0].groups == [("AUROC, perturbed from clean", 1), ("URR pairs=all", 1), ("HCC", 1)]
     assert grids(means()) == []
 
 
@@ -69,7 +66,7 @@ def test_what_is_captured_is_told_from_data_sets_that_know_it():
         score("auroc_uncertain[p_true]", 0.99, slice="kind=a"), score("auroc_uncertain[p_true]", 0.99, variant="blur"),
     ]  # fmt: skip
     assert captured(made_results(scores), means(mean(f"{PERTURBED}[a]", "image", 0.9))) == (
-        "Highest AUROC for separating uncertain from clear questions (.5 is chance): on d: perplexity of m, 0.900; "
+        "Highest AUROC for separating uncertain from clear questions (0.5 is chance): on d: perplexity of m, 0.900; "
         "on e: P(True) of m, 0.500."
     )
 
@@ -89,8 +86,8 @@ def test_the_highest_that_was_not_ranked_is_said_without_allowing_for_the_choice
         {**same, "leader": "m/b", "candidate": f"m/{e}", "value": 0.7, "p_adjusted": p, "candidates": 2}
         for e, p in (("b", None), ("c", 0.5))
     ]
-    told = "Highest AUROC for separating uncertain from clear questions (.5 is chance): on d: "
-    assert captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.9 (0.5 – 1.0, not accounting for the choice)."
+    told = "Highest AUROC for separating uncertain from clear questions (0.5 is chance): on d: "
+    assert captured(made_results(scores, rankings=ranked), means()) == f"{told}a of m, 0.9 (0.5 – 1.0, not selection-adjusted)."
     assert captured(made_results(scores[1:], rankings=ranked), means()) == f"{told}b of m, 0.700, statistically tied with 1 others."
 
 
@@ -101,8 +98,8 @@ def test_else_from_telling_perturbed_inputs_apart():
         mean(f"{REFLECTION}[a]", "image", 0.99),
     )  # fmt: skip
     assert captured(made_results([score("accuracy", 0.5)]), rows) == (
-        "Highest AUROC for separating perturbed from clean inputs (mean over perturbations; .5 is chance): image: c of m, 0.500; "
-        "text: b of m, 0.70 (0.60 – 0.80). They were selected among many, and their intervals do not account for that."
+        "Highest AUROC for separating perturbed from clean inputs (mean over perturbations; 0.5 is chance): image: c of m, 0.500; "
+        "text: b of m, 0.70 (0.60 – 0.80). They are the best of many, and their intervals are not selection-adjusted."
     )
     assert captured(made_results([score("accuracy", 0.5)]), means()) == ""
 

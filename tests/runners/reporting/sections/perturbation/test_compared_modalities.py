@@ -1,4 +1,4 @@
-"""Modalities against each other, in sentences: from a few tests, worked out by hand."""
+"""Tests between modalities, in sentences: from a few tests, worked out by hand."""
 
 from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
 from qualm.runners.reporting.sections.perturbation.by_modality import hallucinated
@@ -19,7 +19,7 @@ def rows_of(*rows):
     return frame(rows, MODALITY_COMPARISONS)
 
 
-def test_what_is_told_apart_is_counted_and_the_furthest_named():
+def test_significant_differences_are_counted_and_the_largest_named():
     rows = rows_of(
         pair(f"{REFLECTION}[a]", "image", "text", (0.25, 0.75), 0.01, 0.375, 0.625),
         pair(f"{REFLECTION}[p_true]", "image", "text", (0.875, 0.125), 0.002, -0.875, -0.5),
@@ -28,16 +28,19 @@ def test_what_is_told_apart_is_counted_and_the_furthest_named():
         pair(f"{CONSISTENCY}[a]", "image", "text", (0.0, 1.0), 0.001),
     )
     assert leaning(rows) == (
-        "URR over the changed inputs, of 3 estimators: text above image of 1 and below of 1; cross above image of 0 and below of 0; "
-        "the others are statistically tied. Furthest apart: P(True) (m on d), image 0.875 against text 0.125: +0.75 (+0.50 to +0.88), "
-        "corrected p = 0.0020."
+        "Significant differences in URR over the changed inputs between modalities, of 3 estimators: text above image for 1, below for 1; "
+        "cross above image for 0, below for 0; the others are statistically tied. Largest difference: P(True) (m on d), "
+        "image 0.875 against text 0.125: +0.75 (+0.50 to +0.88), corrected p = 0.0020."
     )
 
 
 def test_nothing_is_compared_without_a_test():
     assert leaning(EMPTY) == UNTESTED and hallucinated_more(EMPTY) == "" and compared(EMPTY, made_results()) is None
     one = rows_of(pair(f"{REFLECTION}[a]", "image", "text", (0.25, 0.75), 0.2, slice="all"))
-    assert leaning(one) == "URR, of the one estimator: text above image of 0 and below of 0; the others are statistically tied."
+    assert leaning(one) == (
+        "Significant differences in URR between modalities, of the one estimator: text above image for 0, below for 0; "
+        "the others are statistically tied."
+    )
 
 
 def test_hallucination_of_one_modality_against_another():
@@ -65,10 +68,7 @@ def test_all_tests_stand_in_a_table():
     results = made_results()
     results.stage.inputs["modality_comparisons"] = "results/s/modality_comparisons.parquet"
     sheet = compared(rows_of(*rows), results)
-    assert (
-        len(sheet.rows) == 120
-        and "The first 120 of 141 are shown here. All of them are in results/s/modality_comparisons.parquet." in sheet.note
-    )
+    assert len(sheet.rows) == 120 and "The first 120 of 141 are shown; all are in results/s/modality_comparisons.parquet." in sheet.note
     first, second, third = (list(map(str, row)) for row in sheet.rows[:3])
     assert first == ["m on d", "URR x=1 a", "text against image", "+0.50", "+0.38\xa0to\xa0+0.62", "0.0100", "higher"]
     assert (

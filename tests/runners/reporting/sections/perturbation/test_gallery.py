@@ -1,4 +1,4 @@
-"""One question under every perturbation: the pictures, questions and answers that models were shown and gave."""
+"""One question under every perturbation: the images, questions and answers that models were shown and gave."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_only_so_many_are_shown_and_the_rest_is_counted(fabricate: Callable[...,
 def test_a_picture_that_cannot_be_read_is_said_and_text_alone_has_none(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(datasets=("open",))
     images = Path(fabric.inputs["datasets"]["open"]) / "images" / "00000.parquet"
-    broken = [{"image_id": f"image-{i}", "image": {"bytes": b"no picture", "path": f"{i}.png"}} for i in range(20)]
+    broken = [{"image_id": f"image-{i}", "image": {"bytes": b"no image", "path": f"{i}.png"}} for i in range(20)]
     write_table(images, broken, IMAGES)
     assert all("cannot be decoded" in tile.no_image and not tile.picture for tile in shown(fabric.stage(variants=BLUR)).tiles)
 

@@ -116,8 +116,8 @@ def test_coverage_is_drawn_against_what_was_asked_for(drawn):
         ("clean", "m", 0.875, 0.75, 1.0), ("blur", "m", 0.75, 0.5, 0.8749), ("typos", "m", 0.75, 0.5, 0.875), ("blur", "n", 0.5, 0.5, 0.5),
         ("clean", "n", 0.5, 0.5, 0.5),
     ]  # fmt: skip
-    assert figure.caption.endswith("Dashed: the target coverage. In 2 of 3 perturbed cells the whole interval lies below it.")
-    assert [p.title for p in figure.panels] == ["coverage (LAC), asked for 0.88"] and figure.wide
+    assert figure.caption.endswith("Dashed: target coverage. In 2 of 3 perturbed cells the whole interval lies below it.")
+    assert [p.title for p in figure.panels] == ["coverage (LAC), target 0.88"] and figure.wide
     assert figure.table == (
         ["model", "variant", "LAC", "APS"],
         [["m", "clean", "0.88 (0.75 – 1.00)"], ["m", "blur", "0.75 (0.50 – 0.87)"], ["m", "typos", "0.75 (0.50 – 0.88)"],

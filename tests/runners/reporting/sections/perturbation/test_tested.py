@@ -42,12 +42,14 @@ def test_the_sheet_counts_clear_effects_up_and_down_and_names_the_least_p():
     ]  # fmt: skip
     sheet = corrected(rows, path="effects.parquet").sheet(["typos", "blur", "unused"], ABOUT)
     assert sheet.groups == [("", 1), ("URR", 2), ("HCC", 2), ("hallucination rate", 2)]
-    assert sheet.header == ["perturbation", "modality", *["clear of chance", "least p"] * 3]
+    assert sheet.header == ["perturbation", "modality", *["significant", "smallest p"] * 3]
     assert sheet.rows == [
         ["typos", "text", "0 of 1", "0.5000", "1 ↓ of 1", "0.0100*", "1 ↑ of 1", "0.0001***"],
         ["blur", "image", "2 ↑ 1 ↓ of 4, 1 undefined", "0.0004***", "undefined", "–", "–", "–"],
     ]
-    assert sheet.note.endswith("and down, and of HCC an interval without 0. How. Every p-value, of slices too, is in effects.parquet.")
+    assert sheet.note.endswith(
+        "↓ less; HCC also needs an interval without 0. How. All p-values, including those of slices, are in effects.parquet."
+    )
 
 
 def test_a_coefficient_whose_interval_holds_0_is_not_counted_clear(tmp_path):
@@ -78,11 +80,11 @@ def test_how_it_was_corrected_in_a_sentence(tmp_path):
     rows = [effect(f"{URR}[a]", "blur", 0.6, 0.02)]
     found = read(tmp_path, rows)
     assert found.how == (
-        "Two-sided t tests over whole groups, corrected by Holm's method over the tests of one metric on one data set and slice."
+        "Two-sided t tests over whole groups, corrected by Holm's method over the tests of one metric on one dataset and slice."
     )
     assert found.path == str(tmp_path / "effects.parquet") and found.plugins == {"accuracy": "accuracy", f"{URR}[a]": URR}
     every = read(tmp_path, rows, {"family": "slice", "correction": "benjamini_hochberg"}).how
-    assert every.endswith("by Benjamini and Hochberg's method over all tests on one data set and slice.")
+    assert every.endswith("by Benjamini and Hochberg's method over all tests on one dataset and slice.")
     assert read(tmp_path, rows, {**TESTS, "correction": "none"}).how.endswith("whole groups, not corrected for their number.")
 
 
