@@ -167,8 +167,8 @@ def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> No
         "falls there; 2 are" in warns
     )
     assert blame == (
-        "Validated: for large, the known modality is named for 0.8 (0.6 – 0.9) of samples of unseen scenes or images, n = 4; the majority baseline "
-        " has 0.500. Of 3 other samples: text 100%."
+        "Validated: for large, the known modality is named for 0.8 (0.6 – 0.9) of samples of unseen scenes or images, n = 4; "
+        "the majority baseline has 0.500. Of 3 other samples: text 100%."
     )
 
 
