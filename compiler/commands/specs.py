@@ -54,7 +54,7 @@ def ls(
 
 def schema() -> None:
     """Print the JSON Schema of specs, with the plugins that are installed; `qualm new` and `compile` keep it for editors in specs/."""
-    from qualm.compiler.schema.json_schema import schema_text
+    from qualm.compiler.spec.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)
 
@@ -67,7 +67,7 @@ def clean(
 
     Git and DVC's cache keep what was committed: a checkout of an earlier commit restores everything.
     """
-    from qualm.compiler.plan.leftovers import left_of, remove
+    from qualm.compiler.plan.compiled_files import left_of, remove
 
     project = Project()
     if name in project.specs():

@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from qualm.compiler.plan import launcher
-from qualm.compiler.plan.header import HEADER, owner
-from qualm.compiler.plan.leftovers import Leftover
+from qualm.compiler.plan.compiled_files import HEADER, Leftover, owner
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.plan.plot_templates import templates
 from qualm.compiler.spec.canonical_json import canonical

@@ -8,8 +8,8 @@ from typing import Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.shipped import copy_shipped
-from qualm.compiler.schema.editors import FIRST_LINE, write_schema
 from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.json_schema import FIRST_LINE, write_schema
 from qualm.compiler.spec.yaml_positions import load
 from qualm.registry.formats import atomic
 from qualm.registry.plugins.rule import NAME_PATTERN

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import yaml
 
+from qualm.compiler.plan.compiled_files import owner
 from qualm.compiler.plan.emit import MARKER, pipeline, pipeline_path, texts, write
-from qualm.compiler.plan.header import owner
 from qualm.compiler.plan.missing_inputs import missing_inputs
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project

@@ -9,17 +9,11 @@ from qualm.compiler.resolve.reader import SpecReader
 from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import nearest, quoted
-from qualm.compiler.spec.language import PAIR_UNITS, PairSet, Spec, limit
+from qualm.compiler.spec.language import LIMIT_KEY, NAME_KEY, PAIR_UNITS, PairSet, Spec, limit
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.plugins.rule import DatasetName, Plugin
-
-NAME_KEY = "as"
-"""Key beside a recipe's plugin that names the recipe, so that one plugin can be used twice in a set."""
-
-LIMIT_KEY = "limit"
-"""Key beside a recipe's plugin with the largest number of pairs or questions that it makes."""
 
 CATEGORY = "category"
 """Parameter of every recipe that names the category of its pairs."""

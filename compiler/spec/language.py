@@ -34,6 +34,10 @@ UNITS = ("questions", "images", "pairs")
 """What a `limit` counts: samples, images with all their samples, whole contrastive pairs."""
 PAIR_UNITS = ("questions", "pairs")
 """What the `limit` of a pair recipe counts; a pair is two questions."""
+NAME_KEY = "as"
+"""Key beside a recipe's plugin that names the recipe, so that one plugin can be used twice in a set."""
+LIMIT_KEY = "limit"
+"""Key beside a recipe's plugin with the largest number of pairs or questions that it makes."""
 Seed = Annotated[Whole, Ge(0), Le(MAX_EXACT)]
 SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 

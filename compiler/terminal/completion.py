@@ -62,7 +62,7 @@ def perturbations(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
-    from qualm.compiler.plan.leftovers import leftovers as all_leftovers
+    from qualm.compiler.plan.compiled_files import leftovers as all_leftovers
     from qualm.compiler.project.checkout import Project
 
     project = Project()

@@ -16,7 +16,7 @@ from typer.models import OptionInfo
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import complete_app
-from qualm.compiler.schema.json_schema import schema
+from qualm.compiler.spec.json_schema import schema
 from qualm.compiler.spec.language import About, RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN
 from qualm.registry.entries.card import Card

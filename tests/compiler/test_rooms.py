@@ -36,7 +36,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "compiler": [
         {"", "spec"},
         {"resolve"},
-        {"schema", "plan"},
+        {"plan"},
         {"project", "forecast"},
         {"terminal", "results"},
         {"provenance", "run", "sharing", "people", "library"},

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from qualm.compiler.plan.compiled_files import owner
 from qualm.compiler.plan.emit import LAUNCHER, pipeline, texts, write
-from qualm.compiler.plan.header import owner
 from qualm.compiler.plan.plan import Plan, PlannedStage
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -1,4 +1,4 @@
-from qualm.compiler.plan.header import HEADER, owner
+from qualm.compiler.plan.compiled_files import HEADER, owner
 
 
 def test_a_compiled_file_says_whose_it_is(tmp_path):

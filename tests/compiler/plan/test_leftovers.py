@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.plan.header import HEADER
-from qualm.compiler.plan.leftovers import left_of, leftovers, remove
+from qualm.compiler.plan.compiled_files import HEADER, left_of, leftovers, remove
 from tests.end_to_end.clone import Clone, make_clone
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Union
 
 import pytest
 
-from qualm.compiler.schema.json_schema import _value
 from qualm.compiler.spec import validate
+from qualm.compiler.spec.json_schema import _value
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_uses, takes_none
 from qualm.compiler.spec.yaml_positions import parse

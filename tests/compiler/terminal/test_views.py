@@ -16,8 +16,8 @@ from qualm.compiler.forecast.prices import Cost, Load
 from qualm.compiler.forecast.rebuilds import Forecast, Reason
 from qualm.compiler.forecast.resources import MemoryEstimate
 from qualm.compiler.forecast.together import Share, Together
+from qualm.compiler.plan.compiled_files import Leftover
 from qualm.compiler.plan.emit import FileChanges
-from qualm.compiler.plan.leftovers import Leftover
 from qualm.compiler.terminal import views
 from qualm.runners.runtime.spending import Spent
 

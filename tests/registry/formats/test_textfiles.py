@@ -178,7 +178,7 @@ EXEMPT = {
     "registry/entries/new_card_dialogue.py",  # data as it comes in
     "registry/published/references.py", "registry/published/models.py", "compiler/plan/emit.py", "compiler/generated/pages.py",
     "compiler/plan/sources.py",
-    "compiler/schema/editors.py", "compiler/run/run.py", "compiler/run/dvc.py",  # files of ours
+    "compiler/spec/json_schema.py", "compiler/run/run.py", "compiler/run/dvc.py",  # files of ours
 }  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def test_editors_know_the_section() -> None:
     import jsonschema
     import yaml
 
-    from qualm.compiler.schema.json_schema import schema
+    from qualm.compiler.spec.json_schema import schema
 
     validator = jsonschema.Draft202012Validator(schema())
     good = yaml.safe_load(SPEC)

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.schema.editors import FIRST_LINE, SCHEMA, write_schema
-from qualm.compiler.schema.json_schema import schema_text
+from qualm.compiler.spec.json_schema import FIRST_LINE, SCHEMA, schema_text, write_schema
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import jsonschema
 import pytest
 
-from qualm.compiler.schema.json_schema import schema, schema_text
+from qualm.compiler.spec.json_schema import schema, schema_text
 from tests.compiler.resolve.resolving import GOOD, change
 
 BASE = "base: {hf_vlm: {artifact: scene-vlm-base}}"

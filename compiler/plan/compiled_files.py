@@ -1,11 +1,23 @@
-"""Find and remove compiled files and results of deleted specs."""
+"""Recognize compiled files by their header; find and remove those of deleted specs, with their results."""
 
+import re
 import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from qualm.compiler.plan.header import owner
+HEADER = "# Compiled from specs/{spec}.yaml by `qualm compile`. Do not edit: edit the spec and compile again.\n"
+_OURS = re.compile(r"^# Compiled from specs/([^ ]+)\.yaml by `qualm compile`")
+
+
+def owner(path: Path) -> str | None:
+    """Return the spec that a dvc.yaml was compiled from; None if it is not compiled."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            match = _OURS.match(lines.readline())
+    except (OSError, UnicodeDecodeError):
+        return None
+    return match.group(1) if match else None
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,22 @@
 """JSON Schema of the spec language, by which editors complete sections, plugin names and parameters."""
 
+from pathlib import Path
 from typing import Any
 
-from qualm.compiler.resolve.pairsets import LIMIT_KEY, NAME_KEY
 from qualm.compiler.spec.canonical_json import canonical
-from qualm.compiler.spec.language import PAIR_UNITS, Spec
+from qualm.compiler.spec.language import LIMIT_KEY, NAME_KEY, PAIR_UNITS, Spec
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, OWN, PREPARE
 from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import takes_list
 from qualm.registry.entries import card as cards
+from qualm.registry.formats import atomic
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
 
+SCHEMA = "spec.schema.json"
+FIRST_LINE = f"# yaml-language-server: $schema=./{SCHEMA}\n"
+"""First line of a spec, by which editors find the schema."""
+_IGNORE = f"# Written by qualm: the schema has the plugins of this machine.\n/{SCHEMA}\n/.gitignore\n"
 LIST_SECTIONS = ("perturbations", "judges", "estimators", "metrics")
 
 
@@ -47,6 +52,16 @@ def schema() -> dict[str, Any]:
 
 def schema_text() -> str:
     return canonical(schema())
+
+
+def write_schema(root: Path) -> None:
+    """Write specs/spec.schema.json, where editors look for it, and have git ignore it, as it includes installed plugins."""
+    path, text = root / "specs" / SCHEMA, schema_text()
+    ignore = path.with_name(".gitignore")
+    if not ignore.exists():  # keep one that the user wrote
+        atomic.write_text(ignore, _IGNORE)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        atomic.write_text(path, text)
 
 
 def _require_nothing_inherited(result: dict[str, Any]) -> None:

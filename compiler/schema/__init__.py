@@ -1,1 +1,0 @@
-"""JSON Schema of specs, and the copy that editors use."""
