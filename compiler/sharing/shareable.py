@@ -59,8 +59,8 @@ def target(project: Project, remote: str | None) -> ShareTarget:
     remotes = settings["remote"]
     name = remote or settings["core"].get("remote", "")
     if name not in remotes:
-        names = ", ".join(sorted(remotes)) or "none"
-        what = f"there is no remote '{name}'; there are: {names}" if name else f"no remote is the default; there are: {names}"
+        names = f"there are: {', '.join(sorted(remotes))}" if remotes else "the project has none"
+        what = f"there is no remote '{name}'; {names}" if name else f"no remote is the default; {names}"
         raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)")
     chosen = ShareTarget(name, remotes[name]["url"], remotes[name].get("verify", False))
     if chosen.folder is not None and _in_git(project.root, chosen.folder):

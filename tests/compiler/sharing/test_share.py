@@ -151,7 +151,7 @@ def test_a_remote_in_the_repository_is_refused(project: Project) -> None:
     ("name", "config", "message"),
     [
         ("lap", None, "there is no remote 'lap'; there are: lab. Add one by `dvc remote add -d lab URL`"),
-        (None, "[core]\n    analytics = false\n", "no remote is the default; there are: none."),
+        (None, "[core]\n    analytics = false\n", "no remote is the default; the project has none."),
     ],
 )
 def test_which_remote(project: Project, name: str | None, config: str | None, message: str) -> None:

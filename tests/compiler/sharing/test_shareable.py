@@ -56,7 +56,7 @@ def test_the_remote_that_is_meant(bare: Project) -> None:
     [
         (LAB + FAR, "lba", "there is no remote 'lba'; there are: far, lab. Add one by `dvc remote add -d lab URL`"),
         (FAR, None, "no remote is the default; there are: far. Add one"),
-        ("", None, "no remote is the default; there are: none. Add one"),
+        ("", None, "no remote is the default; the project has none. Add one"),
     ],
 )
 def test_no_such_remote(bare: Project, config: str, name: str | None, message: str) -> None:
