@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from qualm.compiler.library.columns import ArgumentError, Floats, floats, listed, same_length
 from qualm.compiler.library.functions import reference
 from qualm.registry.plugins import rule
-from qualm.runners.contracts.conformal import UNIFORM
+from qualm.registry.plugins.column_names import UNIFORM
 from qualm.runners.scoring.conformal import sets as conformal_sets
 
 EmptySet = Literal["argmax", "empty"]

@@ -12,6 +12,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
+from qualm.registry.plugins.validation import validator
 
 SCHEMA = "spec.schema.json"
 FIRST_LINE = f"# yaml-language-server: $schema=./{SCHEMA}\n"
@@ -155,7 +156,7 @@ def _value(annotation: Any) -> dict[str, Any]:
     """Return the schema of one value; a nested plugin is a name, perhaps with parameters."""
     kind = chosen_kind(annotation)
     if kind is None:
-        return rule.validator(annotation).json_schema()
+        return validator(annotation).json_schema()
     names = [{"const": p.name, "description": p.summary} for p in rule.every(kind)]
     forms: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
     return {"anyOf": [*forms, {"type": "null"}] if takes_none(annotation) else forms}

@@ -1,30 +1,4 @@
-"""Dataset adapters: official files on disk, or a generator, turned into the project's own samples.
-
-An adapter is one file here holding one function of the file's name:
-
-    def pope(context: AdapterContext, *, split: str = "random") -> Iterator[Image | Sample]: ...
-
-What the `data` stage relies on, and every adapter keeps:
-
-- It streams. It yields one `Image` or `Sample` at a time and holds no more than a few in memory, whatever the size.
-- An `Image` comes before the first `Sample` that names it, and once only.
-- `sample_id` and `image_id` are stable: the source's own id, or derived from content. Never a row number of the output.
-- Order is the source's official order. It is the same for every value of `context.workers`, and so is every byte.
-- Where a parameter is a number of samples, raising it only adds: the earlier samples stay as they were.
-- Randomness comes from `context.seed` and stable ids alone.
-- What is missing or malformed in the source ends the run with an `AdapterError` that names the file, what was expected
-  there, what came, and what to do. Nothing is skipped in silence. What is done with one record stands in `with context.record():`,
-  so that a spec's `skip_bad: true` can leave that record out, listed and counted; `_official.read_records` and `read_rows` say where
-  each stands and hand bad lines on likewise.
-- Keys of `meta` that all its samples may have are declared, `META = ["level", "kind"]`, so that a spec's `where:` is checked
-  against them before anything runs.
-- What is known of a picture in words, for judges that ask for it, is `meta.evidence` (`registry.EVIDENCE`).
-- `context.selected(sample, how to read its picture)` yields both as they must come; what the spec does not select is never read.
-- Extra files for other readers (a scenes JSON, say) may be written beneath `context.folder`.
-
-A module may also have `derived_files` (`DerivedFiles`): `qualm data add` calls it with the folder of official files and stores the
-files that it returns in the entry. The card's layout names them, as optional.
-"""
+"""Context, checks and errors of dataset adapters."""
 
 from __future__ import annotations
 

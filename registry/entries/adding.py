@@ -279,7 +279,7 @@ def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, prog
 
 
 def derived_files(card: Card) -> DerivedFiles | None:
-    """Return the function `derived_files` of the card's adapter, if it has one (`registry/adapters/__init__.py`)."""
+    """Return the function `derived_files` of the card's adapter, if it has one (`qualm.registry.adapters.DerivedFiles`)."""
     if card.adapter is None:
         return None
     module = importlib.import_module(get("datasets", card.adapter).module)

@@ -3,6 +3,8 @@
 from qualm.registry.plugins.internals import PREFIXES
 
 CONTEXT = "context"
+UNIFORM = "uniform"
+"""Second parameter of randomised conformal scores."""
 
 DRAWN = {"draw_texts": "text", "draw_logprobs": "token_logprobs", "draw_entropies": "token_entropies"}
 """Columns of sampled answers -> the column of GENERATIONS that they read."""

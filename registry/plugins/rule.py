@@ -19,16 +19,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
 
 from qualm.registry.formats import textfiles
 from qualm.registry.formats.textfiles import shortened, warn
 from qualm.registry.places import PACKAGE, own_folder
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
+from qualm.registry.plugins.protocols import faults
+from qualm.registry.plugins.validation import fits, validator
 
 ROOT = PACKAGE
 """Folder of our own packages; a project's plugins are in the same folders of the project."""
@@ -221,19 +220,16 @@ def get(kind: str, name: str) -> Plugin:
 
 def _checked(plugin: Plugin) -> Plugin:
     """Return the plugin; raise PluginError with everything that breaks its contract."""
-    from qualm.registry.plugins.contracts import faults
-
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))
     if wrong:
-        raise PluginError(f"{plugin.path}: {wrong}; see {contract_file(plugin.kind)}")
+        raise PluginError(f"{plugin.path}: {wrong}; see {contract_file()}")
     return plugin
 
 
-def contract_file(kind: str) -> str:
-    """Return the file that explains the contract of a kind."""
-    of_its_own = f"runners/contracts/{kind}.py"
-    place = of_its_own if (ROOT / of_its_own).is_file() else f"{KINDS[kind]}/__init__.py"
+def contract_file() -> str:
+    """Return the file that explains the contracts of all kinds."""
+    place = "registry/plugins/protocols.py"
     return place if own_folder(place) is None else str(ROOT / place)
 
 
@@ -535,28 +531,6 @@ def _evaluated(node: ast.expr) -> Any:
         case ast.Call(func=ast.Name(id=name), args=[bound], keywords=[]) if name in _BOUNDS:
             return _BOUNDS[name](ast.literal_eval(bound))
     raise ValueError(f"'{ast.unparse(node)}' is unknown")
-
-
-@cache
-def validator(annotation: Any) -> "TypeAdapter[Any]":
-    """Return the strict Pydantic validator of a parameter's type; TypeError if there is none."""
-    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
-
-    try:
-        return TypeAdapter(annotation, config=ConfigDict(strict=True))
-    except PydanticUserError as error:
-        raise TypeError(error.message.splitlines()[0]) from None
-
-
-def fits(annotation: Any, value: Any) -> bool:
-    """Return True if a value is of a parameter's type, without conversion."""
-    from pydantic import ValidationError
-
-    try:
-        validator(annotation).validate_python(value)
-    except ValidationError:
-        return False
-    return True
 
 
 def _text(annotation: ast.expr) -> str:

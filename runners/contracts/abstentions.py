@@ -1,17 +1,4 @@
-"""Contract of abstention rules: choose the confidence below which a model should abstain.
-
-A plugin `NAME.py` has the function
-
-    def NAME(fit: Answers, *, parameter: type = default) -> AbstentionRule
-
-- `fit` holds clean, judged open answers of one model to one dataset (or one category of it) on which thresholds may be chosen. It may
-  be empty.
-- A rule's `threshold` t turns answers of confidence p < t into "I don't know"; 0 keeps every answer.
-- `temperature` and `shift` rescale confidences before the comparison: sigmoid(logit(p) / temperature + shift).
-- The stage `abstain` selects the rows of `fit` and applies the rule (the spec's `fit:` and `per:`).
-- `statement` says in one sentence for the report what the rule promises. `attained` is False if the promise cannot be kept and the rule
-  is a fallback.
-"""
+"""Judged answers and the rule that an abstention plugin chooses."""
 
 from __future__ import annotations
 

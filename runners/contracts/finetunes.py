@@ -1,18 +1,4 @@
-"""Contract of fine-tuning recipes: what is trained, on which batches, and how the result is saved.
-
-A recipe `NAME.py` has the function
-
-    def sft(context: FinetuneContext, *, base: ModelName, train: list[DatasetName], rate: float = 2e-4, ...) -> TrainingRecipe: ...
-
-- `TrainingRecipe.batches(step)` depends only on the step and the seed, so that training can continue after a kill. Random numbers in the
-  module's `training_step` (dropout) are seeded by the step.
-- `TrainingRecipe.share(step, part, parts)`, if given, returns one of several shares of that batch, for several devices or gradient
-  accumulation. The mean of their losses is the batch's loss, so that a step does not depend on the number of devices.
-- `TrainingRecipe.module` is a LightningModule. `training_step` returns the loss and logs curves with `self.log(name, value)`;
-  `configure_optimizers` sets learning rates.
-- `TrainingRecipe.save(folder, state)` writes the model as `save_pretrained` does, with processor, tokenizer and safetensors weights, for
-  `models: hf_vlm`. `state` is the module's state dict, gathered from all devices.
-"""
+"""Context of fine-tuning recipes, and what is trained."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

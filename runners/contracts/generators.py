@@ -1,25 +1,4 @@
-"""Contract of text generators: models or rules that answer a prompt with text.
-
-A plugin `NAME.py` has a function that returns a `GeneratorEngine`, `Composer` or `Rewriter`:
-
-    def hf(context: GeneratorContext, *, artifact: Artifact, ...) -> GeneratorEngine: ...            # answers chats
-    def rules(context: GeneratorContext, *, refusals: ... = "all") -> Composer: ...         # writes pairs about scenes
-
-Another plugin takes a generator as a parameter `Annotated[Chosen, Kind("generators")]` and opens it:
-
-    generator = open_generator(chosen, context.settings)
-    replies = generator.complete([chat("What is in the picture?", png)], max_new_tokens=32)
-
-Replies are stored by content in `.qualm/replies`, so that a killed run continues and a rerun costs nothing. Every `GeneratorEngine` keeps
-these rules:
-
-- `identity` changes with everything that its replies depend on, and contains no secret.
-- Creating it loads no weights and sends nothing before the first request.
-- A reply depends only on its own request. Equal seeds give equal replies, as far as a server allows.
-- It yields replies as soon as they are complete; a later error does not affect them.
-- An engine that can hold replies to a JSON Schema has `structured = True`; others never get a schema.
-- A request that cannot be answered gives a `Reply` without text and with a reason; a failing server or model raises GeneratorError.
-"""
+"""Requests, replies and engines of text generators."""
 
 from __future__ import annotations
 

@@ -1,16 +1,4 @@
-"""Contract of inpainters: remove a thing from an image.
-
-A plugin `NAME.py` has the function
-
-    def telea(context: PairContext, *, radius: float = 3.0) -> Inpainter: ...
-
-- An inpainter takes a batch of `Job`s and returns one image each, in order, of the same size and mode.
-- `mask` is dilated, True where to paint, with at least one pixel outside. Pixels outside stay unchanged; only `rerender`, which knows what
-  was hidden and where shadows fell, may change any.
-- A result depends only on its own job, and on no random number.
-- It is called from several threads; one that needs a device uses a lock.
-- Weights are read for the first batch. Expensive results are stored by content.
-"""
+"""Jobs of inpainters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

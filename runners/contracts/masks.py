@@ -1,15 +1,4 @@
-"""Contract of maskers: find the pixels of an image that show a thing.
-
-A plugin `NAME.py` has the function
-
-    def boxes(context: PairContext) -> Masker: ...
-
-- A masker takes a batch of `MaskRequest`s and returns one mask each, in order: bool, (height, width), True on the thing, at least one
-  pixel. If it finds nothing, it returns a short reason, which is counted: "no box", "out of frame".
-- A mask depends only on its own request.
-- Weights are read for the first batch. Expensive masks are stored by content.
-- It does not dilate masks; `dilated` does.
-"""
+"""Requests of maskers, and operations on masks."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,23 +1,4 @@
-"""Contract of models: answer prompts, or return recorded answers.
-
-A plugin `NAME.py` has a function that returns one of three kinds of objects:
-
-    def hf_vlm(context: ModelContext, *, artifact: Artifact | None = None, ...) -> Model: ...        # local weights
-    def recorded(context: ModelContext, *, artifact: Artifact, ...) -> Recording: ...                # recorded answers
-    def openai(context: ModelContext, *, model: str, ...) -> Remote: ...                             # a server
-
-`GIVES = [...]` declares which columns of GENERATIONS it can fill, so that the compiler rejects specs whose estimators need others. It may
-depend on arguments (`qualm.registry.plugins.rule.gives`). Every `Model` keeps these rules:
-
-- `digest` changes with everything that answers depend on: weights, config, tokenizer, processor, dtype. The code is digested separately
-  (`qualm.runners.runtime.code_digest.engine_digest`).
-- Creating it reads no weights; `load` does, and is called only if something has to be computed.
-- `render` returns the exact text for the processor; a model sees that and the pixels, nothing else.
-- `encode` runs on a loader thread, `answer` on the device.
-- Random numbers of a sampled answer depend only on its request's stream and its number (`qualm.runners.inference.hf.sampling`).
-- An answer depends only on its own prompt, up to rounding; at float32 its text is exactly the same in every batch.
-- A part that was not requested or does not exist is None.
-"""
+"""Requests and responses of models, and the three kinds of models."""
 
 from __future__ import annotations
 

@@ -1,18 +1,4 @@
-"""Contract of pair recipes: make contrastive pairs of a dataset, one member answerable, one not.
-
-A recipe `NAME.py` has the function
-
-    def from_caption(context: PairContext, *, dataset: DatasetName, category: str, ...) -> Iterator[Image | Sample]: ...
-
-- It yields pairs of the category `category` (a path of the spec's taxonomy): the answerable member, then the unanswerable one, with the
-  same `pair_id` (`pair_samples` makes them).
-- Images of the source dataset are named by `image_id` and not yielded; a new image is yielded before its sample.
-- Split and group are the source's, so that no image or scene is on both sides of a split.
-- Ids follow from the source's ids, and randomness from `context.rng(...)` of stable ids: another source sample changes no earlier pair.
-- Source rows come from `context.parts(rows)`, which hands out no more than a spec's `limit` of the recipe needs.
-- Samples without a pair are dropped with `context.drop(reason)`, and counted by reason.
-- Expensive results are stored by content at once, so that a killed run continues and a rerun is free.
-"""
+"""Context of pair recipes, and the samples of a pair."""
 
 from __future__ import annotations
 

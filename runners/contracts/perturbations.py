@@ -1,34 +1,4 @@
-"""Contract of perturbations: change a sample before a model sees it, with a given strength.
-
-A plugin `NAME.py` has a function and a `MODALITY`:
-
-    MODALITY = "image"
-    def blur(batch: list[Image], rngs: list[Generator], *, radius: float = 2.0) -> list[Image]: ...
-
-| MODALITY | item of `batch` and of the result |
-|---|---|
-| `image` | `PIL.Image.Image`, mode RGB |
-| `text` | `str`, the question without its options |
-| `cross` | `tuple[PIL.Image.Image, str]` |
-
-`STRENGTHS = ("radius",)` names the numeric parameters that make it stronger, for `qualm calibrate`; by default all numbers, `()` for none.
-
-`KEEPS_ANSWER = False` says that the right answer may change: answers under such a variant are not scored unless a spec says `scored: true`.
-
-- It returns as many items as it gets, in their order, and does not modify its inputs.
-- None in place of an item means that it cannot be applied; that item has no such variant and is counted.
-- Size and mode of an image stay the same.
-- `rngs` has one generator per item, determined by (seed, variant, sample_id): a result does not depend on other items, position or batch
-  size. It uses no other source of randomness.
-- At strength zero (radius 0, sigma 0, p 0) it returns equal items. Unchanged items are counted.
-
-A perturbation is applied whenever images are loaded. One that takes minutes or money for that (it asks a model) takes a context first:
-
-    def inv(context: PerturbContext, batch: list[str], rngs: list[Generator], *, generator: ...) -> list[str | None]: ...
-
-It then has a stage of its own, `perturb`, which stores the results for all models. Replies of models are stored by content, so that a
-killed run continues. `materialize: true` makes a stage of any other perturbation.
-"""
+"""Context and random numbers of perturbations."""
 
 from __future__ import annotations
 

@@ -1,20 +1,4 @@
-"""Contract of probes: classifiers of hidden states or attention that predict wrong answers.
-
-A plugin `NAME.py` has the function
-
-    NEEDS = {"states": "hidden_states/{layer}/prompt_last"}  # the columns that it reads (`qualm.registry.plugins.internals`)
-    TARGET = "wrong"                                         # what it learns: which answers are wrong...
-    TARGET = {"high": "of"}                                  # ...or where the estimator in the parameter `of` is high
-    BESIDE = "under"                                         # optional: parameter that names a perturbed variant; in training, the
-                                                             # design's `ranking` compares answers with those under the variant
-
-    def NAME(states: Rows, *, layer: str = "middle") -> ProbeDesign
-
-- Columns are passed as to estimators: for n answers a list of n float64 arrays (hidden states: one number per unit).
-- The features are (n, d). The function is called for training and for prediction, so a row's features depend only on that row.
-- The stage `probe` trains one classifier per model on clean answers that are not scored (the spec's `fit:`). Its value is the probability
-  of the target, HIGHER = MORE UNCERTAIN, and is scored as an estimator's.
-"""
+"""Features and network of a probe."""
 
 from __future__ import annotations
 

@@ -1,15 +1,4 @@
-"""Contract of saliency: find the thing in an image on which an answer depends.
-
-A plugin `NAME.py` has the function
-
-    def gqa(context: PairContext, folder: Path, rows: Sequence[Row], *, graphs: Artifact) -> Iterator[Target]: ...
-
-- `rows` are samples with an image of the source dataset in `folder`.
-- It yields `Target`s in the order of `rows`; keys and randomness follow from the source's ids.
-- Rows without a target are dropped with `context.drop(reason)`, and counted.
-- `thing` is everything that has to go: if a name fits several things, all of them, under one mask.
-- It opens no image. Places are boxes in pixels, or objects of a scene graph.
-"""
+"""Things in an image on which answers depend."""
 
 from __future__ import annotations
 

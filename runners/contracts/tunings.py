@@ -1,14 +1,4 @@
-"""Contract of tunings: which weights a fine-tune changes, and how the result is saved.
-
-A plugin `NAME.py` has the function
-
-    def lora(model: HfVlm, *, r: int = 8, ...) -> Tuning: ...
-
-- It reads the weights (`model.load`) and sets `requires_grad` for exactly those to train.
-- `Tuning.network` is called as the transformers model is.
-- `Tuning.save` writes files that `models: hf_vlm` and transformers (with peft, for an adapter) load.
-- `Tuning.reference` remembers the model as it is when called, for methods that compare with it.
-"""
+"""Models that are ready to be trained."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

@@ -20,7 +20,7 @@ BLOCK = 4_000_000
 """Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
 JOINED = 4 * BLOCK
 """Counts of groups that are multiplied with sums at once."""
-NO_WEIGHTS = "a metric that declares ROW_BY_ROW sums columns and looks at no weights; see runners/contracts/metrics.py"
+NO_WEIGHTS = "a metric that declares ROW_BY_ROW sums columns and looks at no weights; see registry/plugins/protocols.py"
 MAX_DELETIONS = 200
 """Parts that a jackknife deletes one at a time."""
 
@@ -84,7 +84,7 @@ class Replay(Weights):
     def __matmul__(self, columns: Floats) -> Floats:
         sums: Floats = next(self._sums)  # type: ignore[attr-defined]
         if columns.shape[1:] != sums.shape[1:] and not (columns.ndim == 1 and sums.shape[1] == 1):
-            raise ValueError("a metric must sum the same columns for every resample; see runners/contracts/metrics.py")
+            raise ValueError("a metric must sum the same columns for every resample; see registry/plugins/protocols.py")
         return sums if columns.ndim == 2 else sums[:, 0]
 
     def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:

@@ -18,7 +18,7 @@ SHRUNK = '''
 
 import numpy as np
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 
 
 def shrunk(score: Floats, right: Floats, weights: Weights, at: Floats, *, towards: float = 0.5) -> Floats:

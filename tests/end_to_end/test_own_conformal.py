@@ -18,7 +18,7 @@ SHARE = '''
 
 import numpy as np
 
-from qualm.runners.contracts.conformal import Floats
+from qualm.runners.contracts.grouped_weights import Floats
 
 
 def share_of_best(probs: Floats, *, power: float = 1.0) -> Floats:

@@ -3,7 +3,7 @@ for binary classifiers", AISTATS 2017."""
 
 import numpy as np
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.recalibration.beta_curves import beta_curves
 
 CITES = ["kull2017beta"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 
 CITES = ["zadrozny2002transforming"]
 

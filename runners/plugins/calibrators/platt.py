@@ -1,6 +1,6 @@
 """Platt scaling. Platt, Probabilistic Outputs for Support Vector Machines, Advances in Large Margin Classifiers, 1999."""
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.recalibration.logistic import sigmoids
 
 CITES = ["platt1999probabilistic"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.recalibration.logistic import at_temperatures, temperatures
 
 CITES = ["guo2017calibration"]

@@ -4,7 +4,7 @@ probabilistic predictors with and without guarantees of validity, NIPS 2015."""
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 
 CITES = ["vovk2014venn", "vovk2015large"]
 ALSO_KNOWN_AS = ["venn_abers_predictor", "ivap"]

@@ -1,6 +1,6 @@
 """Adaptive prediction sets in their original, randomised form. Romano, Sesia, Candes, 2020 (NeurIPS)."""
 
-from qualm.runners.contracts.conformal import Floats
+from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.plugins.conformal.raps import raps
 
 CITES = ["romano2020classification"]

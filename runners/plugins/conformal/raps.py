@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.conformal import Floats
+from qualm.runners.contracts.grouped_weights import Floats
 
 CITES = ["angelopoulos2021uncertainty", "romano2020classification"]
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from qualm.runners.contracts.conformal import Floats
+from qualm.runners.contracts.grouped_weights import Floats
 
 CITES = ["huang2024conformal"]
 ALSO_KNOWN_AS = ["sorted_aps", "sorted_adaptive_prediction_sets"]

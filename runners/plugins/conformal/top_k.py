@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qualm.runners.contracts.conformal import Floats
+from qualm.runners.contracts.grouped_weights import Floats
 
 CITES = ["angelopoulos2021uncertainty"]
 ALSO_KNOWN_AS = ["topk", "fixed_size", "naive_top_k"]

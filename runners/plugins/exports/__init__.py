@@ -1,22 +1,4 @@
-"""Exports: generations of a benchmark in the formats of other tools, for `qualm export SPEC --to NAME`.
-
-One file per format here, holding one function of the file's name (`--to lm-eval` is `lm_eval.py`):
-
-    def lm_eval(context: ExportContext, *, ...) -> None
-
-It writes to `context.folder`, which is empty; the caller publishes the folder once everything is written. Rules of every export:
-
-- Nothing is invented: no reconstructed prompt template, no probability, no token text. For answers that were
-  recorded elsewhere the prompt is the recording's or missing, and decoding, seed, shots and date are missing.
-- Data without a field in the format go under one key, `qualm`, if the format allows foreign keys
-  (`qualm.registry.recordings.signals`), so that the `recorded` model reads them back bit for bit. Data that cannot be kept are
-  reported by `context.lose` and counted.
-- Order is the dataset's. Equal inputs give equal bytes, except for the date of the export.
-- Keyword-only arguments are options of the command: `-O table=tsv`.
-- A module that declares `OF = "datasets"` writes datasets and no answers: it gets `context.datasets` and no parts.
-- With `OF = "results"` it writes scores: it gets `context.results` and no parts. With `OF = "runs"`
-  likewise, also for a spec without metrics that trains models.
-"""
+"""Context and entries of exports."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

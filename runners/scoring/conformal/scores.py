@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.plugins import rule
-from qualm.runners.contracts.conformal import UNIFORM
+from qualm.registry.plugins.column_names import UNIFORM
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Floats

@@ -1,6 +1,6 @@
 """Metrics on one cell and slice: their values, their bootstrap intervals, and how many rows they are over.
 
-How often a metric is evaluated follows from the columns it reads; see `runners/contracts/metrics.py`.
+How often a metric is evaluated follows from the columns it reads; see `Metric` in `registry/plugins/protocols.py`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
 from qualm.runners.scoring.recalibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.registry.plugins import rule
-from qualm.runners.contracts.calibrators import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.recalibration.drawing import HeldDraws

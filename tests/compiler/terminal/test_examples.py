@@ -14,9 +14,9 @@ from qualm.compiler.terminal.examples import example, placeholders, text
 from qualm.compiler.terminal.listing import command
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.contracts import CONTRACTS, EVERYWHERE
-from qualm.registry.plugins.declarations import DECLARATIONS, declared
+from qualm.registry.plugins.declarations import declared
 from qualm.registry.plugins.options import options
+from qualm.registry.plugins.protocols import PROTOCOLS, declarations
 from qualm.registry.plugins.rule import COMMANDS, KINDS, ROOT
 from tests.support.processes.command_line import qualm
 
@@ -99,7 +99,7 @@ def test_the_command_prints_that_example() -> None:
 
 def test_constants_that_are_no_declaration_are_not_shown() -> None:
     assert "_WORDS" not in qualm("ls", "nli", "hf").stdout + qualm("ls", "nli", "--json").stdout
-    assert all(set(declared(rule.get(*one))) <= DECLARATIONS.keys() for one in ALL)
+    assert all(set(declared(rule.get(*one))) <= declarations(one[0]).keys() for one in ALL)
 
 
 def reads() -> Iterator[str]:
@@ -110,9 +110,4 @@ def reads() -> Iterator[str]:
 
 
 def test_every_declaration_that_is_read_is_in_the_contract() -> None:
-    assert {"GIVES", "MODALITY"} <= set(reads()) <= DECLARATIONS.keys()
-
-
-def test_every_declaration_that_is_checked_is_explained_and_the_other_way_round() -> None:
-    checked = {name for contract in CONTRACTS.values() for name in contract.constants} | EVERYWHERE.keys()
-    assert checked == DECLARATIONS.keys()
+    assert {"GIVES", "MODALITY"} <= set(reads()) <= {name for kind in PROTOCOLS for name in declarations(kind)}
