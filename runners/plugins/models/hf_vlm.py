@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Literal
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of, unfold
 from qualm.runners.inference.hf.folder import model_fault
-from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.prompts.thinking import ThinkingError, declared
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
+    from qualm.runners.inference.hf.model import HfVlm
 
 GIVES = [
     "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "p_true_sampling", "draws",
@@ -71,6 +71,8 @@ def hf_vlm(
     Raises:
         ModelError: nothing or too much names the model, a revision without a pinned commit, or files that are missing.
     """
+    from qualm.runners.inference.hf.model import HfVlm
+
     named = base_of(context, artifact, hub, revision, trust_remote_code)
     base = unfold(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))
     fault = model_fault(base.folder) if base.folder is not None else ""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of
 from qualm.runners.inference.hf.folder import is_adapter, model_fault
-from qualm.runners.plugins.models._vllm import VllmModel
 from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
+    from qualm.runners.plugins.models._vllm import VllmModel
 
 GIVES = [
     "text", "token_logprobs", "option_logits", "p_yes", "p_true", "draws", "said_confidence",
@@ -53,6 +53,8 @@ def vllm(
     Raises:
         ModelError: nothing or too much names the model, a revision without a pinned commit, files that are missing, or an adapter.
     """
+    from qualm.runners.plugins.models._vllm import VllmModel
+
     base = base_of(context, artifact, hub, revision, trust_remote_code)
     who, folder = f"model '{context.label}'", base.folder
     if folder is not None and is_adapter(folder):

@@ -144,6 +144,17 @@ def test_every_plugin_of_ours_loads_and_its_source_says_what_python_says(kind: s
         assert found == keywords
 
 
+def test_importing_plugins_imports_no_library_that_takes_seconds() -> None:
+    script = (
+        "import importlib, sys; from qualm.registry.plugins import rule\n"
+        "modules = [module for kind in rule.KINDS for _, module in rule.files(kind).values()]\n"
+        "for module in modules: importlib.import_module(module)\n"
+        "print(len(modules) > 200, sorted({'torch', 'transformers', 'lightning', 'cv2', 'gradio'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True []"
+
+
 def test_an_installed_package_adds_a_plugin_by_entry_point(tmp_path: Path) -> None:
     package = tmp_path / "my_package"
     package.mkdir()
