@@ -47,7 +47,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.calibrators:
         written += ["calibrator_comparisons", "recalibrated"]
     # DVC expects the files in `written`, so the stage writes them under the same conditions.
-    if r.perturbations and any("TEST" in m.plugin.declares for m in r.metrics):
+    if r.perturbations and any("test" in m.plugin.declares for m in r.metrics):
         params |= {"tests": _tests(layout), **_about_perturbations(layout)}
         written += ["effects", "sweeps", "urr", "hcc", "modality_scores", "rank_stability", "attributions", "blames"]
         if interval.bootstrap and len({p.plugin.declares.get("MODALITY") for p in r.perturbations}) > 1:

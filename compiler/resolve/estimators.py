@@ -14,9 +14,9 @@ from qualm.registry import DRAWS
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.columns import drawn_from, signals, variants_of
-from qualm.registry.plugins.protocols import unknown_columns
 from qualm.registry.plugins.internals import given_by, is_internal
 from qualm.registry.plugins.model_configs import not_inside
+from qualm.registry.plugins.protocols import unknown_columns
 from qualm.registry.plugins.rule import PluginError
 from qualm.registry.published.models import published
 from qualm.runners.servers.presets import not_shown

@@ -35,7 +35,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
     """Add the metrics without which a metric misleads, with the same parameters."""
     by_label = {ref.label: ref for ref in metrics}
     for ref in metrics:
-        for name in ref.plugin.declares.get("COMPANIONS", ()):
+        for name in ref.plugin.declares.get("companions", ()):
             plugin = rule.get("metrics", name)
             defaults = {p.name: p.default for p in plugin.parameters}
             args = {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()}

@@ -83,7 +83,7 @@ def _margins(reader: SpecReader, resolved: Resolved) -> None:
             reader.problem(
                 ("compare", "margin", label), f"expected a metric of this spec, got '{label}'", nearest(label, metrics), key=True
             )
-        elif metric is not None and (by := metric.plugin.declares.get("COMPARED_BY")):
+        elif metric is not None and (by := metric.plugin.declares.get("compared_by")):
             message = f"{label} is compared by the square of {by}, to which no margin applies"
             reader.problem(("compare", "margin", label), message, "leave it out", key=True)
 

@@ -173,7 +173,7 @@ def differences(
 
     part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
     found = [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, margin)]
-    biased = [metric for metric in metrics if "COMPARED_BY" in metric.plugin.declares]
+    biased = [metric for metric in metrics if "compared_by" in metric.plugin.declares]
     unresampled = replace(part, bootstrap=Bootstrap(a.samples.groups, 0, seed, a.samples.name, "all"))
     plain = [{label: or_null(measured.value) for label, measured in evaluate(biased, cell, unresampled)} for cell in (a, b)]
     return [replace(d, plain_a=plain[0].get(d.metric), plain_b=plain[1].get(d.metric)) for d in found]

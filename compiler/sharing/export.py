@@ -99,7 +99,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
                 tables=_tables(plan),
                 scored=bool(plan.writers("scores")),
                 place=out.name,
-                higher_is_better={m.label: for_arguments(m.plugin, m.args).declares.get("HIGHER_IS_BETTER") for m in resolved.metrics},
+                higher_is_better={m.label: for_arguments(m.plugin, m.args).declares.get("higher_is_better") for m in resolved.metrics},
             )
             sources = list(_sources(context, plan))
             if not may_publish(project.root, sources, request.force):

@@ -14,7 +14,7 @@ def declared(plugin: Plugin) -> dict[str, Any]:
     return {name: plugin.declares[name] for name in declarations(plugin.kind) if name in plugin.declares}
 
 
-BY_ARGUMENT = ("HIGHER_IS_BETTER", "INTERVAL", "WHY_NO_INTERVAL", "CONTRASTS")
+BY_ARGUMENT = ("higher_is_better", "interval", "why_no_interval", "contrasts")
 """Declarations that may be {parameter: {value or pattern of values: declaration}}."""
 
 
@@ -46,9 +46,9 @@ def declares_by_argument(plugin: Plugin) -> bool:
 
 
 def misplaced_arguments(plugin: Plugin, args: Mapping[str, Any]) -> list[str]:
-    """Return a message for each argument that has no meaning with the others, by the plugin's `ONLY_WITH`."""
+    """Return a message for each argument that has no meaning with the others, by the plugin's `only_with`."""
     messages = []
-    for key, conditions in plugin.declares.get("ONLY_WITH", {}).items():
+    for key, conditions in plugin.declares.get("only_with", {}).items():
         name, _, value = key.partition("=")
         default = next(p.default for p in plugin.parameters if p.name == name)
         given = args.get(name, default)

@@ -11,6 +11,7 @@ spec's parameters (`AdapterContext`, `PairContext`, `ModelContext`...); its type
 import difflib
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -38,6 +39,7 @@ Asks = Annotated[
     Predicate(lambda asks: asks.get("each") in ("question", "image", "answer")),
     "a mapping of each, times, requests, pictures, text, attempts, prompts, only",
 ]
+OnlyWith = Annotated[dict[str, dict[str, Texts]], "{parameter, or parameter=value: {other parameter: its values}}"]
 
 
 class Plugin(Protocol):
@@ -289,6 +291,38 @@ class Abstention(Plugin, Protocol):
     def __call__(self, fit: Any) -> Any: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class MetricMeta:
+    """What a metric is and how it is tested: `META = MetricMeta(higher_is_better=True, interval="proportion")`."""
+
+    higher_is_better: ByArgument[bool | None] = None
+    """Its direction; None if neither is better."""
+    over: Annotated[str | dict[str, str], "a column, or {parameter: column}"] = ""
+    """Column that is 1 for the rows that it is over, which n counts; `{"flag": column}`: only if that parameter is set."""
+    test: Literal["exchange", "independence"] = "exchange"
+    """Test of a perturbation's effect: against the value with clean and perturbed answers exchanged, or against 0."""
+    target: Literal["1 - alpha"] = "1 - alpha"
+    """Nominal value by the conformal setting, shown with a band."""
+    interval: ByArgument[Literal["t", "proportion", "optimistic", "skewed", "correlation", "own", "none"]] = "none"
+    """Method of its interval (`qualm.runners.scoring.limits`), or `own` with a function `interval`."""
+    contrasts: ByArgument[Literal["classes", "types", "none"]] = "none"
+    """Which of its functions `classes` and `types` holds, where that depends on a parameter."""
+    only_with: OnlyWith = field(default_factory=dict)
+    """Values of another parameter with which a parameter has a meaning; anything else is an error of `qualm validate`."""
+    why_no_interval: ByArgument[str] = ""
+    """Reason for `interval="none"`, for the report."""
+    compared_by: str = ""
+    """Unbiased metric, with a parameter `squared`, by which models are compared where the bias of this one depends on the model."""
+    row_by_row: bool = False
+    """True if each summed row depends only on the same row of the columns, so that many resamples with different columns go at once."""
+    increases_with: str = ""
+    """Argument of ratings from 0 to 1 with which it never falls, so that unread answers bound it."""
+    assumes: str = ""
+    """Condition under which its values hold, shown below them."""
+    companions: Texts = ()
+    """Metrics that are always computed beside it, without which it misleads."""
+
+
 class Metric(Plugin, Protocol):
     """Compute one number per resample from columns of scored samples.
 
@@ -339,32 +373,8 @@ class Metric(Plugin, Protocol):
     The optional functions below take the metric's columns and parameters.
     """
 
-    HIGHER_IS_BETTER: ByArgument[bool | None] = None
-    """Its direction; None if neither is better."""
-    OVER: Annotated[str | dict[str, str], "a column, or {parameter: column}"] = ""
-    """Column that is 1 for the rows that it is over, which n counts; `{"flag": column}`: only if that parameter is set."""
-    TEST: Literal["exchange", "independence"] = "exchange"
-    """Test of a perturbation's effect: against the value with clean and perturbed answers exchanged, or against 0."""
-    TARGET: Literal["1 - alpha"] = "1 - alpha"
-    """Nominal value by the conformal setting, shown with a band."""
-    INTERVAL: ByArgument[Literal["t", "proportion", "optimistic", "skewed", "correlation", "own", "none"]] = "none"
-    """Method of its interval (`qualm.runners.scoring.limits`), or `own` with a function `interval`."""
-    CONTRASTS: ByArgument[Literal["classes", "types", "none"]] = "none"
-    """Which of its functions `classes` and `types` holds, where that depends on a parameter."""
-    ONLY_WITH: Annotated[dict[str, dict[str, Texts]], "{parameter, or parameter=value: {other parameter: its values}}"] = _NOTHING
-    """Values of another parameter with which a parameter has a meaning; anything else is an error of `qualm validate`."""
-    WHY_NO_INTERVAL: ByArgument[str] = ""
-    """Reason for `INTERVAL = "none"`, for the report."""
-    COMPARED_BY: str = ""
-    """Unbiased metric, with a parameter `squared`, by which models are compared where the bias of this one depends on the model."""
-    ROW_BY_ROW: bool = False
-    """True if each summed row depends only on the same row of the columns, so that many resamples with different columns go at once."""
-    INCREASES_WITH: str = ""
-    """Argument of ratings from 0 to 1 with which it never falls, so that unread answers bound it."""
-    ASSUMES: str = ""
-    """Condition under which its values hold, shown below them."""
-    COMPANIONS: Texts = ()
-    """Metrics that are always computed beside it, without which it misleads."""
+    META: MetricMeta = MetricMeta()
+    """What the metric is, and how it is tested."""
     NEEDS: Needs = ()
     """Columns that depend on parameters: `{"groups": "group_of_{by}"}`."""
 
@@ -399,7 +409,7 @@ class Metric(Plugin, Protocol):
         """Return the standard error of independent rows if this was the value: a lower bound."""
 
     def interval(self, *columns: Any, group: Any, level: float) -> tuple[float, float]:
-        """Return an interval of its own, with `INTERVAL = "own"`."""
+        """Return an interval of its own, with `interval="own"`."""
 
 
 class Tuning(Plugin, Protocol):
@@ -505,10 +515,11 @@ _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators, "probes": of_est
 
 @cache
 def declarations(kind: str) -> dict[str, Any]:
-    """Return the constants that plugins of a kind may declare, with their types: first the kind's, then those of all kinds."""
+    """Return what plugins of a kind may declare, with types: the kind's (of metrics the fields of META), then all kinds'."""
     protocol = PROTOCOLS[kind]
     hints = get_type_hints(protocol, include_extras=True)
-    return {name: hints[name] for of in (protocol, Plugin) for name in of.__annotations__}
+    meta = get_type_hints(MetricMeta, include_extras=True) if kind == "metrics" else {}
+    return meta | {name: hints[name] for of in (protocol, Plugin) for name in of.__annotations__ if hints[name] is not MetricMeta}
 
 
 def faults(
@@ -522,7 +533,7 @@ def faults(
         if constant in computed:
             yield f"{expected}, written out as a literal; got an expression"
         elif constant not in declares:
-            if not hasattr(PROTOCOLS[kind], constant):
+            if not hasattr(PROTOCOLS[kind], constant) and not hasattr(MetricMeta(), constant):
                 yield f"{expected}; it is missing"
         elif not fits(annotation, declares[constant]):
             yield f"{expected}, got {shortened(declares[constant])}"
@@ -530,8 +541,8 @@ def faults(
             value = declares[constant]
             for unknown in sorted({value} - set(parameters) if isinstance(value, str) else set(value) - set(parameters)):
                 yield f"{constant} names '{unknown}'; expected parameters of {name}: {there}"
-    if not _explained(declares.get("INTERVAL"), declares.get("WHY_NO_INTERVAL")):
-        yield "WHY_NO_INTERVAL: expected where INTERVAL is 'none', and only there"
+    if kind == "metrics":
+        yield from _meta_faults(declares, computed)
 
 
 def _positional_fault(kind: str, name: str, reads: list[str]) -> Iterator[str]:
@@ -561,6 +572,17 @@ def _described(annotation: Any) -> str:
     if inner:
         return " or ".join(map(_described, inner))
     return {bool: "True or False", str: "a text", type(None): "None"}.get(annotation, str(annotation))
+
+
+def _meta_faults(declares: Mapping[str, Any], computed: Collection[str]) -> Iterator[str]:
+    if "META" in computed or "META" in declares:
+        yield "META: expected MetricMeta(...), its fields written out as literals; got an expression"
+    known = declarations("metrics")
+    for name in sorted(name for name in declares if name.islower() and name not in known):
+        near = difflib.get_close_matches(name, known, 1, 0.5)
+        yield f"META: unknown field '{name}'" + (f" (did you mean '{near[0]}'?)" if near else "")
+    if not _explained(declares.get("interval"), declares.get("why_no_interval")):
+        yield "why_no_interval: expected where interval is 'none', and only there"
 
 
 def _explained(interval: Any, why: Any) -> bool:

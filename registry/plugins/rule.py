@@ -174,7 +174,7 @@ class Plugin:
     """Names of the positional arguments; columns for metrics and estimators."""
     parameters: tuple[Parameter, ...]
     declares: dict[str, Any]
-    """UPPER-CASE module constants that are literals: NEEDS, GIVES, HIGHER_IS_BETTER, MODALITY..."""
+    """UPPER-CASE module constants that are literals (NEEDS, GIVES, MODALITY...), and the fields of a metric's META."""
     computed: frozenset[str] = frozenset()
     """Other UPPER-CASE module constants."""
 
@@ -443,6 +443,8 @@ def _written_out(node: ast.expr) -> Any:
 def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
     tree = _parsed(path)
     constants, computed = _constants(tree)
+    if kind == "metrics" and isinstance(constants.get("META"), dict):
+        constants |= constants.pop("META")
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in functions:
         raise PluginError(f"{path}: expected a function named '{name}', found {', '.join(functions) or 'none'}")

@@ -78,7 +78,7 @@ def torchmetric(name: str) -> type[Any]:
     columns = [c for c in plugin.reads if c != "weights"]
 
     class PluginMetric(Metric):
-        higher_is_better = plugin.declares.get("HIGHER_IS_BETTER")
+        higher_is_better = plugin.declares.get("higher_is_better")
         is_differentiable = False
         full_state_update = False
 

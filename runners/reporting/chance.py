@@ -42,7 +42,7 @@ def none_beats_chance(best: Mapping[str, Any]) -> str:
 
 def _higher_is_better(label: str) -> bool | None:
     try:
-        better: bool | None = rule.get("metrics", plugin_of(label)).declares.get("HIGHER_IS_BETTER")
+        better: bool | None = rule.get("metrics", plugin_of(label)).declares.get("higher_is_better")
     except rule.PluginError:  # of another checkout
         return None
     return better

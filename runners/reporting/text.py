@@ -192,7 +192,7 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
     own = taken_apart(text, settings, calibrators)
     try:
         plugin = for_arguments(rule.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
-        better, summary, by = plugin.declares.get("HIGHER_IS_BETTER"), plugin.summary, str(plugin.declares.get("COMPARED_BY") or "")
+        better, summary, by = plugin.declares.get("higher_is_better"), plugin.summary, str(plugin.declares.get("compared_by") or "")
     except rule.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
         better, summary, by = None, "", ""
     return Label(text, own.name, own.sweep, own.setting, own.score, own.estimator, own.calibrator, better, summary, by)

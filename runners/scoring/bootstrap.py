@@ -20,7 +20,7 @@ BLOCK = 4_000_000
 """Resamples are handed out in blocks of at most this many (resample, row) pairs, so memory does not grow with n."""
 JOINED = 4 * BLOCK
 """Counts of groups that are multiplied with sums at once."""
-NO_WEIGHTS = "a metric that declares ROW_BY_ROW sums columns and looks at no weights; see registry/plugins/protocols.py"
+NO_WEIGHTS = "a metric that is `row_by_row` sums columns and looks at no weights; see registry/plugins/protocols.py"
 MAX_DELETIONS = 200
 """Parts that a jackknife deletes one at a time."""
 

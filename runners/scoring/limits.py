@@ -13,7 +13,7 @@ uneven groups): normal quantiles and percentiles are too narrow up to some fifty
   of one option.
 - `correlation`: Fisher's z.
 - `own`: what its plugin's function `interval` gives.
-- `none`: of what no method here is known to hold; its plugin's WHY_NO_INTERVAL says why.
+- `none`: of what no method here is known to hold; its plugin's `why_no_interval` says why.
 
 Near 0 and 1 few rows carry the spread, and resamples of a lucky sample show too little of it. A metric that can say what its standard
 error would be at least, were all rows independent, has a function `least_error`, and no smaller one is taken. Bounded means of which rare

@@ -12,7 +12,7 @@ sharpness may have equal AUROC or calibration (Janssen, 1997; Chung and Romano, 
 - No p-value is below that of exchanging the models in each group, by its normal approximation: if all of ten groups differ alike, their
   standard error is 0, but chance alone does this once in 512 times. The interval is as wide as that says.
 - A metric whose estimate is biased by an amount that depends on the model is compared by an unbiased one, which its plugin names
-  (`COMPARED_BY`): calibration errors by the squared bias-corrected error. Its test is conservative for calibrated models.
+  (`compared_by`): calibration errors by the squared bias-corrected error. Its test is conservative for calibrated models.
 - There is no test where a single value has no interval, and below MIN_CLASS_ROWS answers of the rarer class where a metric contrasts two.
 """
 
@@ -139,7 +139,7 @@ def scored_shares(metrics: Sequence[Metric], cell: Cell, part: Slice) -> dict[st
 
 def _compared(metric: Metric) -> Metric:
     """Return the metric by which a metric is compared: itself, or the unbiased one that its plugin names."""
-    name = metric.plugin.declares.get("COMPARED_BY")
+    name = metric.plugin.declares.get("compared_by")
     if name is None:
         return metric
     parameters = signature(rule.load("metrics", name)).parameters.values()
@@ -150,7 +150,7 @@ def _compared(metric: Metric) -> Metric:
 
 def _margin(metric: Metric, margins: float | Mapping[str, float] | None) -> float:
     """Return the margin of a metric; NaN where none is declared, or where it is compared in other units than its own."""
-    if margins is None or "COMPARED_BY" in metric.plugin.declares:
+    if margins is None or "compared_by" in metric.plugin.declares:
         return math.nan
     if isinstance(margins, Mapping):
         return float(margins.get(metric.label, math.nan))
@@ -167,7 +167,7 @@ def _test(
 ) -> Test:
     measured = mean_of([task.measured for task in of])
     # Rows of both sides were counted; the test is over half of them.
-    n, better = measured.n // 2, metric.plugin.declares.get("HIGHER_IS_BETTER")
+    n, better = measured.n // 2, metric.plugin.declares.get("higher_is_better")
     values = measured.resampled
     if not len(values):
         return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better, measured.why or "no row that both are scored on", compared_by)

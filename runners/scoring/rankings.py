@@ -140,7 +140,7 @@ class Rankings:
             deleted = (measured.deleted if measured.calibrating is None else measured.deleted[:0]).astype(np.float32)
             units = measured.units if measured.units and metric.classes is None else groups
             one = Candidate(cell.model, measured.value, drawn, measured.n, measured.bounds, *shares, freedom, deleted, units)
-            better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
+            better = bool(metric.plugin.declares["higher_is_better"])
             where, (base, estimator) = (cell.samples.name, part.label), _without_estimator(metric, label, cell)
             if among_models:
                 self._wait((*where, label, cell.variant, MODELS, ""), better, groups, one)
@@ -188,11 +188,11 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
     """A value's draws as rankings read them; None where it is no candidate."""
     drawn = measured.resampled
     defined = ~np.isnan(drawn)
-    if metric.plugin.declares.get("HIGHER_IS_BETTER") not in (True, False) or np.isnan(measured.value) or not len(drawn):
+    if metric.plugin.declares.get("higher_is_better") not in (True, False) or np.isnan(measured.value) or not len(drawn):
         return None
     if defined.mean() < DEFINED or measured.recalibrated is not None:  # recalibrated ones have comparisons and resamples of their own
         return None
-    if "COMPARED_BY" in metric.plugin.declares:  # its bias depends on the model
+    if "compared_by" in metric.plugin.declares:  # its bias depends on the model
         return None
     # Neither do resamples that no interval can be made of say anything of a difference's spread.
     if measured.why_no_interval or np.isnan(measured.deleted).any():

@@ -43,7 +43,7 @@ def modality_comparisons(
         ]
         if len(candidates) > 1 and groups[model, dataset] >= FEWEST_GROUPS:
             place = (dataset, part, label, "", BY_MODALITY, model)
-            better = bool(metric.plugin.declares["HIGHER_IS_BETTER"])
+            better = bool(metric.plugin.declares["higher_is_better"])
             rankings.ranked.append(ranked(place, better, candidates, groups[model, dataset], level))
     left_out = ("variant", "higher_is_better")
     return [{key: value for key, value in row.items() if key not in left_out} for row in rankings.tables()[1].to_pylist()]

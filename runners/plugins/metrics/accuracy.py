@@ -1,11 +1,9 @@
 """Share of right answers."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = True
-ROW_BY_ROW = True
-INCREASES_WITH = "correct"
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion", increases_with="correct", row_by_row=True)
 
 
 def accuracy(correct: Floats, is_calibration: Floats, weights: Weights) -> Floats:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["gurari2018vizwiz"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def answerability_average_precision(uncertainty: Floats, answerable: Floats, weights: Weights) -> Floats:

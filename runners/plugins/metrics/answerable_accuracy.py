@@ -1,12 +1,9 @@
 """Accuracy where there is an answer."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = True
-ROW_BY_ROW = True
-INCREASES_WITH = "correct"
-INTERVAL = "proportion"
-OVER = "answerable"
+META = MetricMeta(higher_is_better=True, interval="proportion", over="answerable", increases_with="correct", row_by_row=True)
 
 
 def answerable_accuracy(correct: Floats, answerable: Floats, weights: Weights) -> Floats:

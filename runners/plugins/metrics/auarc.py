@@ -4,12 +4,12 @@ from typing import Literal
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import Kept, aurc_error
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "rectangle"] = "trapezoid") -> Floats:

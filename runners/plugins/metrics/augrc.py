@@ -4,13 +4,13 @@ from typing import Literal
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import augrc_error, tie_sums
 
 CITES = ["traub2024overcoming"]
 ALSO_KNOWN_AS = ["area_under_generalized_risk_coverage", "area_under_generalised_risk_coverage"]
-HIGHER_IS_BETTER = False
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=False, interval="proportion")
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 
 

@@ -4,14 +4,14 @@ from typing import Literal
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.auarc import auarc
 from qualm.runners.scoring.ranking import aurc_error
 
 CITES = ["geifman2019bias"]
 ALSO_KNOWN_AS = ["area_under_risk_coverage"]
-HIGHER_IS_BETTER = False
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=False, interval="proportion")
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import auroc_error, tie_sums
 
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def auroc(uncertainty: Floats, correct: Floats, weights: Weights, *, right_from: Annotated[float, Gt(0), Le(1)] = 0.5) -> Floats:

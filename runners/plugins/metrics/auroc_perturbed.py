@@ -2,13 +2,12 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
-COMPANIONS = ["unchanged_input_rate"]
+META = MetricMeta(higher_is_better=True, interval="proportion", companions=["unchanged_input_rate"])
 
 
 def auroc_perturbed(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

@@ -1,12 +1,12 @@
 """Area under the ROC curve: can uncertainty tell questions that are uncertain from clear ones?"""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, one_class
 from qualm.runners.plugins.metrics.auroc import auroc
 from qualm.runners.plugins.metrics.auroc import least_error as least_error_of_auroc
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["hendrycks2017baseline"]
 ALSO_KNOWN_AS = ["aupr", "auprc", "pr_auc", "aupr_error", "aupr_err", "aupr_in", "aupr_success", "ap"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def average_precision(

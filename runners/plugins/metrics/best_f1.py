@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = True
-INTERVAL = "optimistic"
-COMPANIONS = ["best_f1_floor"]
+META = MetricMeta(higher_is_better=True, interval="optimistic", companions=["best_f1_floor"])
 
 
 def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 
-HIGHER_IS_BETTER = None
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion")
 
 
 def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:

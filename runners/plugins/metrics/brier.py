@@ -5,15 +5,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
 from qualm.runners.plugins.metrics._brier import each_outcome, events
 from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 
 CITES = ["brier1950verification"]
 ALSO_KNOWN_AS = ["brier_score", "brier_loss"]
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=False, interval="own", row_by_row=True)
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
     "outcome": {"over": {"answer": "correct", "options": "right_option"}},

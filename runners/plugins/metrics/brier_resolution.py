@@ -4,15 +4,18 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
 from qualm.runners.plugins.metrics._brier import parts
 
 CITES = ["murphy1973vector", "stephenson2008extra"]
 ALSO_KNOWN_AS = ["resolution", "murphy_resolution"]
-HIGHER_IS_BETTER = True
-ROW_BY_ROW = True
-INTERVAL = "none"
-WHY_NO_INTERVAL = "it is too large by chance, and resamples add to that; the interval of `brier` is about the whole score"
+META = MetricMeta(
+    higher_is_better=True,
+    interval="none",
+    why_no_interval="it is too large by chance, and resamples add to that; the interval of `brier` is about the whole score",
+    row_by_row=True,
+)
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
     "outcome": {"over": {"answer": "correct", "options": "right_option"}},

@@ -2,15 +2,13 @@
 
 from typing import Literal
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
 from qualm.runners.plugins.metrics._brier import parts
 
 CITES = ["murphy1973vector"]
 ALSO_KNOWN_AS = ["murphy_uncertainty"]
-HIGHER_IS_BETTER = None
-ROW_BY_ROW = True
-INTERVAL = "none"
-WHY_NO_INTERVAL = "it follows from accuracy, which has one"
+META = MetricMeta(higher_is_better=None, interval="none", why_no_interval="it follows from accuracy, which has one", row_by_row=True)
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
     "outcome": {"over": {"answer": "correct", "options": "right_option"}},

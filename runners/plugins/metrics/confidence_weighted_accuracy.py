@@ -3,14 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 
 CITES = ["chandu2025certainlyuncertain"]
-HIGHER_IS_BETTER = True
-INCREASES_WITH = "correct"
-ROW_BY_ROW = True
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct", row_by_row=True)
 
 
 def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: Weights) -> Floats:

@@ -7,16 +7,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.limits import critical, effective_units, score_ends
 from qualm.runners.scoring.measuring.bounded_means import combine
 
 CITES = ["angelopoulos2023prediction", "angelopoulos2023ppi", "rogan1978estimating", "lang2014confidence", "zou2008construction"]
 ALSO_KNOWN_AS = ["prediction_powered_inference", "ppi", "ppi++", "rogan_gladen"]
-HIGHER_IS_BETTER = True
-INTERVAL = "own"
-ASSUMES = "the labelled answers are a random sample of all answers"
-COMPANIONS = ["accuracy", "judge_agreement"]
+META = MetricMeta(
+    higher_is_better=True,
+    interval="own",
+    assumes="the labelled answers are a random sample of all answers",
+    companions=["accuracy", "judge_agreement"],
+)
 MIN_LABELS = 30
 """Labelled answers below which there is no interval."""
 MIN_GROUPS = 5

@@ -1,12 +1,10 @@
 """Share of prediction sets that hold the truth (Ye et al., Benchmarking LLMs via uncertainty quantification, 2024)."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty", "ye2024benchmarking"]
-HIGHER_IS_BETTER = None
-ROW_BY_ROW = True
-TARGET = "1 - alpha"
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion", target="1 - alpha", row_by_row=True)
 
 
 def coverage(covered: Floats, is_calibration: Floats, weights: Weights) -> Floats:

@@ -5,14 +5,16 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["geifman2017selective", "whitehead2022reliable"]
-HIGHER_IS_BETTER = True
-INTERVAL = "none"
-WHY_NO_INTERVAL = (
-    "the threshold is chosen on the answers it is measured on, so the value is too high by chance, and resamples repeat the choice"
+META = MetricMeta(
+    higher_is_better=True,
+    interval="none",
+    why_no_interval="the threshold is chosen on the answers it is measured on, so the value is too high by chance, and resamples "
+    "repeat the choice",
 )
 SLACK = 1e-9
 

@@ -6,16 +6,14 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, bin_of, calibration_error_ends, members
 from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
-COMPARED_BY = "ece_debiased"
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=False, interval="own", compared_by="ece_debiased", row_by_row=True)
 
 
 def ece(

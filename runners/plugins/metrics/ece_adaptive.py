@@ -6,15 +6,18 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated
 
 CITES = ["nguyen2015posterior", "nixon2019measuring"]
 ALSO_KNOWN_AS = ["adaptive_ece", "ace", "adaece", "adaptive_calibration_error", "equal_mass_ece", "ece_equal_mass"]
-COMPARED_BY = "ece_debiased"
-HIGHER_IS_BETTER = False
-INTERVAL = "none"
-WHY_NO_INTERVAL = "the error is too large by chance, and resamples, which add to that, do not show by how much"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="the error is too large by chance, and resamples, which add to that, do not show by how much",
+    compared_by="ece_debiased",
+)
 
 
 def ece_adaptive(

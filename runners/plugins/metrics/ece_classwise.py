@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.plugins.metrics._brier import events
@@ -12,10 +13,12 @@ from qualm.runners.scoring.binning import bin_of
 
 CITES = ["kull2019beyond"]
 ALSO_KNOWN_AS = ["classwise_ece", "class_wise_ece", "static_calibration_error", "sce", "cwece"]
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "none"
-WHY_NO_INTERVAL = "with a set of bins for every option chance adds even more than to `ece`, and resamples add to that"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="with a set of bins for every option chance adds even more than to `ece`, and resamples add to that",
+    row_by_row=True,
+)
 
 
 def ece_classwise(

@@ -5,16 +5,18 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import members
 
 CITES = ["kumar2019verified"]
-HIGHER_IS_BETTER = False
-INTERVAL = "none"
-WHY_NO_INTERVAL = (
-    "the root of a bias-corrected square is mostly 0 for calibrated models; the interval of `ece` shows which errors are possible"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="the root of a bias-corrected square is mostly 0 for calibrated models; the interval of `ece` shows which "
+    "errors are possible",
+    compared_by="ece_debiased",
 )
-COMPARED_BY = "ece_debiased"
 
 
 def ece_debiased(

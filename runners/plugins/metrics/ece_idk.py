@@ -6,17 +6,14 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.ece import ece
 from qualm.runners.plugins.metrics.ece import interval as interval_of_ece
 from qualm.runners.plugins.metrics.ece import null_test as null_test_of_ece
 
 CITES = ["chandu2025certainlyuncertain"]
-HIGHER_IS_BETTER = False
-COMPARED_BY = "ece_idk_debiased"
-ROW_BY_ROW = True
-INTERVAL = "own"
-OVER = "gt_is_idk"
+META = MetricMeta(higher_is_better=False, interval="own", over="gt_is_idk", compared_by="ece_idk_debiased", row_by_row=True)
 
 
 def ece_idk(

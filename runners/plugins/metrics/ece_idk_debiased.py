@@ -5,15 +5,18 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.plugins.metrics.ece_debiased import ece_debiased
 
 CITES = ["chandu2025certainlyuncertain", "kumar2019verified"]
-COMPARED_BY = "ece_idk_debiased"
-HIGHER_IS_BETTER = False
-INTERVAL = "none"
-WHY_NO_INTERVAL = "as of `ece_debiased`; the interval of `ece_idk` shows which errors are possible"
-OVER = "gt_is_idk"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="as of `ece_debiased`; the interval of `ece_idk` shows which errors are possible",
+    over="gt_is_idk",
+    compared_by="ece_idk_debiased",
+)
 
 
 def ece_idk_debiased(

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.grouped_weights import products, sum_products
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated, calibration_error_ends
@@ -16,10 +17,7 @@ from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
 Complexes = NDArray[np.complex128]
 CITES = ["blasiok2024smooth"]
 ALSO_KNOWN_AS = ["smooth_ece", "smece", "smooth_calibration_error"]
-COMPARED_BY = "ece_debiased"
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=False, interval="own", compared_by="ece_debiased", row_by_row=True)
 WAVES = 256
 """Cosines that stand for a smoothed function, with a bandwidth of LEAST the next one counts less than 1e-7; and places, the middles of as
 many equal parts of [0, 1], at which gaps are summed up."""

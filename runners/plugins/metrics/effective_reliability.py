@@ -6,13 +6,13 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["whitehead2022reliable"]
-HIGHER_IS_BETTER = True
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=True, interval="own")
 
 
 def effective_reliability(

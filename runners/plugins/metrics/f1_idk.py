@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["chandu2025certainlyuncertain"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def f1_idk(pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 
 
 def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) -> Floats:

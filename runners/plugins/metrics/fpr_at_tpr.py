@@ -5,14 +5,17 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["liang2018enhancing"]
 ALSO_KNOWN_AS = ["fpr95", "fpr_95", "fpr@95", "fpr95tpr", "fprx"]
-HIGHER_IS_BETTER = False
-INTERVAL = "none"
-WHY_NO_INTERVAL = "the threshold is chosen on these very answers, by their few most certain wrong ones"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="the threshold is chosen on these very answers, by their few most certain wrong ones",
+)
 
 
 def fpr_at_tpr(

@@ -1,10 +1,9 @@
 """Share of groups of questions that are answered right throughout: figures, question pairs, pictures, rotations of one question."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean, whole_groups
 
-HIGHER_IS_BETTER = True
-INCREASES_WITH = "right"
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion", increases_with="right")
 NEEDS = {"right": "{of}", "groups": "group_of_{by}"}
 
 

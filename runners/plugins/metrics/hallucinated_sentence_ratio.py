@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["zhao2023beyond"]
-HIGHER_IS_BETTER = False
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=False, interval="proportion")
 NEEDS = {"hallucinated": "marked_by_{judge}/hallucinated", "sentences": "marked_by_{judge}/sentences"}
 
 

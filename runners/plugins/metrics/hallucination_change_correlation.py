@@ -5,14 +5,17 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = True
-INTERVAL = "correlation"
-OVER = {"only_clean_correct": "clean_correct"}
-COMPANIONS = ["hallucination_rate", "unchanged_input_rate"]
-TEST = "independence"
+META = MetricMeta(
+    higher_is_better=True,
+    interval="correlation",
+    over={"only_clean_correct": "clean_correct"},
+    test="independence",
+    companions=["hallucination_rate", "unchanged_input_rate"],
+)
 SLACK = 1e-12
 """A variance below this share of the mean square is rounding, not variance."""
 

@@ -5,15 +5,18 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "proportion"
-TEST = "exchange"
-OVER = {"only_clean_correct": "clean_correct"}
-COMPANIONS = ["unchanged_input_rate"]
+META = MetricMeta(
+    higher_is_better=False,
+    interval="proportion",
+    over={"only_clean_correct": "clean_correct"},
+    test="exchange",
+    row_by_row=True,
+    companions=["unchanged_input_rate"],
+)
 
 
 def hallucination_rate(

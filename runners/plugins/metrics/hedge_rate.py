@@ -1,10 +1,9 @@
 """Share of answers with a caveat."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = None
-ROW_BY_ROW = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion", row_by_row=True)
 
 
 def hedge_rate(pred_is_idk: Floats, hedges: Floats, weights: Weights) -> Floats:

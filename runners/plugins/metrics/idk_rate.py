@@ -2,11 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = None
-ROW_BY_ROW = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion", row_by_row=True)
 
 
 def idk_rate(pred_is_idk: Floats, weights: Weights) -> Floats:

@@ -2,11 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = True
-OVER = "labelled"
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion", over="labelled")
 
 
 def judge_agreement(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, weights: Weights) -> Floats:

@@ -5,16 +5,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import Calibrated
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["gupta2021calibration"]
 ALSO_KNOWN_AS = ["ks_error", "ks_ece", "ks", "kolmogorov_smirnov_calibration_error"]
-COMPARED_BY = "ece_debiased"
-HIGHER_IS_BETTER = False
-INTERVAL = "none"
-WHY_NO_INTERVAL = "the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much",
+    compared_by="ece_debiased",
+)
 POINTS = 100
 
 

@@ -2,13 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["chandu2025certainlyuncertain", "manas2024improving"]
-HIGHER_IS_BETTER = True
-ROW_BY_ROW = True
-INCREASES_WITH = "correct"
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion", increases_with="correct", row_by_row=True)
 
 
 def lave_idk_accuracy(correct: Floats, pred_is_idk: Floats, gt_is_idk: Floats, weights: Weights) -> Floats:

@@ -5,16 +5,19 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
 from qualm.runners.scoring.binning import bin_of
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
-COMPARED_BY = "ece_debiased"
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "none"
-WHY_NO_INTERVAL = "the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much"
+META = MetricMeta(
+    higher_is_better=False,
+    interval="none",
+    why_no_interval="the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much",
+    compared_by="ece_debiased",
+    row_by_row=True,
+)
 
 
 def mce(

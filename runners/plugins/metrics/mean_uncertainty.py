@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = None
-INTERVAL = "t"
+META = MetricMeta(higher_is_better=None, interval="t")
 
 
 def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:

@@ -2,12 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio, whole_groups
 
 CITES = ["fu2023mme"]
-HIGHER_IS_BETTER = True
-INCREASES_WITH = "right"
-INTERVAL = "t"
+META = MetricMeta(higher_is_better=True, interval="t", increases_with="right")
 NEEDS = {"right": "rated_by_{judge}", "pictures": "group_of_{picture}", "subtasks": "code_of_{subtask}"}
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["sun2023aligning"]
-HIGHER_IS_BETTER = False
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=False, interval="proportion")
 NEEDS = {"points": "marked_by_{judge}/points"}
 CLEAN_FROM = 3
 """The least rating of an answer without hallucination."""

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["sun2023aligning"]
-HIGHER_IS_BETTER = True
-INTERVAL = "t"
+META = MetricMeta(higher_is_better=True, interval="t")
 NEEDS = {"points": "marked_by_{judge}/points"}
 
 

@@ -6,14 +6,14 @@ import numpy as np
 from annotated_types import Ge, Lt
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
 from qualm.runners.plugins.metrics._brier import each_outcome, events
 from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
 
 CITES = ["good1952rational"]
 ALSO_KNOWN_AS = ["log_loss", "negative_log_likelihood", "cross_entropy", "logarithmic_score"]
-HIGHER_IS_BETTER = False
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=False, interval="own")
 NEEDS = {
     "forecast": {"over": {"answer": "confidence", "options": "option_probabilities"}},
     "outcome": {"over": {"answer": "correct", "options": "right_option"}},

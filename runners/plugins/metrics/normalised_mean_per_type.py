@@ -5,14 +5,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.plugins.metrics.mean_per_type import over_types
 from qualm.runners.scoring.measuring.bounded_means import mean_of_types
 
 CITES = ["kafle2017analysis"]
-HIGHER_IS_BETTER = True
-INCREASES_WITH = "correct"
-INTERVAL = "own"
+META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct")
 NEEDS = {"kinds": "code_of_{by}", "answers": "code_of_references"}
 
 

@@ -1,11 +1,10 @@
 """How often one option is chosen: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
-HIGHER_IS_BETTER = None
-ROW_BY_ROW = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion", row_by_row=True)
 
 
 def option_rate(predicted: Floats, n_options: Floats, is_calibration: Floats, weights: Weights, *, option: str | int) -> Floats:

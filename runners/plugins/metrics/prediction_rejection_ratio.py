@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.scoring.ranking import Kept
 
 CITES = ["malinin2021uncertainty", "fadeeva2023lmpolygraph"]
 ALSO_KNOWN_AS = ["prr", "prr_0.5", "rejection_ratio"]
-HIGHER_IS_BETTER = True
-INTERVAL = "correlation"
+META = MetricMeta(higher_is_better=True, interval="correlation")
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 SLACK = 1e-12
 

@@ -4,13 +4,13 @@ from typing import Literal
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.plugins.metrics.auarc import auarc
 from qualm.runners.scoring.ranking import aurc_error
 
 CITES = ["elyaniv2010foundations", "whitehead2022reliable"]
-HIGHER_IS_BETTER = False
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=False, interval="proportion")
 
 
 def risk_coverage(confidence: Floats, correct: Floats, weights: Weights, *, form: Literal["trapezoid", "mean"] = "trapezoid") -> Floats:

@@ -2,12 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = True
-INCREASES_WITH = "sampled_correct"
-INTERVAL = "proportion"
-COMPANIONS = ["sampling_share"]
+META = MetricMeta(higher_is_better=True, interval="proportion", increases_with="sampled_correct", companions=["sampling_share"])
 
 
 def sampled_accuracy(sampled_correct: Floats, weights: Weights) -> Floats:

@@ -2,11 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
-HIGHER_IS_BETTER = None
-INTERVAL = "none"
-WHY_NO_INTERVAL = "it describes what the interval of `sampled_accuracy` is made of"
+META = MetricMeta(higher_is_better=None, interval="none", why_no_interval="it describes what the interval of `sampled_accuracy` is made of")
 
 
 def sampling_share(sampled_correct: Floats, sampling_variance: Floats, weights: Weights) -> Floats:

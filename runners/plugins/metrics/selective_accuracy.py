@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Gt, Le
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights
 from qualm.runners.scoring.ranking import Kept
 
 CITES = ["elyaniv2010foundations", "geifman2017selective"]
 ALSO_KNOWN_AS = ["accuracy_at_coverage", "selective_risk", "risk_at_coverage"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 NEEDS = {"doubt": {"by": {"uncertainty": "uncertainty", "confidence": "confidence"}}}
 
 

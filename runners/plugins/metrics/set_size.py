@@ -1,11 +1,10 @@
 """Mean size of prediction sets, the uncertainty measure of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["kostumov2024uncertainty"]
-HIGHER_IS_BETTER = False
-ROW_BY_ROW = True
-INTERVAL = "skewed"
+META = MetricMeta(higher_is_better=False, interval="skewed", row_by_row=True)
 
 
 def set_size(set_size: Floats, is_calibration: Floats, weights: Weights) -> Floats:

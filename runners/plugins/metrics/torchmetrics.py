@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from qualm.registry.plugins.declarations import by_argument
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows
 
 if TYPE_CHECKING:
@@ -21,87 +22,93 @@ NEEDS = {
     "score": {"metric": {"Binary*": "confidence", "Multiclass*": "option_probabilities"}},
     "outcome": {"metric": {"Binary*": "correct", "Multiclass*": "right_option"}},
 }
-HIGHER_IS_BETTER = {"metric": {"*CalibrationError": False, "*HammingDistance": False, "*HingeLoss": False, "BinaryEER": False, "*": True}}
-INTERVAL = {"metric": {"*CalibrationError": "none", "*HingeLoss": "t", "*MatthewsCorrCoef": "t", "*CohenKappa": "t", "*": "proportion"}}
-WHY_NO_INTERVAL = {
-    "metric": {"*CalibrationError": "a biased estimate, by an amount that depends on the model; `ece` and `ece_debiased` have an interval"}
-}
-CONTRASTS = {
-    "metric": {
-        "BinaryAccuracy": "none",
-        "BinaryHammingDistance": "none",
-        "BinaryHingeLoss": "none",
-        "BinaryCalibrationError": "none",
-        "Binary*": "classes",
-        "MulticlassCalibrationError": "none",
-        "MulticlassHingeLoss": "none",
-        "Multiclass*": "types",
-    }
-}
-ONLY_WITH = {
-    "positive": {"metric": ["Binary*"]},
-    "right_from": {"metric": ["Binary*"]},
-    "threshold": {
-        "metric": [
-            "BinaryAccuracy",
-            "BinaryCohenKappa",
-            "BinaryF1Score",
-            "BinaryFBetaScore",
-            "BinaryHammingDistance",
-            "BinaryJaccardIndex",
-            "BinaryMatthewsCorrCoef",
-            "BinaryNegativePredictiveValue",
-            "BinaryPrecision",
-            "BinaryRecall",
-            "BinarySpecificity",
-        ]
+META = MetricMeta(
+    higher_is_better={
+        "metric": {"*CalibrationError": False, "*HammingDistance": False, "*HingeLoss": False, "BinaryEER": False, "*": True}
     },
-    "beta": {"metric": ["*FBetaScore"]},
-    "n_bins": {"metric": ["*CalibrationError"]},
-    "norm": {"metric": ["*CalibrationError"]},
-    "max_fpr": {"metric": ["BinaryAUROC"]},
-    "squared": {"metric": ["*HingeLoss"]},
-    "average": {
-        "metric": [
-            "MulticlassAUROC",
-            "MulticlassAccuracy",
-            "MulticlassAveragePrecision",
-            "MulticlassF1Score",
-            "MulticlassFBetaScore",
-            "MulticlassHammingDistance",
-            "MulticlassJaccardIndex",
-            "MulticlassNegativePredictiveValue",
-            "MulticlassPrecision",
-            "MulticlassRecall",
-            "MulticlassSpecificity",
-        ]
+    interval={"metric": {"*CalibrationError": "none", "*HingeLoss": "t", "*MatthewsCorrCoef": "t", "*CohenKappa": "t", "*": "proportion"}},
+    why_no_interval={
+        "metric": {
+            "*CalibrationError": "a biased estimate, by an amount that depends on the model; `ece` and `ece_debiased` have an interval"
+        }
     },
-    "average=micro": {
-        "metric": [
-            "MulticlassAccuracy",
-            "MulticlassF1Score",
-            "MulticlassFBetaScore",
-            "MulticlassHammingDistance",
-            "MulticlassJaccardIndex",
-            "MulticlassNegativePredictiveValue",
-            "MulticlassPrecision",
-            "MulticlassRecall",
-            "MulticlassSpecificity",
-        ]
+    contrasts={
+        "metric": {
+            "BinaryAccuracy": "none",
+            "BinaryHammingDistance": "none",
+            "BinaryHingeLoss": "none",
+            "BinaryCalibrationError": "none",
+            "Binary*": "classes",
+            "MulticlassCalibrationError": "none",
+            "MulticlassHingeLoss": "none",
+            "Multiclass*": "types",
+        }
     },
-    "top_k": {
-        "metric": [
-            "MulticlassAccuracy",
-            "MulticlassF1Score",
-            "MulticlassFBetaScore",
-            "MulticlassHammingDistance",
-            "MulticlassNegativePredictiveValue",
-            "MulticlassPrecision",
-            "MulticlassRecall",
-            "MulticlassSpecificity",
-        ]
+    only_with={
+        "positive": {"metric": ["Binary*"]},
+        "right_from": {"metric": ["Binary*"]},
+        "threshold": {
+            "metric": [
+                "BinaryAccuracy",
+                "BinaryCohenKappa",
+                "BinaryF1Score",
+                "BinaryFBetaScore",
+                "BinaryHammingDistance",
+                "BinaryJaccardIndex",
+                "BinaryMatthewsCorrCoef",
+                "BinaryNegativePredictiveValue",
+                "BinaryPrecision",
+                "BinaryRecall",
+                "BinarySpecificity",
+            ]
+        },
+        "beta": {"metric": ["*FBetaScore"]},
+        "n_bins": {"metric": ["*CalibrationError"]},
+        "norm": {"metric": ["*CalibrationError"]},
+        "max_fpr": {"metric": ["BinaryAUROC"]},
+        "squared": {"metric": ["*HingeLoss"]},
+        "average": {
+            "metric": [
+                "MulticlassAUROC",
+                "MulticlassAccuracy",
+                "MulticlassAveragePrecision",
+                "MulticlassF1Score",
+                "MulticlassFBetaScore",
+                "MulticlassHammingDistance",
+                "MulticlassJaccardIndex",
+                "MulticlassNegativePredictiveValue",
+                "MulticlassPrecision",
+                "MulticlassRecall",
+                "MulticlassSpecificity",
+            ]
+        },
+        "average=micro": {
+            "metric": [
+                "MulticlassAccuracy",
+                "MulticlassF1Score",
+                "MulticlassFBetaScore",
+                "MulticlassHammingDistance",
+                "MulticlassJaccardIndex",
+                "MulticlassNegativePredictiveValue",
+                "MulticlassPrecision",
+                "MulticlassRecall",
+                "MulticlassSpecificity",
+            ]
+        },
+        "top_k": {
+            "metric": [
+                "MulticlassAccuracy",
+                "MulticlassF1Score",
+                "MulticlassFBetaScore",
+                "MulticlassHammingDistance",
+                "MulticlassNegativePredictiveValue",
+                "MulticlassPrecision",
+                "MulticlassRecall",
+                "MulticlassSpecificity",
+            ]
+        },
     },
-}
+)
 
 
 def torchmetrics(
@@ -216,7 +223,7 @@ def _value(module: Any, preds: torch.Tensor, target: torch.Tensor) -> float:
 
 
 def _takes(metric: str, parameter: str) -> bool:
-    return bool(by_argument(dict.fromkeys(ONLY_WITH[parameter]["metric"], True), metric, False))
+    return bool(by_argument(dict.fromkeys(META.only_with[parameter]["metric"], True), metric, False))
 
 
 def _sides(score: Floats, outcome: Floats, metric: str, positive: str, right_from: float) -> tuple[Floats, NDArray[np.int64]]:

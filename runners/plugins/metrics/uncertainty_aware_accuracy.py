@@ -2,13 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 
 CITES = ["ye2024benchmarking", "kostumov2024uncertainty"]
-HIGHER_IS_BETTER = True
-INCREASES_WITH = "correct"
-INTERVAL = "t"
-ROW_BY_ROW = True
+META = MetricMeta(higher_is_better=True, interval="t", increases_with="correct", row_by_row=True)
 
 
 def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Floats, is_calibration: Floats, weights: Weights) -> Floats:

@@ -2,13 +2,16 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["wang_vlmuqbench"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
-TEST = "exchange"
-COMPANIONS = ["uncertainty_tie_rate", "mean_uncertainty", "unchanged_input_rate"]
+META = MetricMeta(
+    higher_is_better=True,
+    interval="proportion",
+    test="exchange",
+    companions=["uncertainty_tie_rate", "mean_uncertainty", "unchanged_input_rate"],
+)
 
 
 def uncertainty_reflection_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

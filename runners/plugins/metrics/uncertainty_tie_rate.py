@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
-HIGHER_IS_BETTER = None
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion")
 
 
 def uncertainty_tie_rate(uncertainty: Floats, clean_uncertainty: Floats, weights: Weights) -> Floats:

@@ -2,13 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["antol2015vqa"]
-HIGHER_IS_BETTER = True
-ROW_BY_ROW = True
-INCREASES_WITH = "rated_by_vqa"
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion", increases_with="rated_by_vqa", row_by_row=True)
 
 
 def vqa_accuracy(rated_by_vqa: Floats, weights: Weights) -> Floats:

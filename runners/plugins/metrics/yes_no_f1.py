@@ -4,12 +4,12 @@ from typing import Literal
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.plugins.metrics._yes_no import positives, rounded, share
 
 CITES = ["li2023evaluating", "wang2023amber"]
-HIGHER_IS_BETTER = True
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=True, interval="proportion")
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 SMALL = {"amber": 0.0001, "amber_existence": 0.001}
 """What AMBER's script adds to the sum of precision and recall: more for the existence questions alone."""

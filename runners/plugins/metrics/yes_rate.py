@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
 
 CITES = ["li2023evaluating"]
-HIGHER_IS_BETTER = None
-INTERVAL = "proportion"
+META = MetricMeta(higher_is_better=None, interval="proportion")
 NEEDS = {"said": "marked_by_{judge}/said"}
 
 

@@ -152,7 +152,7 @@ def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
 def _columns(task: MetricTask, states: Sequence[_States]) -> Iterator[list[_Column]]:
     """Yield what a metric sums, column by column; of each the rows that share thresholds, apart from others."""
     rows = np.concatenate([of.rows for of in states])
-    # The metric is asked once for all states that any row is ever in; ROW_BY_ROW promises that rows do not see each other.
+    # The metric is asked once for all states that any row is ever in; `row_by_row` promises that rows do not see each other.
     recorder = Recorder(len(rows))
     arrays = [
         np.concatenate([each.column(name) for each in states]) if name in SET_COLUMNS else of[rows]

@@ -73,7 +73,7 @@ def _is_unread(task: MetricTask, part: Slice) -> bool:
     """Return whether nobody reads the resamples of a task: neither its interval nor a ranking, nor an average over slices or datasets."""
     if task.metric.why_no_interval:
         return "uncertainty" not in task.metric.reads  # by others the stability of estimators' ranks is judged
-    has_own_ways = task.metric.own_interval is not None and "COMPARED_BY" in task.metric.plugin.declares
+    has_own_ways = task.metric.own_interval is not None and "compared_by" in task.metric.plugin.declares
     return has_own_ways and task.redraw is None and task.measured.recalibrated is None and part.label != ALL and not part.macro
 
 
@@ -235,7 +235,7 @@ def _task(
     if redraw is not None and n:
         measured.calibrating = redraw.calibrating(part.bootstrap.whole)
         measured.why_no_interval = measured.why_no_interval or redraw.why_every_option
-        if "TARGET" in metric.plugin.declares and "covered" in taken:
+        if "target" in metric.plugin.declares and "covered" in taken:
             group = part.bootstrap.groups_of(place[scored])[counted[scored]]
             covered = taken["covered"][scored][counted[scored]]
             measured.band = redraw.band(universe[scored & counted], covered, np.unique(group, return_inverse=True)[1])

@@ -107,7 +107,7 @@ class Labels:
         if ref is not None:
             plugin = self._plugin(ref["plugin"])
             parts["parameters"] = json.dumps(ref["args"], sort_keys=True, ensure_ascii=False)
-            parts["higher_is_better"] = for_arguments(plugin, ref["args"]).declares.get("HIGHER_IS_BETTER")
+            parts["higher_is_better"] = for_arguments(plugin, ref["args"]).declares.get("higher_is_better")
             reads = {column for column in columns(plugin, ref["args"]).values() if column is not None}
             of_sets, parts["judge"] = bool(SET_COLUMNS & reads), _judge(reads, judge)
         if own.calibrator:

@@ -18,7 +18,7 @@ from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import CHOICE_ONLY, INPUT_CHANGED, OPEN_ONLY, PAIRED
 from qualm.runners.scoring.limits import BOUNDS, UNBOUNDED, Bounds
 
-UNDECLARED = "its plugin declares no `INTERVAL`, so no method is known to hold for it"
+UNDECLARED = "its plugin declares no `interval`, so no method is known to hold for it"
 PREFIXES = (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)
 
 
@@ -65,7 +65,7 @@ class Metric:
     @property
     def is_row_by_row(self) -> bool:
         """Whether each row of what the metric sums is made of that row alone."""
-        return bool(self.plugin.declares.get("ROW_BY_ROW", False))
+        return bool(self.plugin.declares.get("row_by_row", False))
 
 
 def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
@@ -99,15 +99,15 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
                 f"{', '.join(sorted(readable))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
         function = rule.load("metrics", ref["plugin"])
-        over = _over(plugin.declares.get("OVER"), ref["args"])
+        over = _over(plugin.declares.get("over"), ref["args"])
         names = ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds", "chance")
         module = sys.modules[function.__module__]
         why, classes, types, enters, interval, least, null, bounds, chance = (getattr(module, name, None) for name in names)
-        if "CONTRASTS" in plugin.declares:
-            classes, types = (of if plugin.declares["CONTRASTS"] == name else None for of, name in ((classes, "classes"), (types, "types")))
-        method = plugin.declares.get("INTERVAL", "none")
-        none = plugin.declares.get("WHY_NO_INTERVAL", "" if "INTERVAL" in plugin.declares else UNDECLARED)
-        rating = reads[plugin.reads.index(plugin.declares["INCREASES_WITH"])] if "INCREASES_WITH" in plugin.declares else ""
+        if "contrasts" in plugin.declares:
+            classes, types = (of if plugin.declares["contrasts"] == name else None for of, name in ((classes, "classes"), (types, "types")))
+        method = plugin.declares.get("interval", "none")
+        none = plugin.declares.get("why_no_interval", "" if "interval" in plugin.declares else UNDECLARED)
+        rating = reads[plugin.reads.index(plugin.declares["increases_with"])] if "increases_with" in plugin.declares else ""
         own = (why, method, classes, types, enters, interval, none, least, null, bounds, chance, rating)
         metrics.append(Metric(ref["label"], plugin, reads[:-1], function, ref["args"], over, *own))
     return metrics

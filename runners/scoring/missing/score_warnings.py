@@ -126,7 +126,7 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     for (dataset, metric, what, why), models in models_of.items():
         labels_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).append(metric)
     known = rule.names("metrics")
-    assumes = {name: rule.get("metrics", name).declares.get("ASSUMES") for name in valued if name in known}
+    assumes = {name: rule.get("metrics", name).declares.get("assumes") for name in valued if name in known}
     return [f"{name} assumes that {condition}" for name, condition in assumes.items() if condition] + [
         f"{dataset}: {_together(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()
     ]

@@ -68,5 +68,5 @@ def _swapped(cell: Cell) -> Cell:
 
 
 def _test_of(metric: Metric) -> str | None:
-    name = rule.get("metrics", metric.function.__name__).declares.get("TEST")
+    name = rule.get("metrics", metric.function.__name__).declares.get("test")
     return None if name is None else str(name)

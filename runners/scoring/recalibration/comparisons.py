@@ -61,7 +61,7 @@ class Comparisons:
                 together.setdefault((label.removesuffix(f"[{of.label}]"), of.setting), []).append(One(of, measured, limit))
         for (label, setting), ones in together.items():
             metric = next(m for m in self.metrics if m.label == label)
-            better = metric.plugin.declares.get("HIGHER_IS_BETTER")
+            better = metric.plugin.declares.get("higher_is_better")
             if better is None or metric.why_no_interval or (column := self._column(cell, part, label, setting, better, ones)) is None:
                 continue
             self.columns.append(column)

@@ -22,7 +22,7 @@ def test_plugins_are_listed_and_explained() -> None:
     assert all(p["help"] for p in listed), "every plugin has help"
     text = qualm("ls", "metrics", "ece").stdout
     assert "  bins: " in text
-    assert "HIGHER_IS_BETTER" in text
+    assert "higher_is_better" in text
     missing = qualm("ls", "metrics", "ecee")
     assert missing.returncode == 2
     assert "did you mean 'ece'?" in missing.stderr

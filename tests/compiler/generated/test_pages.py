@@ -12,7 +12,8 @@ from qualm.registry.plugins.rule import ROOT
 from tests.end_to_end.clone import Clone, make_clone
 
 PLUGIN = '''
-HIGHER_IS_BETTER = True
+from qualm.registry.plugins.protocols import MetricMeta
+META = MetricMeta(higher_is_better=True)
 
 def brand_new(correct, weights, *, power: int = 2):
     """A metric of somebody else's."""

@@ -6,9 +6,9 @@ from qualm.registry.plugins.protocols import declarations
 
 
 def test_declarations_are_in_the_order_of_the_contract_and_of_the_kind():
-    constants = {"OTHER": 1, "CITES": ["x"], "MODALITY": "image", "HIGHER_IS_BETTER": None, "COMPANIONS": ["b"]}
+    constants = {"OTHER": 1, "CITES": ["x"], "MODALITY": "image", "higher_is_better": None, "companions": ["b"]}
     metric = SimpleNamespace(kind="metrics", declares=constants)
-    assert list(declared(metric).items()) == [("HIGHER_IS_BETTER", None), ("COMPANIONS", ["b"]), ("CITES", ["x"])]
+    assert list(declared(metric).items()) == [("higher_is_better", None), ("companions", ["b"]), ("CITES", ["x"])]
     assert list(declared(SimpleNamespace(kind="perturbations", declares=constants))) == ["MODALITY", "CITES"]
 
 

@@ -39,12 +39,15 @@ def test_columns_are_those_that_there_are() -> None:
     [
         ("metrics", "def x(correct): ...", "(columns..., weights); got correct"),
         ("metrics", "def x(weights, correct): ...", "(columns..., weights); got weights, correct"),
-        ("metrics", "HIGHER_IS_BETTER = 'yes'\ndef x(correct, weights): ...", "expected True or False or None or {parameter: {"),
-        ("metrics", "HIGHER_IS_BETTER = 1\ndef x(correct, weights): ...", "pattern of values: ...}}, got 1"),
-        ("metrics", "HIGHER_IS_BETTER = bool(1)\ndef x(correct, weights): ...", "written out as a literal; got an expression"),
-        ("metrics", "TEST = 'swap'\ndef x(correct, weights): ...", "TEST: expected one of 'exchange', 'independence', got 'swap'"),
-        ("metrics", "OVER = 3\ndef x(correct, weights): ...", "OVER: expected a column"),
-        ("metrics", "COMPANIONS = 'ece'\ndef x(correct, weights): ...", "COMPANIONS: expected a list of texts, got 'ece'"),
+        ("metrics", "META = MetricMeta(higher_is_better='yes')\ndef x(correct, weights): ...", "expected True or False or None or {"),
+        ("metrics", "META = MetricMeta(higher_is_better=1)\ndef x(correct, weights): ...", "pattern of values: ...}}, got 1"),
+        ("metrics", "META = MetricMeta(test=str(1))\ndef x(correct, weights): ...", "written out as literals; got an expression"),
+        ("metrics", "META = MetricMeta(test='swap')\ndef x(correct, weights): ...", "one of 'exchange', 'independence', got 'swap'"),
+        ("metrics", "META = MetricMeta(intervall='t')\ndef x(correct, weights): ...",
+         "META: unknown field 'intervall' (did you mean 'interval'?)"),
+        ("metrics", "META = 3\ndef x(correct, weights): ...", "META: expected MetricMeta(...)"),
+        ("metrics", "META = MetricMeta(over=3)\ndef x(correct, weights): ...", "over: expected a column"),
+        ("metrics", "META = MetricMeta(companions='ece')\ndef x(correct, weights): ...", "companions: expected a list of texts, got 'ece'"),
         ("metrics", "NEEDS = 3\ndef x(correct, weights): ...", "NEEDS: expected a list of columns"),
         ("metrics", "CITES = 'a'\ndef x(correct, weights): ...", "CITES: expected a list of texts"),
         ("metrics", "def x(correct, weights, *, k: int = 'a'): ...", "parameter 'k' of x: expected a default of type int, got 'a'"),
@@ -61,8 +64,8 @@ def test_columns_are_those_that_there_are() -> None:
         ("perturbations", "MODALITY = 'text'\nSTRENGTHS = ('r',)\ndef x(batch, rngs): ...", "STRENGTHS names 'r'; expected"),
         ("perturbations", "MODALITY = 'text'\nKEEPS_ANSWER = 0\ndef x(batch, rngs): ...", "KEEPS_ANSWER: expected True or False, got 0"),
         ("models", "GIVES = 'text'\ndef x(context): ...", "GIVES: expected a list of columns that it gives, got 'text'"),
-        ("metrics", "HIGHER_IS_BETTER = True\nINTERVAL = 'none'\ndef x(correct, weights): ...", "WHY_NO_INTERVAL: expected where INTERVAL"),
-        ("metrics", "HIGHER_IS_BETTER = True\nWHY_NO_INTERVAL = 'w'\ndef x(correct, weights): ...", "WHY_NO_INTERVAL: expected where"),
+        ("metrics", "META = MetricMeta(interval='none')\ndef x(correct, weights): ...", "why_no_interval: expected where interval"),
+        ("metrics", "META = MetricMeta(why_no_interval='w')\ndef x(correct, weights): ...", "why_no_interval: expected where"),
         ("models", "SERVER = 'url'\ndef x(context): ...", "SERVER names 'url'; expected parameters of x: none"),
         ("models", "def x(): ...", "expected positional parameters (context); got none"),
         ("judges", "def x(questions, references): ...", "expected positional parameters (questions, references, predictions)"),
@@ -144,10 +147,10 @@ def test_positional_parameters_that_a_kind_leaves_open(kind: str, sound: list[st
         ("models", "ENGINE", [[], ("sampling",)], ["sampling", [1], {"a": "b"}]),
         ("metrics", "NEEDS", [[], ["draws"], {"of": "column"}, {"of": {"by": {"a": {}}}}],
          ["draws", [1], {1: "column"}, {"of": 1}, {"of": {"by": 1}}, {"of": {}}, {"of": {"a": {}, "b": {}}}]),
-        ("metrics", "OVER", ["category", {"of": "category"}], [1, ["category"], {1: "category"}, {"of": 1}]),
-        ("metrics", "COMPANIONS", [["ece"]], ["ece", [1]]),
-        ("metrics", "ROW_BY_ROW", [True, False], [1, "yes"]),
-        ("metrics", "TARGET", ["1 - alpha"], ["alpha", 1]),
+        ("metrics", "over", ["category", {"of": "category"}], [1, ["category"], {1: "category"}, {"of": 1}]),
+        ("metrics", "companions", [["ece"]], ["ece", [1]]),
+        ("metrics", "row_by_row", [True, False], [1, "yes"]),
+        ("metrics", "target", ["1 - alpha"], ["alpha", 1]),
         ("judges", "PEOPLE", [1, 12], [0, -1, 1.0, True, "1"]),
         ("probes", "TARGET", ["wrong", {"high": "estimator"}], ["right", {"low": "estimator"}, {"high": 1}, {"high": "a", "low": "b"}]),
         ("exports", "OF", ["datasets", "answers", "results"], ["all", None]),
@@ -165,8 +168,8 @@ def test_values_of_constants(kind: str, constant: str, sound: list[Any], wrong: 
 
 
 def test_constants_that_go_together() -> None:
-    assert broken("metrics", INTERVAL="none", WHY_NO_INTERVAL="a maximum") == [] == broken("metrics", INTERVAL="t")
-    assert len(broken("metrics", INTERVAL="none")) == 1 == len(broken("metrics", INTERVAL="t", WHY_NO_INTERVAL="w"))
+    assert broken("metrics", interval="none", why_no_interval="a maximum") == [] == broken("metrics", interval="t")
+    assert len(broken("metrics", interval="none")) == 1 == len(broken("metrics", interval="t", why_no_interval="w"))
     for constant in ("SERVER", "BESIDE"):
         assert broken("probes", parameters=("url",), **{constant: "url"}) == []
         assert broken("probes", **{constant: "url"}) == [f"{constant} names 'url'; expected parameters of x: none"]
@@ -256,13 +259,13 @@ NEEDED: dict[str, dict[str, Any]] = {
             ["a", ["a", 1], [{"a": 1}], [{1: "k"}], [{"a": ["k", 1]}], {"p": ["a"]}, {"p": {1: ["a"], 2: "b"}}, {"p": {}, "q": {}}],
         ),
         ("datasets", "META", [[], ["a"], ["a", {"of": "k"}]], ["a", ["a", 1], [{"of": "k", "x": 1}], [{"off": "k"}]]),
-        ("metrics", "OVER", ["a", {"k": "a"}], [1, ["a"], {"k": 1}, {1: "a"}]),
+        ("metrics", "over", ["a", {"k": "a"}], [1, ["a"], {"k": 1}, {1: "a"}]),
         ("probes", "TARGET", ["wrong", {"high": "k"}], ["right", {"high": 1}, {"low": "k"}, {"high": "k", "x": "y"}]),
         ("judges", "PEOPLE", [1, 3], [0, -1, True, 1.5, "1"]),
-        ("metrics", "HIGHER_IS_BETTER", [True, False, None], [1, 0, "True"]),
-        ("metrics", "TEST", ["exchange", "independence"], ["swap", None]),
-        ("metrics", "ROW_BY_ROW", [True, False], [1, None]),
-        ("metrics", "COMPANIONS", [[], ["a"], ("a", "b")], ["a", ["a", 1], None]),
+        ("metrics", "higher_is_better", [True, False, None], [1, 0, "True"]),
+        ("metrics", "test", ["exchange", "independence"], ["swap", None]),
+        ("metrics", "row_by_row", [True, False], [1, None]),
+        ("metrics", "companions", [[], ["a"], ("a", "b")], ["a", ["a", 1], None]),
         ("models", "FOLDER", ["a"], [1, None, ["a"]]),
         (
             "models",
@@ -325,13 +328,13 @@ def test_parameters_that_a_constant_names_in_order() -> None:
     ("declares", "good"),
     [
         ({}, True),
-        ({"INTERVAL": "t"}, True),
-        ({"INTERVAL": "none"}, False),
-        ({"INTERVAL": "none", "WHY_NO_INTERVAL": "a"}, True),
-        ({"WHY_NO_INTERVAL": "a"}, False),
-        ({"INTERVAL": "t", "WHY_NO_INTERVAL": "a"}, False),
+        ({"interval": "t"}, True),
+        ({"interval": "none"}, False),
+        ({"interval": "none", "why_no_interval": "a"}, True),
+        ({"why_no_interval": "a"}, False),
+        ({"interval": "t", "why_no_interval": "a"}, False),
     ],
 )
 def test_why_there_is_no_interval_is_said_where_there_is_none(declares: dict[str, str], good: bool) -> None:
-    said = ["WHY_NO_INTERVAL: expected where INTERVAL is 'none', and only there"]
+    said = ["why_no_interval: expected where interval is 'none', and only there"]
     assert list(faults("metrics", "x", ["weights"], [], declares, [])) == ([] if good else said)

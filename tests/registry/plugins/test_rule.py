@@ -25,7 +25,7 @@ def read(tmp_path: Path, source: str, name: str = "thing") -> rule.Plugin:
 def test_a_signature_is_read_without_importing(tmp_path: Path) -> None:
     source = '''
 import no_such_module
-HIGHER_IS_BETTER = True
+META = MetricMeta(higher_is_better=True)
 NEEDS = ["a", "b"]
 COMPUTED = len("not a literal")
 def helper(): ...
@@ -38,7 +38,7 @@ def thing(confidence, correct, weights, *, bins: int = 15, rate: Annotated[float
 '''
     found = read(tmp_path, source)
     assert found.reads == ("confidence", "correct", "weights")
-    assert found.declares == {"HIGHER_IS_BETTER": True, "NEEDS": ["a", "b"]}
+    assert found.declares == {"higher_is_better": True, "NEEDS": ["a", "b"]}
     assert found.summary == "First line."
     annotations: dict[str, Any] = {p.name: p.annotation for p in found.parameters}
     assert annotations == {

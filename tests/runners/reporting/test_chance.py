@@ -30,7 +30,7 @@ def test_a_random_order_reaches_it_on_average(name):
 
 def test_every_metric_of_the_order_of_one_estimator_has_a_level_or_is_known_to_have_none():
     reading = [rule.get("metrics", name) for name in rule.names("metrics")]
-    of_estimators = {p.name for p in reading if {"uncertainty", "doubt"} & set(p.reads) and p.declares["HIGHER_IS_BETTER"] is not None}
+    of_estimators = {p.name for p in reading if {"uncertainty", "doubt"} & set(p.reads) and p.declares["higher_is_better"] is not None}
     assert of_estimators - LEVELS.keys() == {"best_f1", "e_aurc", "uncertainty_reflection_rate"}, "no closed form, or ties"
 
 

@@ -83,7 +83,7 @@ def test_rows_side_by_side_are_summed_each_resample_over_its_own():
     assert both.shape == (7, 42)
     np.testing.assert_allclose(both @ columns.reshape(42, 2), by_hand)
     np.testing.assert_allclose(both @ columns[:, :, 1].ravel(), np.array(by_hand)[:, 1])
-    with pytest.raises(TypeError, match="ROW_BY_ROW"):
+    with pytest.raises(TypeError, match="row_by_row"):
         np.asarray(both)
 
 
@@ -149,7 +149,7 @@ def test_tasks_on_a_stack_have_the_sums_that_each_has_alone():
     alone = [Weights(counts, group) @ part for group, part in zip(groups, np.split(columns, [3, 5]), strict=True)]
     assert stack.shape == (15, 9)
     np.testing.assert_allclose((stack @ columns).reshape(5, 3, 2), np.stack(alone, axis=1))
-    with pytest.raises(TypeError, match="ROW_BY_ROW"):
+    with pytest.raises(TypeError, match="row_by_row"):
         np.asarray(stack)
     assert np.asarray(Stacked(counts, groups[:1])).tolist() == counts.tolist()
 

@@ -67,7 +67,8 @@ def planted(token_logprobs):
 """,
     "runners/plugins/metrics": """\
 import numpy as np
-HIGHER_IS_BETTER = True
+from qualm.registry.plugins.protocols import MetricMeta
+META = MetricMeta(higher_is_better=True)
 
 def planted(correct, weights):
     return weights @ correct / np.asarray(weights).sum(axis=1)

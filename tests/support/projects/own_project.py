@@ -33,9 +33,11 @@ args: {level: easy, format: open}
 METRIC = '''\
 """Mean correctness."""
 
+from qualm.registry.plugins.protocols import MetricMeta
+
 from ._shared import mean
 
-HIGHER_IS_BETTER = True
+META = MetricMeta(higher_is_better=True)
 
 
 def own_metric(correct, weights):

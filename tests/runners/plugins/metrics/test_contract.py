@@ -77,9 +77,9 @@ def metric(request):
 def test_declares_itself(metric):
     plugin, *_ = metric
     assert plugin.reads[-1] == "weights"
-    assert "HIGHER_IS_BETTER" in plugin.declares
+    assert "higher_is_better" in plugin.declares
     assert plugin.summary
-    assert set(plugin.declares.get("COMPANIONS", [])) <= set(rule.names("metrics"))
+    assert set(plugin.declares.get("companions", [])) <= set(rule.names("metrics"))
 
 
 def test_grouped_weights_give_what_dense_ones_give(metric):
@@ -90,10 +90,10 @@ def test_grouped_weights_give_what_dense_ones_give(metric):
     np.testing.assert_allclose(found, function(*arrays, np.asarray(weights), **args))
 
 
-@pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "ROW_BY_ROW" in rule.get("metrics", n).declares])
+@pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "row_by_row" in rule.get("metrics", n).declares])
 def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_each_has_alone(name):
     plugin, function, args = rule.get("metrics", name), rule.load("metrics", name), ARGS.get(name, {})
-    assert plugin.declares["ROW_BY_ROW"] is True, "else it says nothing"
+    assert plugin.declares["row_by_row"] is True, "else it says nothing"
     (weights,) = Bootstrap(np.arange(N) // 3, 6, 1).blocks()
     every = columns()
     arrays = [every[column] for column in columns_of(plugin, args).values() if column != "weights"]
@@ -147,7 +147,7 @@ def test_an_interval_holds_its_own_value_has_a_width_and_stays_where_values_can_
     (weights,) = Bootstrap(np.arange(N) // 3, 40, 1).blocks()
     value = float(function(*arrays, np.ones((1, N)), **args)[0])
     declared = for_arguments(plugin, args).declares
-    declares = {"method": declared["INTERVAL"], "why_no_interval": declared.get("WHY_NO_INTERVAL", "")}
+    declares = {"method": declared["interval"], "why_no_interval": declared.get("why_no_interval", "")}
     one = Measured(value, function(*arrays, weights, **args), N, 0, "no rows" if np.isnan(value) else "", groups=17, **declares)
     own = getattr(sys.modules[function.__module__], "interval", None)
     one.own_interval = partial(own, *arrays, np.arange(N) // 3, **args) if own else None
@@ -164,7 +164,7 @@ def test_every_metric_with_an_interval_says_what_it_can_be():
     unbounded = set()
     for name in rule.names("metrics"):
         plugin, module = rule.get("metrics", name), sys.modules[rule.load("metrics", name).__module__]
-        if plugin.declares["INTERVAL"] in ("t", "skewed", "own") and not hasattr(module, "bounds"):
+        if plugin.declares["interval"] in ("t", "skewed", "own") and not hasattr(module, "bounds"):
             unbounded.add(name)
     assert unbounded == {"mean_uncertainty"}, "in an estimator's own unit"
 
@@ -320,7 +320,7 @@ def answers(well):
 def test_the_direction_that_is_declared_is_that_of_the_better_model(name):
     plugin, function = rule.get("metrics", name), rule.load("metrics", name)
     reads = [column for column in columns_of(plugin, ARGS.get(name, {})).values() if column != "weights"]
-    higher = plugin.declares["HIGHER_IS_BETTER"]
+    higher = plugin.declares["higher_is_better"]
     neither = {"best_f1_floor", "brier_uncertainty", "coverage", "hedge_rate", "idk_rate", "mean_uncertainty", "option_rate"}
     assert (higher is None) == (name in neither | {"sampling_share", "unchanged_input_rate", "uncertainty_tie_rate", "yes_rate"})
     if higher is None:

@@ -140,10 +140,10 @@ def test_a_value_of_0_stays_one(name, outcome, expected):
 def test_every_class_says_its_direction_and_its_interval(name):
     declares = for_arguments(rule.get("metrics", "torchmetrics"), {"metric": name}).declares
     losses = ("CalibrationError", "HammingDistance", "HingeLoss", "EER")
-    assert declares["HIGHER_IS_BETTER"] is not name.endswith(losses)
-    assert (declares["INTERVAL"] == "none") == name.endswith("CalibrationError") == ("WHY_NO_INTERVAL" in declares)
+    assert declares["higher_is_better"] is not name.endswith(losses)
+    assert (declares["interval"] == "none") == name.endswith("CalibrationError") == ("why_no_interval" in declares)
     declared = getattr(classification, name).higher_is_better
-    assert declared is None or declared == declares["HIGHER_IS_BETTER"]
+    assert declared is None or declared == declares["higher_is_better"]
 
 
 def test_a_report_shows_the_direction_of_each_class():

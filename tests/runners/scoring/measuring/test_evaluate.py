@@ -228,7 +228,7 @@ def test_what_says_no_target_has_no_band_beside_it():
     """`coverage` has one, since its conformal setting promises something; a metric of one's own over the same sets need not."""
     world = worlds.options(60, 60, 0.5, np.random.default_rng(8))
     (metric,) = read_metrics([{"label": "coverage", "plugin": "coverage", "args": {}}])
-    declares = {name: value for name, value in metric.plugin.declares.items() if name != "TARGET"}
+    declares = {name: value for name, value in metric.plugin.declares.items() if name != "target"}
     silent = replace(metric, plugin=replace(metric.plugin, declares=declares))
     cell = cell_of(world, 1)
     part = make_slices(cell.samples, [], 10, 3)[0]

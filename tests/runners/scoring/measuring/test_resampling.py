@@ -89,7 +89,7 @@ def test_coverage_of_a_resample_is_that_of_the_sets_of_its_own_thresholds(per, r
     again = redraw(told, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples)
     sets = {"covered": np.ones(ROWS), "set_size": np.ones(ROWS)}
     (metric,) = read_metrics([{"label": "coverage", "plugin": "coverage", "args": {}}])
-    metric = replace(metric, plugin=replace(metric.plugin, declares=metric.plugin.declares | {"ROW_BY_ROW": row_by_row}))
+    metric = replace(metric, plugin=replace(metric.plugin, declares=metric.plugin.declares | {"row_by_row": row_by_row}))
     (part,) = make_slices(samples, [], TIMES, 7)
     columns = {"correct": np.ones(ROWS), "n_options": np.full(ROWS, 3.0)}
     cell = Cell("m", samples, "clean", columns, {"x": Setting(calibrates, {"lac": sets}, {"lac": again})}, {})

@@ -47,7 +47,7 @@ def drawn(n=60, seed=1):
 
 def test_only_metrics_that_name_a_test():
     assert [m.label for m in with_a_test(read_metrics(METRICS))] == ["urr", "rate", "hcc"]
-    assert {rule.get("metrics", n).declares["TEST"] for n in rule.names("metrics") if "TEST" in rule.get("metrics", n).declares} == {
+    assert {rule.get("metrics", n).declares["test"] for n in rule.names("metrics") if "test" in rule.get("metrics", n).declares} == {
         "exchange",
         "independence",
     }
