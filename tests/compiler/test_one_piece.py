@@ -30,6 +30,11 @@ def called(node: ast.AST) -> tuple[str, list[ast.expr]]:
     return name, node.args
 
 
+def is_name(node: ast.AST, *names: str) -> bool:
+    """Return whether a node is one of these dotted names."""
+    return isinstance(node, ast.Attribute) and any(name.endswith(f".{node.attr}") for name in names) and ast.unparse(node) in names
+
+
 def opens_a_picture(node: ast.AST) -> bool:
     if not (isinstance(node, ast.Attribute) and node.attr in ("open", "imread", "imdecode")):
         return False
@@ -38,27 +43,27 @@ def opens_a_picture(node: ast.AST) -> bool:
 
 
 def reads_imports(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and ast.unparse(node) in ("ast.Import", "ast.ImportFrom")
+    return is_name(node, "ast.Import", "ast.ImportFrom")
 
 
 def judges_characters(node: ast.AST) -> bool:
     if isinstance(node, ast.comprehension | ast.GeneratorExp | ast.ListComp):
         return any(called(inner)[0] == "isprintable" for inner in ast.walk(node))
-    return isinstance(node, ast.Attribute) and ast.unparse(node) in ("unicodedata.category", "unicodedata.bidirectional")
+    return is_name(node, "unicodedata.category", "unicodedata.bidirectional")
 
 
 def renames(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return ".partial" in node.value
     name, arguments = called(node)
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.replace", "os.rename", "os.renames", "shutil.move"):
+    if isinstance(node, ast.Call) and is_name(node.func, "os.replace", "os.rename", "os.renames", "shutil.move"):
         return True
     return name in ("replace", "rename") and len(arguments) == 1 and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) \
         and not node.keywords  # fmt: skip
 
 
 def appends(node: ast.AST) -> bool:
-    if isinstance(node, ast.Attribute) and ast.unparse(node) == "os.O_APPEND":
+    if is_name(node, "os.O_APPEND"):
         return True
     name, arguments = called(node)
     modes = [a.value for a in arguments if isinstance(a, ast.Constant)]
@@ -102,16 +107,16 @@ PIECES = {
 
 
 @pytest.fixture(scope="module")
-def trees() -> dict[str, ast.Module]:
+def nodes() -> dict[str, list[ast.AST]]:
     files = [file for package in ("registry", "runners", "compiler") for file in (ROOT / package).rglob("*.py")]
     name = lambda file: "qualm." + ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")  # noqa: E731
-    return {name(file): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    return {name(file): [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))] for file in files}
 
 
 @pytest.mark.parametrize("job", PIECES)
-def test_in_one_place_only(job: str, trees: dict[str, ast.Module]) -> None:
+def test_in_one_place_only(job: str, nodes: dict[str, list[ast.AST]]) -> None:
     piece = PIECES[job]
-    lines = {name: [getattr(n, "lineno", 0) for n in ast.walk(tree) if piece.does(n)] for name, tree in trees.items()}
+    lines = {name: [getattr(n, "lineno", 0) for n in found if piece.does(n)] for name, found in nodes.items()}
     places = {name: where for name, where in lines.items() if where}
     assert places.pop(piece.module), f"{piece.module} no longer does it: {job} where?"
     for name in piece.others:

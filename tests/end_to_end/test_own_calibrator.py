@@ -67,6 +67,7 @@ def answer(inputs: dict[str, dict[str, str]], root: Path) -> dict[str, float]:
     return right
 
 
+@pytest.mark.slow
 def test_it_is_listed_compiled_and_run(project: Path) -> None:
     assert "drawn towards a number" in run(project, "qualm", "ls", "calibrators")
     stage = json.loads((project / "specs/t/stages/score.json").read_text())
