@@ -49,7 +49,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# All files that are made from others: compiled specs, reference pages, golden files and numbers, README's tables. Prints what changed.
+# All files that are made from others: compiled specs, reference pages, golden files and numbers, tables of results. Prints what changed.
 update: setup
 	$(BIN)/python -m tests.update
 

@@ -13,6 +13,7 @@ from qualm.runners.inference.hf import one_pass, rows
 from qualm.runners.inference.hf.computing.token_numbers import divergences, uniform_divergences
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.prompts.question import CONFIDENCE, VERIFY, messages
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import Plain, picture, turn
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
@@ -32,7 +33,7 @@ DECODING = Decoding(5, 0.9)
 LIMIT = 1e-4
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=EACH_FAMILY)
 def model(request, tmp_path_factory):
     folder = FAMILIES[request.param](tmp_path_factory.mktemp(request.param))
     return loaded_model(folder, request.param, template=TEMPLATES.get(request.param))

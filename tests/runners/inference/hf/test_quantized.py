@@ -11,6 +11,7 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor.cases import scene_cases
 from qualm.runners.tools.doctor.model_under_test import ModelUnderTest, attempt
 from qualm.runners.tools.doctor.visit import DoctorOptions, checks, visit
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 
 
@@ -20,7 +21,7 @@ def needs(package):
 
 
 @pytest.mark.parametrize("form", ["int8", "nf4"])
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", EACH_FAMILY)
 def test_only_the_language_model_is_made_small(family, form, tmp_path):
     needs(PACKAGES[form])
     model = hf_vlm(ModelContext("m", FAMILIES[family](tmp_path)), quantization=form, template=TEMPLATES.get(family))

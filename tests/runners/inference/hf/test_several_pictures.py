@@ -9,12 +9,15 @@ import torch
 from qualm.runners.contracts.models import PARTS, Decoding, ModelContext, ModelError, Request, draw_part
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.plain_vlm import Plain, picture
 from tests.support.models.tiny_models import FAMILIES, PLAIN, TEMPLATES
 
 SIGNALS = tuple(name for name in PARTS if name not in ("options", "p_true_sampling"))
 QUESTIONS = ["Which is bigger ?", "What color is the cube in <image> and in <image> ?", "What ?", "<image> What is here <image>"]
 ONE_PICTURE = {"kosmos2", "florence2"}
+TOGETHER = [family for family in EACH_FAMILY if family.values[0] not in ONE_PICTURE]
+"""Families that are asked about several pictures."""
 LIMIT = 1e-4
 HALF = 2.0**-10
 """Of float16, relative: what is stored may be one off."""
@@ -65,7 +68,7 @@ def answers(model, requests):
     return model.answer(model.encode(requests), Decoding(5, 0.9))
 
 
-@pytest.mark.parametrize("family", sorted({*FAMILIES, *PLAIN} - ONE_PICTURE))
+@pytest.mark.parametrize("family", [*TOGETHER, *sorted({*PLAIN} - ONE_PICTURE)])
 def test_log_probabilities_are_those_of_the_whole_sequence(family, tmp_path):
     model = loaded(family, tmp_path)
     oracle = Several(model)
@@ -85,7 +88,7 @@ def test_log_probabilities_are_those_of_the_whole_sequence(family, tmp_path):
                 assert parts["without_image"].logprobs == pytest.approx(oracle.forced(blind, None, answer.tokens), abs=LIMIT)
 
 
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - ONE_PICTURE))
+@pytest.mark.parametrize("family", TOGETHER)
 def test_attention_on_several_pictures_is_eager_attentions_on_all_of_their_tokens(family, tmp_path):
     model, other = loaded(family, tmp_path), loaded(family, tmp_path)
     other.module.set_attn_implementation("eager")

@@ -11,6 +11,7 @@ from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.inside.attention import core, share_and_entropy, weights
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.runners.inference.hf.test_one_pass import answers, requests
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
@@ -20,7 +21,7 @@ HALF = 2.0**-10
 """Of float16, relative: what is stored may be one off."""
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=EACH_FAMILY)
 def folder(request, tmp_path_factory):
     torch.set_num_threads(1)
     return request.param, FAMILIES[request.param](tmp_path_factory.mktemp(request.param))

@@ -13,6 +13,7 @@ from qualm.runners.inference.hf.inside.internals import Inside
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.thinking import ANSWERED, CUT, Thinking
 from tests.runners.inference.hf.test_one_pass import answers, requests
+from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.plain_vlm import Plain
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES
 
@@ -27,7 +28,7 @@ ULP = 2.0**-10
 """Of float16, relative: what is stored may be one off where it was computed in another way."""
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=EACH_FAMILY)
 def model(request, tmp_path_factory):
     torch.set_num_threads(1)
     made = hf_vlm(
