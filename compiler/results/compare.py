@@ -348,7 +348,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
         columns[f"{comparison['level']:.0%} interval"] = lambda d: "" if d["low"] is None else f"{d['low']:+.3f} to {d['high']:+.3f}"
     if correction:
         columns["p"] = lambda d: _p(d, "p") or ("not tested" if d.get("why") else "undefined")
-        columns |= {} if correction == "none" else {"corrected p": lambda d: _p(d, "p_adjusted")}
+        columns |= {} if correction == "none" else {"corr. p": lambda d: _p(d, "p_adjusted")}
     if any(d.get("margin") is not None for d in rows):
         columns |= {"equal": lambda d: _p(d, "p_equivalent"), "not worse": lambda d: _p(d, "p_not_worse")}
     if any(shares_differ([d.get("scored_share_a"), d.get("scored_share_b")]) for d in rows):

@@ -227,7 +227,7 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
     assert (
         "b − a     95% interval" in out
         and "ece (squared ece_debiased)" in out
-        and "p: paired t test over whole groups; max-T" in out
+        and "p: paired t tests over whole groups, corrected by Westfall and Young's max-T" in " ".join(out.split())
         and "McNemar, exact, d: accuracy, n = " in out
     )
     assert max(map(len, out.splitlines())) <= 80
@@ -260,14 +260,14 @@ def test_every_number_of_a_comparison_by_line() -> None:
     ]  # fmt: skip
     found = lines(told(rows, mcnemar=[tested | {"p_holm": 0.0024691}, tested | {"model": "m", "p_holm": 0.00123456}], notes=["a [note]"]))
     whole = ["0.500", "0.250", "-0.250", "-0.300", "to", "-0.200", "0.0104", "0.0208"]
-    head = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "Holm"]
+    head = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "corr.", "p"]
     assert [line.split() for line in found[:9]] == [
         ["a", "one", "b", "two"],
         ["d", "n", "=", "1,200"], head, ["ece", *whole], ["acc", *whole[:3], "undefined"],
         ["m", "·", "d"], [*head, "n"], ["acc", *whole, "1,199"], ["ece", *whole, "1,200"],
     ]  # fmt: skip
     assert [line.rstrip() for line in found[9:]] == [
-        "p: paired t test over whole groups; Holm: corrected over the metrics of a dataset",
+        "p: paired t tests over whole groups, corrected by Holm's method over all tests on one dataset and slice",
         "McNemar, exact, d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123, Holm 0.00247",
         "McNemar, exact, m · d: accuracy, n = 2,000: only a right 1,234, only b right 5: p = 0.00123",
         "a [note]",
@@ -282,7 +282,7 @@ def test_margins_reasons_and_other_quantities_are_told() -> None:
         difference("auroc", None, low=None, high=None, p=None, p_adjusted=None, told_apart=None, why="9 answers of the rarer class"),
     ]
     found = [line.rstrip() for line in lines(told(rows))]
-    heads = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "Holm", "equal", "not", "worse"]
+    heads = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "corr.", "p", "equal", "not", "worse"]
     assert found[2].split() == heads and found[3].split()[-4:] == ["0.0104", "0.0208", "0.0312", "0.0156"]
     assert found[4].startswith("ece (squared ece_debiased)") and found[5].split()[-2:] == ["not", "tested"]
     assert found[7:] == [
@@ -296,7 +296,7 @@ def test_margins_reasons_and_other_quantities_are_told() -> None:
 def test_what_was_not_corrected_or_not_tested_has_no_column_for_it() -> None:
     uncorrected = lines(told([difference("ece")], test=TEST | {"correction": "none"}))
     assert uncorrected[2].split() == ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p"] and uncorrected[-1].endswith(
-        "whole groups; uncorrected"
+        "whole groups, not corrected for their number"
     )
     plain = lines(told([difference("ece", None)], test=None, level=None))
     assert [line.split() for line in plain[2:]] == [["metric", "a", "b", "b", "−", "a"], ["ece", "0.500", "0.250", "-0.250"]]

@@ -1,4 +1,4 @@
-"""The page of a difference: what was told apart first, names that call nobody, lengths that a comment can hold."""
+"""The page of a difference: significant differences first, names that call nobody, lengths that a comment can hold."""
 
 import re
 

@@ -40,13 +40,13 @@ def test_the_confidence_set_of_the_best_is_named() -> None:
     shown = [score("auroc[p_true]"), score("auroc[perplexity]", "n"), score("auarc[ours/luq]")]
     assert list(best_estimators(rows, shown)) == [
         "d, m, auroc: best: p_true; may be best too: perplexity",
-        "d, n, auroc: best: perplexity; told apart from all 2 others",
-        "d, m, auarc[ours]: best: luq; told apart from the other",
+        "d, n, auroc: best: perplexity; significantly better than all 2 others",
+        "d, m, auarc[ours]: best: luq; significantly better than the other",
     ]
 
 
 def test_one_beaten_by_the_second_alone_is_not_in_the_set() -> None:
-    """Whoever is statistically tied from the best may be told apart from the second, whose difference has less spread."""
+    """An estimator that is tied with the best may be significantly worse than the second, whose difference has less spread."""
     rows = ranked({"luq": 0.76, "perplexity": 0.8})
     assert [row["may_be_best"] for row in rows] == [True, True]
     rows[1]["may_be_best"] = False
@@ -64,7 +64,7 @@ def test_only_of_scores_that_are_shown() -> None:
 def test_printed_with_how_it_was_corrected(capsys: pytest.CaptureFixture[str]) -> None:
     show_best_estimators(ranked({"luq": 0.6, "perplexity": 0.8}), [score("auroc[perplexity]")], "study", Console(width=300))
     line, how = capsys.readouterr().out.splitlines()
-    assert line == "d, m, auroc: best: perplexity; told apart from the other"
+    assert line == "d, m, auroc: best: perplexity; significantly better than the other"
     assert "max-T method over all tests of the study" in how
     show_best_estimators([], [], "study", Console(width=300))
     assert not capsys.readouterr().out

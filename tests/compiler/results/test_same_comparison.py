@@ -144,7 +144,7 @@ def test_the_viewer_on_demand(scored: Project) -> None:
     now = json.loads(content_of(site_of(scored, ["small"]).file("data/small/p/2.js") or b""))
     found = compare_scores(scored, "small", "other", "base")
     columns = now["tests"]["columns"]
-    assert now["tests"]["n"] == len(found["differences"]) > 5 and "max-T: corrected over" in now["note"]
+    assert now["tests"]["n"] == len(found["differences"]) > 5 and "max-T method over the tests of one metric" in now["note"]
     for name, other in {"difference": "delta", "value_a": "a", "value_b": "b", "low": "low", "p_adjusted": "p_adjusted", "n": "n"}.items():
         expected = [d[other] for d in found["differences"]]
         assert columns[name] == [None if value is None else pytest.approx(value, rel=1e-6) for value in expected]

@@ -60,9 +60,9 @@ def test_the_table_of_the_paper() -> None:
 ours
                                     epistemic    epistemic
 split                              extraneous    knowledge          all
-train  images (perturbed/clean)         3/3      -/1,200      3/1,200
+train  images (perturbed/clean)           3/3      -/1,200      3/1,200
        questions (IDK/answerable)         3/3  1,200/1,200  1,203/1,203
-test   images (perturbed/clean)         1/2          -/0          1/2
+test   images (perturbed/clean)           1/2          -/0          1/2
        questions (IDK/answerable)         1/2          -/0          1/2
 total  pictures/questions                 9/9  1,200/2,400  1,206/2,409
 recipe                                     pairs  dropped
