@@ -111,8 +111,9 @@ class Results:
 
     @cached_property
     def palette(self) -> list[str]:
-        """Models in the order of their colours in all figures: models as they are, then derived ones."""
-        return sorted(self.models, key=lambda m: bool(m in self.abstaining or blind_of(m)))
+        """Models in the order of their colours in all figures and in the viewer: that of the spec, derived models last."""
+        names = self.scores["model"].unique(maintain_order=True).to_list()
+        return sorted(names, key=lambda m: bool(m in self.abstaining or blind_of(m)))
 
     @cached_property
     def uninformative(self) -> set[tuple[str, str, str, str]]:

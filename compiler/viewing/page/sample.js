@@ -88,7 +88,7 @@ class SamplePage {
   /** A question with a number in the place of each mark of where one of its several pictures stands. */
   placed(question) {
     const n = this.question.pictures?.length ?? 0, parts = String(question ?? "").split("<image>");
-    return n > 1 && parts.length === n + 1 ? parts.reduce((text, part, i) => `${text}[picture ${i}]${part}`) : question;
+    return n > 1 && parts.length === n + 1 ? parts.reduce((text, part, i) => `${text}[image ${i}]${part}`) : question;
   }
 
   whereShown() {
@@ -199,7 +199,7 @@ class SamplePage {
   judges(answer) {
     if (!answer.judges?.length) return null;
     return el("section", null, el("h3", null, answer.judges.length > 1 ? "Judges" : "Judge"), el("ul", { class: "judges" }, answer.judges.map((one) => el("li", null, mark(one.rating), el("b", null, said(one.judge, 60)), one.rating === undefined ? " gives no rating" : ` rates it ${number(one.rating, 2)}`,
-      one.pred_is_idk ? el("span", { class: "chip" }, "a refusal") : null, one.gt_is_idk ? el("span", { class: "chip" }, "declining is right") : null, one.parse_ok === false ? el("span", { class: "chip warn" }, "reply could not be read") : null,
+      one.pred_is_idk ? el("span", { class: "chip" }, "a refusal") : null, one.gt_is_idk ? el("span", { class: "chip" }, "abstaining is right") : null, one.parse_ok === false ? el("span", { class: "chip warn" }, "reply could not be read") : null,
       Object.entries(one.marks ?? {}).map(([name, value]) => el("span", { class: "chip" }, said(name, 40), ` ${number(value, 2)}`)),
       one.reply ? el("pre", null, said(one.reply)) : null))));
   }

@@ -5,7 +5,7 @@ const BINS = 40;
 /** Filters that are lists of values: name in the address, column, title. */
 const FACETS = [
   ["verdict", "correct", "Verdict"], ["model", "model", "Model"], ["dataset", "dataset", "Dataset"], ["variant", "variant", "Variant"],
-  ["category", "category", "Category"], ["answerable", "answerable", "Answerable"], ["declined", "pred_is_idk", "Declined to answer"], ["no_answer", "no_answer", "No answer, because"],
+  ["category", "category", "Category"], ["answerable", "answerable", "Answerable"], ["declined", "pred_is_idk", "Abstained"], ["no_answer", "no_answer", "No answer, because"],
 ];
 const ORDERS = { "": "as in the dataset", "confidence-": "most confident first", "confidence": "least confident first", "u-": "most uncertain first", "u": "least uncertain first" };
 const OUTCOMES = ["both", "first", "second", "neither", "unscored"];

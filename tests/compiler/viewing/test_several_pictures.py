@@ -49,7 +49,7 @@ def test_pictures_are_numbered_and_missing_answers_say_why(root: Path, browser: 
                 assert captions == [str(k + 1) for k in range(n)]
             (heading,) = texts(".sample h1")
             if n == 2:
-                assert heading.startswith("What changes between [picture 1] and [picture 2]")
+                assert heading.startswith("What changes between [image 1] and [image 2]")
             assert f"no answer: {CUT}" in texts(".draws em")
     assert browser.run("document.querySelector('.all em').innerText") == f"no answer: {CUT}"
 
