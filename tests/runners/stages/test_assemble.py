@@ -136,7 +136,7 @@ def test_what_can_be_told_without_looking_is_beside_the_set_in_its_card_and_said
     assert "with a balanced accuracy of 1.000 (0.8" in said and stage.counters["ways to tell it apart without looking"] == 1
     card = (project.folder / stage.outputs["card"]).read_text()
     section = card.partition("## What can be told without looking")[2].partition("## ")[0]
-    assert "| all | 40 | 100.0% | 0.500 | 1.000 (0.8" in section and " * | 0.500 = |" in section and "How to read it" in section
+    assert "| all | 40 | 100.0% | 0.500 | 1.000 (0.8" in section and " * | 0.500 = |" in section and "How well a classifier" in section
     assert not list(project.made.glob("*shortcuts*")), "beside the folder: what models are asked does not change with it"
 
 
