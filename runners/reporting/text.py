@@ -15,6 +15,8 @@ from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.text import LONGEST as LONGEST
 from qualm.registry.text import visible as visible
 from qualm.runners.scoring.measuring.labels import taken_apart
+from qualm.runners.scoring.measuring.labels import titled as titled
+from qualm.runners.scoring.measuring.labels import words as words
 from qualm.runners.scoring.missing.scored_share import share_in_words
 
 DIGITS = 3
@@ -116,43 +118,6 @@ def signed(value: float | None, digits: int = DIGITS) -> str:
     """A difference with its sign always shown."""
     text = number(value, digits)
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
-
-
-_ACRONYMS = {
-    *("ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "lave", "vqa", "n"),
-    *("luq", "inv", "sbj", "amb", "ive", "clip", "jpeg"),
-}
-_CALLED = {
-    "p_true": "P(True)",
-    "p_true_sampling": "P(True) over samples",
-    "deg_mat": "DegMat",
-    "cocoa": "CoCoA",
-    "sentence_sar": "sentence-SAR",
-    "vl_uncertainty": "VL-Uncertainty",
-    "vase": "VASE",
-    "sar": "SAR",
-    "token_sar": "token-SAR",
-    "rauq": "RAUQ",
-    "vauq": "VAUQ",
-    "umpire": "UMPIRE",
-    "eigen_score": "EigenScore",
-}
-
-
-def words(name: str) -> str:
-    """Return the display name of a plugin: `set_size` as `set size`, `ece` as `ECE`, `p_true` as `P(True)`.
-
-    >>> words("clip_mask"), words("p_true@prompt=plain"), words("deg_mat")
-    ('CLIP mask', 'P(True)@prompt=plain', 'DegMat')
-    """
-    plugin, at, rest = name.partition("@")
-    phrase = _CALLED.get(plugin) or " ".join(w.upper() if w in _ACRONYMS else w for w in plugin.split("_"))
-    return visible(phrase + at + rest.replace("_", " "), 120)
-
-
-def titled(plugin: str) -> str:
-    """A metric's name as a heading."""
-    return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or words(plugin)
 
 
 @dataclass(frozen=True)

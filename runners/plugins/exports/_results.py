@@ -9,12 +9,12 @@ from typing import Any
 
 from qualm.registry import CLEAN
 from qualm.registry.sample import RANKINGS, SCORES
+from qualm.registry.text import visible
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.reporting.text import titled, visible
-from qualm.runners.reporting.text import words as plugin_words
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
-from qualm.runners.scoring.measuring.labels import metric_of, of_estimator
+from qualm.runners.scoring.measuring.labels import metric_of, of_estimator, titled
+from qualm.runners.scoring.measuring.labels import words as plugin_words
 from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
 
 BEST, PERHAPS = "best", "perhaps"

@@ -13,6 +13,7 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import SET_COLUMNS
 from qualm.registry.plugins.columns import columns, judge_of
 from qualm.registry.plugins.declarations import for_arguments
+from qualm.registry.text import visible
 
 PARTS: dict[str, type] = {
     "metric": str,
@@ -143,3 +144,40 @@ def _judge(reads: Collection[str], scored_by: str | None) -> str | None:
 def _begins(where: str, names: Collection[str]) -> str:
     """The longest name that this is, or begins with before a `/`; empty where none does."""
     return max((name for name in names if where == name or where.startswith(f"{name}/")), key=len, default="")
+
+
+_ACRONYMS = {
+    *("ece", "mce", "auroc", "auarc", "auprc", "aurc", "uacc", "lac", "aps", "raps", "f1", "idk", "lave", "vqa", "n"),
+    *("luq", "inv", "sbj", "amb", "ive", "clip", "jpeg"),
+}
+_CALLED = {
+    "p_true": "P(True)",
+    "p_true_sampling": "P(True) over samples",
+    "deg_mat": "DegMat",
+    "cocoa": "CoCoA",
+    "sentence_sar": "sentence-SAR",
+    "vl_uncertainty": "VL-Uncertainty",
+    "vase": "VASE",
+    "sar": "SAR",
+    "token_sar": "token-SAR",
+    "rauq": "RAUQ",
+    "vauq": "VAUQ",
+    "umpire": "UMPIRE",
+    "eigen_score": "EigenScore",
+}
+
+
+def words(name: str) -> str:
+    """Return the display name of a plugin: `set_size` as `set size`, `ece` as `ECE`, `p_true` as `P(True)`.
+
+    >>> words("clip_mask"), words("p_true@prompt=plain"), words("deg_mat")
+    ('CLIP mask', 'P(True)@prompt=plain', 'DegMat')
+    """
+    plugin, at, rest = name.partition("@")
+    phrase = _CALLED.get(plugin) or " ".join(w.upper() if w in _ACRONYMS else w for w in plugin.split("_"))
+    return visible(phrase + at + rest.replace("_", " "), 120)
+
+
+def titled(plugin: str) -> str:
+    """A metric's name as a heading."""
+    return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or words(plugin)
