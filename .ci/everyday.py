@@ -153,8 +153,8 @@ def look(player: Player) -> None:
         rows = json.loads(
             player.type("qualm", "compare", "mine", "base@prompt=bare", "base@prompt=short", "--metric", "accuracy", "--json")
         )
-        rows = rows["comparisons"] if isinstance(rows, dict) else rows
-        expect(any(row["metric"] == "accuracy" for row in rows), f"the difference in accuracy, got {rows}")
+        found = [row for row in rows["differences"] if row["metric"] == "accuracy"]
+        expect(len(found) >= 1 and all("low" in row and "p_adjusted" in row for row in found), f"difference and test, got {rows}")
     with player.task("failures"):
         failures = json.loads(player.type("qualm", "show", "mine", "--failures", "3", "--json"))
         expect(0 < len(failures) <= 3 and all(f["question"] and f["expected"] for f in failures), f"at most 3 failures, got {failures}")
