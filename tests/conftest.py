@@ -3,11 +3,8 @@
 import os
 import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiled modules are kept, for workers and for the commands that tests start, even where the caller's shell forbids it.
@@ -28,17 +25,3 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the backgrou
 # The same examples each time, and no limit of time: a busy machine fails no test.
 settings.register_profile("qualm", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("qualm")
-
-
-def all_of_some(values: Iterable[Any]) -> bool:
-    """Return `all(values)`; fail where there are no values, since such a test asserts nothing."""
-    found = [bool(value) for value in values]
-    if not found:
-        pytest.fail("all() of nothing: assert that there are values, or use `not any(...)` where there may be none")
-    return all(found)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Replace the built-in `all` in test modules."""
-    for module in {item.module for item in items if isinstance(item, pytest.Function)}:
-        vars(module).setdefault("all", all_of_some)

@@ -1,7 +1,4 @@
-"""No test asserts only within a loop over what a condition picked, unless it asserts that something was picked.
-
-`all(...)` of nothing is found while tests run (`tests/conftest.py`).
-"""
+"""No test asserts only within a loop over what a condition picked, unless it asserts that something was picked."""
 
 from __future__ import annotations
 
