@@ -59,7 +59,7 @@ def ece_debiased(
     counted = np.where(pairs > 0, count, 0.0)
     product = np.divide(gaps**2 - gaps_alike, pairs, out=np.zeros_like(pairs), where=pairs > 0)
     square = ratio((counted * product).sum(axis=1), counted.sum(axis=1))
-    return square if squared else np.sqrt(np.maximum(square, 0.0))
+    return square if squared else np.sqrt(np.clip(square, 0.0, 1.0))
 
 
 def _of_own_group(columns: Floats, groups: Floats) -> Floats:

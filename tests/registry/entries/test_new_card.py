@@ -326,7 +326,7 @@ def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
 
 def test_help_of_a_parameter_in_two_lines() -> None:
     said = _helps(get("datasets", "coco_folder"))["per"]
-    assert said.startswith("One sample for every annotation; or") and said.endswith("whose id is the picture's (captions).")
+    assert said.startswith("One sample for every annotation; or") and said.endswith("whose id is the image's (captions).")
 
 
 def test_strange_names_of_columns_stay_data(tmp_path: Path) -> None:
