@@ -46,7 +46,7 @@ class Recomputation:
         """
         self._project, self._plan = project, plan
         waiting = {forecast.stage for forecast in forecasts if forecast.action != "unchanged"}
-        every = [stage for stage in plan.writers("generations") if stage.kind == "infer"]
+        every = list(plan.writers("generations"))
         by_model = {str(stage.params["model"]["label"]): stage for stage in every}
         for model in selection.models:
             if model not in by_model:

@@ -105,7 +105,7 @@ def test_check_writes_nothing_and_an_option_in_the_place_of_a_spec_goes_to_dvc(t
     assert invoke(app, command[:1]).exit_code == 0 and (tmp_path / "dvc.yaml").exists()
     assert invoke(app, command).exit_code == 0
     assert [invoke(app, ["run", *more]).exit_code for more in (["--force"], ["s", "--force"], ["-v"], ["--no-pull"])] == [3] * 4
-    plain = (False, None, None, True)
+    plain = (False, None, None, True, None)
     assert calls == [
-        (None, ["--force"], *plain), ("s", ["--force"], *plain), (None, [], True, *plain[1:]), (None, [], *plain[:3], False),
+        (None, ["--force"], *plain), ("s", ["--force"], *plain), (None, [], True, *plain[1:]), (None, [], *plain[:3], False, None),
     ]  # fmt: skip

@@ -130,7 +130,7 @@ def test_a_spread_is_over_the_fewest_groups_of_what_is_defined(monkeypatch: pyte
         "empty": Measured(1.0, np.array([5.0, 9.0]), 0, 8, groups=1),
         "undefined": Measured(np.nan, np.array([5.0, 9.0]), 8, 0, "no rows", groups=1),
     }
-    monkeypatch.setattr(evaluate, "evaluate", lambda metrics, cell, part: [("m", values[cell.model])])
+    monkeypatch.setattr(evaluate, "evaluate", lambda metrics, cell, part, every: [("m", values[cell.model])])
     part: Any = SimpleNamespace(label="all", bootstrap=SimpleNamespace(groups=6))
 
     def spreads(*models: str) -> list[Reach]:

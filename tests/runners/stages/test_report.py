@@ -55,24 +55,24 @@ def test_facts_in_a_row():
     results = made_results(scores, answers=answers, thresholds=[THRESHOLD], variants=variants, spec_sha256="0123456789abcdef" * 4, seed=9)
     results.judge = "rules"
     assert report._facts(results) == [
-        ("Spec", "small"), ("Seed", "9"), ("Models", "2"), ("Datasets", "2"),
+        ("Spec", "small"), ("Models", "2"), ("Datasets", "2"),
         ("Perturbations", "2 in 3 variants"), ("Clean answers", "1,234"), ("Judge", "rules"), ("Conformal", "published"),
     ]  # fmt: skip
     assert report._facts(made_results(scores))[1:] == [
-        ("Seed", "7"), ("Models", "2"), ("Datasets", "2"), ("Answers", "up to 1,200 each"),
+        ("Models", "2"), ("Datasets", "2"), ("Answers", "up to 1,200 each"),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("samples", "text"),
     [
-        ([sample("a")], "1 questions (1 open-ended) · text only"),
-        ([sample("a", choices=["x"]), sample("b", choices=[])], "2 questions (1 multiple choice, 1 open-ended) · text only"),
-        ([sample(n, choices=["x", "y"], image_id="i", group="g") for n in "ab"], "2 questions (2 multiple choice) · 1 images · 1 groups"),
+        ([sample("a")], "1 open-ended questions · text only"),
+        ([sample("a", choices=["x"]), sample("b", choices=[])], "2 questions (1 multiple-choice, 1 open-ended) · text only"),
+        ([sample(n, choices=["x", "y"], image_id="i", group="g") for n in "ab"], "2 multiple-choice questions · 1 images · 1 groups"),
         (
             [sample("a", image_id="i", group="g", answerable=False), sample("b", image_id="j", answerable=None, choices=None),
              sample("c", group="h", answerable=False)],
-            "3 questions (3 open-ended) · 2 images · 2 groups · 2 unanswerable",
+            "3 open-ended questions · 2 images · 2 groups · 2 unanswerable",
         ),
     ],
 )  # fmt: skip
@@ -81,7 +81,7 @@ def test_counts_are_those_of_the_samples(samples, text):
 
 
 def test_samples_that_are_not_at_hand():
-    assert report._counts(made_results([score("accuracy", 0.5)]), "d") == "samples not at hand"
+    assert report._counts(made_results([score("accuracy", 0.5)]), "d") == "samples are not available"
 
 
 def test_library_versions_are_sorted_and_each_stands_once():
