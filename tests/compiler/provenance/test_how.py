@@ -18,7 +18,7 @@ def test_what_every_report_says(tmp_path: Path) -> None:
     project = finished_project(tmp_path / "project")
     found = how(project, "mini")
     assert found["facts"]["Intervals"] == "95% intervals from 1,000 bootstrap resamples of whole groups"
-    assert found["facts"]["Decoding"] == "greedy, at most 16 new tokens; no draws"
+    assert found["facts"]["Decoding"] == "greedy, at most 16 new tokens; no sampled answers"
     assert found["facts"]["Spec digest"] == project.plan("mini").stage("report").params["spec_sha256"]
     (model,) = found["models"]
     assert (model["model"], model["files"], model["dtype"]) == ("base", "registry/data/scene-vlm-base", "float32")
