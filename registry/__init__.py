@@ -1,4 +1,4 @@
-"""Which data: the vocabulary of samples, the plugin rule, cards, adapters."""
+"""Vocabulary of samples, plugin rule, cards and adapters."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -73,17 +73,17 @@ PICTURES = ("swapped", "removed")
 
 
 def method_name(label: str, fit: str) -> str:
-    """What a way of abstaining is called: one that was fitted on what it is scored on says so wherever it stands."""
+    """Return an abstention method's name, marked if it was fitted on the scored data."""
     return f"{label} (optimistic)" if fit == "test" else label
 
 
 def abstaining(model: str, method: str) -> str:
-    """What a model that abstains is called."""
+    """Return the name of a model that abstains by a method."""
     return f"{model}+{method}"
 
 
 def blind_of(name: str) -> str:
-    """The model beneath, where a name is that of one that does not look; empty for any other.
+    """Return the model behind a text-only or shuffled-image baseline; empty for others.
 
     >>> blind_of("base+swapped_picture"), blind_of("base+thresholding")
     ('base', '')

@@ -1,4 +1,4 @@
-"""Questions about this machine and its system, each answered in one place on Linux, macOS and Windows.
+"""Facts about this machine on Linux, macOS and Windows.
 
 Nothing here may reach stored content: results are the same on every machine.
 """
@@ -46,7 +46,7 @@ def nvidia_cards() -> int:
 
 
 def processor_name() -> str:
-    """Return the marketing name of the processor, or what Python knows of it where the system does not say."""
+    """Return the processor's marketing name, or Python's name for it."""
     import platform
 
     file = Path("/proc/cpuinfo")
@@ -57,7 +57,7 @@ def processor_name() -> str:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends. Does nothing on systems other than Linux."""
+    """Make the kernel end this process when its parent ends; Linux only."""
     if not LINUX:
         return
     import ctypes

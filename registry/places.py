@@ -1,4 +1,4 @@
-"""Two roots: of the installed package, which is only read, and of the project that the working directory lies in."""
+"""Roots of the installed package, which is read-only, and of the current project."""
 
 from pathlib import Path
 
@@ -7,18 +7,18 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def project_root(start: Path | None = None) -> Path | None:
-    """The nearest folder upwards that has `params.yaml` and `specs/`; None outside of every project."""
+    """Return the nearest parent with `params.yaml` and `specs/`; None outside a project."""
     here = (start or Path.cwd()).resolve()
     return next((folder for folder in (here, *here.parents) if (folder / "params.yaml").is_file() and (folder / "specs").is_dir()), None)
 
 
 def is_checkout(root: Path) -> bool:
-    """Whether a folder is a checkout of Qualm itself, whose cards and plugins are the package's own."""
+    """Return whether a folder is a checkout of Qualm itself."""
     return (root / "registry" / "places.py").is_file()
 
 
 def own_folder(folder: str) -> Path | None:
-    """A folder of the project that stands beside the package's folder of the same name, for cards and plugins of the project's own.
+    """Return the project's folder for its own cards or plugins, like the package's.
 
     None outside of every project and in a checkout of Qualm.
 

@@ -1,4 +1,4 @@
-"""The vocabulary of the project: what a sample, an image, a generation, a judgement, an uncertainty and a score are.
+"""Vocabulary of the project: sample, image, generation, judgement, uncertainty, score.
 
 Every table that one stage writes and another reads has its Arrow schema here and nowhere else, so that a
 column means the same thing in every file. Read this file first; it takes two minutes.
@@ -29,7 +29,7 @@ _NO_META: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One picture as it lies on disk (PNG, JPEG...), never decoded here."""
+    """Undecoded image file (PNG, JPEG...)."""
 
     image_id: str
     data: bytes
@@ -39,7 +39,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One question, with or without an image, and what a right answer is."""
+    """Question with its reference answer, with or without an image."""
 
     sample_id: str
     """Stable: the source's own id where it has one, else derived from content. Never a row number of ours."""

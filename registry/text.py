@@ -1,7 +1,7 @@
-"""Texts of others as they can be shown: of cards, servers, data sets, logs.
+"""Safe display of texts from cards, servers, datasets and logs.
 
-Such a text may hold what steers a terminal (ESC and the other control characters), turns its neighbours around (direction marks) or
-hides. All of it is written out. What is printed goes through `qualm.registry.terminal.guard`, whoever prints it.
+Such a text may hold terminal control characters (ESC), direction marks, or invisible characters. All of them are written out. Printed
+text goes through `qualm.registry.terminal.guard` in any case.
 """
 
 import ast
@@ -18,7 +18,7 @@ _DIRECTION = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x
 
 
 def hides(character: str) -> bool:
-    """Whether a character steers, turns around or hides, instead of being seen; a line's end does not."""
+    """Return whether a character controls, reverses or hides text; line ends do not."""
     code = ord(character)
     if character in "\n\t" or 0x20 <= code < 0x7F:
         return False
@@ -26,43 +26,43 @@ def hides(character: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, everything that is not plainly seen written out.
+    r"""Return a text on one line, with invisible characters written out.
 
-    >>> one_line("a\\x1b[31m b\\n")
-    'a\\\\x1b[31m b\\\\n'
+    >>> one_line("a\x1b[31m b\n")
+    'a\\x1b[31m b\\n'
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else escaped(c) for c in text)
 
 
 def masked(text: str, mark: str = "�") -> str:
-    """A text on one line, a mark in the place of each character that is not plainly seen: with one of width 1, columns stay."""
+    """Return a text on one line, each invisible character replaced by `mark`."""
     return text if text.isprintable() else "".join(c if c.isprintable() else mark for c in text)
 
 
 def quoted(name: str) -> str:
-    """A name as it is; in quotation marks where something in it had to be written out."""
+    """Return a name, in quotation marks if a character had to be written out."""
     return name if name.isprintable() else repr(name)
 
 
 def lines(text: str) -> str:
-    """A text whose lines stay, everything that hides written out."""
+    """Return a text with its line ends, invisible characters written out."""
     return text if text.isascii() and text.isprintable() else "".join(escaped(c) if hides(c) else c for c in text)
 
 
 def escaped(character: str) -> str:
-    """`\\x1b`, `\\u202e`."""
+    r"""Return a character's escape: `\x1b`, `\u202e`."""
     return character.encode("unicode_escape").decode("ascii")
 
 
 def visible(text: object, longest: int = LONGEST) -> str:
-    """A text for a page, in which nothing is hidden: what hides stands as ⟨U+202E⟩."""
+    """Return a text for a page, with invisible characters as ⟨U+202E⟩."""
     raw = str(text)
     cut = f"… ({len(raw):,} characters)" if len(raw) > longest else ""
     return "".join(" " if c == "\t" else f"⟨U+{ord(c):04X}⟩" if hides(c) else c for c in raw[:longest]) + cut
 
 
 def list_in_text(text: str) -> list[Any] | None:
-    """Return the list that a text holds as JSON or as Python writes it; None where it holds none.
+    """Return the list that a text holds as JSON or Python; None if it holds none.
 
     NumPy's way to write an array of texts, without commas, would be read as one text and is none.
 
@@ -83,7 +83,7 @@ def list_in_text(text: str) -> list[Any] | None:
 
 
 def _texts_in(value: Any) -> int:
-    """Return how many texts a value of lists and records holds, keys among them."""
+    """Count the texts in a value of lists and records, keys included."""
     if isinstance(value, dict):
         return sum(map(_texts_in, (*value.keys(), *value.values())))
     return sum(map(_texts_in, value)) if isinstance(value, list | tuple | set) else isinstance(value, str | bytes)

@@ -57,7 +57,7 @@ Verdict = Callable[["Sample"], bool | None]
 
 
 class WhereError(Exception):
-    """A mistake in an expression: what is wrong, at which of its characters (from 0), and what to do."""
+    """Mistake in an expression: what is wrong, at which character (from 0), what to do."""
 
     def __init__(self, message: str, at: int, hint: str = "") -> None:
         super().__init__(f"character {at + 1}: {message}" + (f" ({hint})" if hint else ""))
@@ -65,11 +65,11 @@ class WhereError(Exception):
 
 
 class ValueOfFieldError(Exception):
-    """A key of `meta` that is compared with a number and holds none."""
+    """A key of `meta` is compared with a number and holds none."""
 
 
 class Expression:
-    """A checked expression. Its text is the same expression in one spelling, with subsets written out."""
+    """Checked expression; its text has one spelling, with subsets expanded."""
 
     def __init__(self, tree: ast.expr) -> None:
         self.tree = tree
@@ -117,7 +117,7 @@ def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, 
 
 
 def is_subset_name(name: str) -> bool:
-    """Return whether an expression can name a subset so."""
+    """Return whether a name can be used for a subset in expressions."""
     return bool(_NAME.fullmatch(name)) and name not in (*FIELDS, *_WORDS)
 
 
@@ -127,18 +127,18 @@ def meta_keys(expression: Expression) -> set[str]:
 
 
 def verdict(expression: Expression) -> Verdict:
-    """Return the expression as a function of a sample, which raises ValueOfFieldError where a number was expected."""
+    """Return the expression as a function of a sample."""
     return _verdict(expression.tree)
 
 
 class _Checker:
-    """Checks a syntax tree, and spells it out: names in full, subsets replaced by their expressions."""
+    """Checker of a syntax tree that expands names and subsets."""
 
     def __init__(self, text: str, meta: Collection[str] | None, subsets: Mapping[str, str]) -> None:
         self.text, self.meta, self.subsets = text, meta, subsets
 
     def at(self, node: ast.expr) -> int:
-        """Return the place of a node in the text; Python counts bytes from the parenthesis that was put before it."""
+        """Return a node's position; Python counts bytes from the parenthesis added before it."""
         return len(self.text.encode()[: max(0, node.col_offset - 1)].decode(errors="ignore"))
 
     def condition(self, node: ast.expr, depth: int) -> ast.expr:
@@ -214,7 +214,7 @@ class _Checker:
         return ast.Attribute(ast.Name("meta", ast.Load()), key.replace("-", _HYPHEN), ast.Load())
 
     def check(self, left: ast.expr, right: ast.expr, op: ast.cmpop, place: ast.expr) -> None:
-        """Raise WhereError where the two sides hold different kinds of values, or kinds without an order."""
+        """Raise WhereError if the sides differ in kind, or the kind has no order."""
         kinds = {_kind(left), _kind(right)}
         sides = f"{Expression(left)} and {Expression(right)}"
         if "boolean" in kinds and (len(kinds) > 1 or not isinstance(op, ast.Eq | ast.NotEq)):
@@ -254,7 +254,10 @@ def _negated(inner: Verdict) -> Verdict:
 
 
 def _joined(parts: list[Verdict], decides: bool) -> Verdict:
-    """Return the disjunction of parts if True decides it, else their conjunction; undefined if no part decides and one is undefined."""
+    """Return the disjunction of parts if `decides`, else their conjunction (Kleene).
+
+    Undefined if no part decides and one is undefined.
+    """
 
     def judge(sample: Sample) -> bool | None:
         result: bool | None = not decides

@@ -1,4 +1,4 @@
-"""Columns as users of the library have them, as plugins take them: lists, NumPy, pandas, Polars, Arrow; nothing is guessed."""
+"""Columns from lists, NumPy, pandas, Polars and Arrow, converted for plugins."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ INDICES = ("predicted", "right_option")
 
 
 class ArgumentError(ValueError):
-    """An argument that a function of the library does not take. The message says where, what was expected and what came."""
+    """Invalid argument of a library function: where, expected, found."""
 
 
 def check_values(name: str, values: Floats) -> None:
-    """Raise ArgumentError for a number that a column of this name cannot hold, with its row; NaN stands for a missing one."""
+    """Raise ArgumentError for a number that this column cannot hold; NaN is missing."""
     if name in SHARES or name.startswith(RATED_BY):
         expected, wrong = "a number between 0 and 1", (values < 0) | (values > 1)
     elif name in INDICES:
@@ -42,7 +42,7 @@ def check_values(name: str, values: Floats) -> None:
 
 
 def listed(values: Any) -> list[Any]:
-    """A column as a list: of a list, an array, a pandas or Polars series, an Arrow array."""
+    """Return a list, array, series or Arrow array as a list."""
     for method in ("to_pylist", "to_list", "tolist"):  # Arrow; Polars, pandas; NumPy, torch
         if hasattr(values, method):
             values = getattr(values, method)()
@@ -81,7 +81,7 @@ def floats(name: str, values: Any) -> Floats:
 
 
 def same_length(columns: Mapping[str, Any]) -> int:
-    """Return the columns' number of rows; raise ArgumentError where they differ in it."""
+    """Return the columns' number of rows; raise ArgumentError if they differ."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ArgumentError(f"expected as many rows in every column, got {', '.join(f'{name}: {n:,}' for name, n in lengths.items())}")
@@ -113,7 +113,7 @@ def frame(table: Any) -> pl.DataFrame:
 
 
 def spoken(kind: pa.DataType) -> str:
-    """An Arrow type in words.
+    """Return an Arrow type in words.
 
     >>> spoken(pa.list_(pa.list_(pa.float64())))
     'a list of lists of numbers'

@@ -1,4 +1,4 @@
-"""Split conformal prediction on arrays: a threshold from calibration questions, and the sets that it gives."""
+"""Split conformal prediction on arrays: calibrated thresholds and prediction sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Quantile = Literal["standard", "numpy_higher"]
 
 @dataclass(frozen=True)
 class ConformalThreshold:
-    """A threshold, and how it was come by."""
+    """Threshold with the settings of its calibration."""
 
     threshold: float
     """The largest score that a set admits; infinity where there are too few calibration groups for `alpha`: sets hold every option."""
@@ -35,7 +35,7 @@ class ConformalThreshold:
     empty_set: EmptySet
 
     def sets(self, probabilities: Any, uniform: Any = None) -> NDArray[np.bool_]:
-        """Which options are in each question's set.
+        """Return a mask of the options in each question's set.
 
         Args:
             probabilities: (n, K) or n lists: softmax over a question's own options; fewer options are padded with NaN.
@@ -60,7 +60,7 @@ def calibrate(
     empty_set: EmptySet = "argmax",
     uniform: Any = None,
 ) -> ConformalThreshold:
-    """Return the threshold that calibration questions give.
+    """Return the conformal threshold from calibration questions.
 
     Without groups it is the k-th smallest score of the right options, k = ceil((n + 1)(1 - alpha)) (split conformal prediction; Vovk,
     Gammerman, Shafer, 2005). Sets by it hold the right option with a chance of at least 1 - alpha, on average over draws of calibration and
@@ -123,7 +123,7 @@ def calibrate(
 
 
 def _options(probabilities: Any) -> Floats:
-    """(n, K), NaN beyond a question's last option."""
+    """Return option probabilities (n, K), NaN beyond a question's last option."""
     if isinstance(probabilities, np.ndarray) and probabilities.ndim == 2:
         probs = probabilities.astype(np.float64)
     else:

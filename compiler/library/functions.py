@@ -1,7 +1,7 @@
 """Plugins as plain functions: `qualm.estimators`, `qualm.metrics`, `qualm.conformal`.
 
-The function of a plugin takes the columns that the plugin reads, by position or by name, and its parameters by name, checked as those of a
-spec are. Plugins of a project are among them where the working directory lies in one.
+A plugin's function takes its columns by position or by name, and its parameters by name, checked like those of a spec. Plugins of a
+project are included if the working directory lies in one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ASSUMED = {"is_calibration": 0.0}
 
 
 def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Function:
-    """Return a plugin's function for a module's `__getattr__`, else raise AttributeError."""
+    """Return a plugin's function for a module's `__getattr__`."""
     if name.startswith("_"):
         raise AttributeError(name)
     try:
@@ -87,14 +87,14 @@ def _in_words(problems: Iterable[Problem]) -> str:
 
 
 def bound(plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
-    """The arguments of a call, apart.
+    """Bind a call's arguments to a plugin.
 
     Returns:
-        What was given for each positional parameter; the plugin with its own parameters; and the column that each positional parameter
-        reads with these, by whose name it may be inputs too.
+        The value of each positional parameter; the plugin with its parameters; and the column that each positional parameter reads with
+        these, under whose name it may be passed too.
 
     Raises:
-        ArgumentError: a column is named twice or not known, a parameter is wrong.
+        ArgumentError: a column is passed twice or unknown, or a parameter is wrong.
     """
     own = [name for name in plugin.reads if name not in (CONTEXT, WEIGHTS)]
     names = {p.name for p in plugin.parameters}
@@ -116,7 +116,10 @@ def bound(plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any])
 
 
 def estimator(plugin: Plugin) -> Function:
-    """An estimator as a function of columns: (n,) uncertainties, HIGHER = MORE UNCERTAIN, NaN where one is undefined."""
+    """Return an estimator as a function of columns.
+
+    It gives (n,) uncertainties, HIGHER = MORE UNCERTAIN, NaN where undefined.
+    """
 
     def function(*positional: Any, **named: Any) -> Floats:
         from qualm.runners.contracts.estimators import EstimatorContext
@@ -133,7 +136,10 @@ def estimator(plugin: Plugin) -> Function:
 
 
 def metric(plugin: Plugin) -> Function:
-    """A metric as a function of columns: one number over all rows, NaN where it is undefined. Rows that lack a column are left out."""
+    """Return a metric as a function of columns.
+
+    It gives one number over all rows, NaN if undefined. Rows that lack a column are left out.
+    """
 
     def function(*positional: Any, **named: Any) -> float:
         from qualm.runners.contracts.metrics import lacking
@@ -153,7 +159,10 @@ def metric(plugin: Plugin) -> Function:
 
 
 def score(plugin: Plugin) -> Function:
-    """A nonconformity score as a function: (n, K) of every option, HIGHER = FITS WORSE, NaN beyond a question's last option."""
+    """Return a nonconformity score as a function.
+
+    It gives (n, K) scores of options, HIGHER = FITS WORSE, NaN beyond a question's last option.
+    """
 
     def function(*positional: Any, **named: Any) -> Floats:
         inputs, ref, _ = bound(plugin, positional, named)
@@ -170,7 +179,7 @@ def _complete(plugin: Plugin, lacking: list[str]) -> None:
 
 
 def _named(function: Function, plugin: Plugin, gives: str) -> Function:
-    """With the plugin's name, help and signature."""
+    """Return the function with the plugin's name, help and signature."""
     both = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
         inspect.Parameter(name, both, **({"default": ASSUMED[name]} if name in ASSUMED else {}))
@@ -192,7 +201,7 @@ def _named(function: Function, plugin: Plugin, gives: str) -> Function:
 
 
 def _kind(column: str) -> pa.DataType:
-    """The Arrow type of a column that an estimator reads, its numbers in double precision."""
+    """Return the Arrow type of an estimator's column, with numbers in double precision."""
     if is_internal(column):
         numbers = pa.list_(pa.float64())
         return pa.list_(numbers) if internal(column).drawn else numbers

@@ -1,4 +1,4 @@
-"""`qualm.load`: the results of a spec as typed tables, and its answers joined with all that is known of them."""
+"""Results of a spec as typed tables (`qualm.load`), and its answers with all measurements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEFT_OUT = (RATED_BY, "option_probabilities", "answerable", "uncertain", "fold",
 
 
 def load(spec: str | None = None, project: str | Path | None = None) -> SpecResults:
-    """The results of a spec that was run, from its project's `results/`. Nothing is run and nothing written.
+    """Load the results of a spec that was run, from its project's `results/`.
 
     Args:
         spec: Its name, or the path of its file; the project's default one without.
@@ -55,7 +55,7 @@ def load(spec: str | None = None, project: str | Path | None = None) -> SpecResu
 
 class SpecResults:
     def __init__(self, project: Project, spec: str | None, side: ComparisonSide | None = None, verify: bool = False) -> None:
-        """Read the results of this checkout, or of another state of the spec; `verify` warns of changed files."""
+        """Read this checkout's results, or another state's; `verify` warns of changed files."""
         self._verify = verify
         self.side = side or side_here(project, spec)
         """Score stage and models, for comparisons."""
@@ -64,12 +64,12 @@ class SpecResults:
 
     @property
     def root(self) -> Path:
-        """The folder that paths of inputs and outputs are of."""
+        """Return the folder that paths of inputs and outputs are relative to."""
         return self.side.root
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Files that were scored: `datasets`, `generations` by model and data set; `judgements`, `sets`, `uncertainties`... if there."""
+        """Return the scored files: `datasets`, `generations`, `judgements`, `sets`..."""
         return self._stage.inputs
 
     @property
@@ -79,21 +79,21 @@ class SpecResults:
 
     @property
     def models(self) -> list[str]:
-        """Models, those that abstain and those that do not look among them."""
+        """Return the scored models, with abstaining ones and baselines."""
         return list(self.side.models)
 
     @property
     def datasets(self) -> list[str]:
-        """Data sets that models were scored on."""
+        """Return the datasets that models were scored on."""
         return list(self._stage.inputs["datasets"])
 
     @property
     def tables(self) -> list[str]:
-        """Names of the tables that scoring wrote, for `table`."""
+        """Return the names of the tables that scoring wrote, for `table`."""
         return [name for name, path in self._stage.outputs.items() if str(path).endswith(".parquet")]
 
     def table(self, name: str) -> pl.DataFrame:
-        """One table as it was written: `rankings`, `comparisons`, `effects`... (`tables` lists them).
+        """Return a table as written: `rankings`, `comparisons`, `effects`...
 
         Raises:
             ProjectError: there is none of this name, or it was not made yet.
@@ -105,7 +105,7 @@ class SpecResults:
 
     @property
     def scores(self) -> pl.DataFrame:
-        """Every metric of every model, data set, variant and slice, with its interval, one row each.
+        """Return a row per metric, model, dataset, variant and slice, with its interval.
 
         `metric` is the plugin, `parameters` (JSON) what it was given, `estimator` whose uncertainty it reads, `conformal` the setting of
         conformal sets and `nonconformity` the score of theirs ("mean": over all), `calibrator` (SETTING/METHOD) what recalibrated the
@@ -119,7 +119,7 @@ class SpecResults:
         return self._read(self._stage.outputs["scores"])
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = "clean") -> pl.DataFrame:
-        """One row for each greedy answer: the question, the answer, and all that was measured of it.
+        """Return a row per greedy answer: question, answer, and all measurements of it.
 
         Args:
             model: One model; all without.
@@ -147,7 +147,7 @@ class SpecResults:
         return pl.concat(parts, how="diagonal_relaxed")
 
     def generations(self, model: str, dataset: str) -> pl.DataFrame:
-        """Everything that a model said to a data set: a row for each variant and draw (0 is the greedy answer), with its tokens' numbers.
+        """Return a model's answers to a dataset: a row per variant and draw (0 is greedy).
 
         Raises:
             ProjectError: a name is none of this spec's, or nothing was run yet.
@@ -170,7 +170,7 @@ class SpecResults:
         return self._read(Path(self._folder(dataset)) / "samples.parquet")
 
     def picture(self, dataset: str, sample_id: str) -> Image | None:
-        """The picture of a question, before any perturbation; None where the question has none.
+        """Return the unperturbed image of a question; None if it has none.
 
         Raises:
             ProjectError: there is no such data set or question, or it has several pictures, which `pictures` gives.
@@ -181,7 +181,7 @@ class SpecResults:
         return images[0] if images else None
 
     def pictures(self, dataset: str, sample_id: str) -> tuple[Image, ...]:
-        """All pictures of a question, in the order in which models are shown them, before any perturbation.
+        """Return all unperturbed images of a question, in display order.
 
         Raises:
             ProjectError: there is no such data set or question.
@@ -285,8 +285,10 @@ class SpecResults:
 
 
 def asked_as(model: str, variant: str) -> tuple[str, str]:
-    """The model and variant by which the answers of a scored model are kept: of one that abstains those of its model, of one that did
-    not look those under the variant without the picture."""
+    """Return the model and variant whose stored answers a scored model uses.
+
+    An abstaining model uses its base model's answers, a baseline those under its variant without the image.
+    """
     from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS
 
     base, _, way = model.partition("+")

@@ -56,7 +56,7 @@ def score(
     resamples: int = 1000,
     seed: int = 0,
 ) -> pl.DataFrame:
-    """Metrics of answers, each with its interval, over all rows and over slices of them.
+    """Compute metrics of answers with intervals, over all rows and over slices.
 
     The interval is the one that a spec's report has: resamples of whole groups, by the method that the metric declares
     (`qualm.runners.scoring.limits`). Rows that lack what a metric reads are left out of it and counted.
@@ -154,7 +154,7 @@ def compare(
     correction: str = "max_t",
     seed: int = 0,
 ) -> pl.DataFrame:
-    """Two models' answers to the same questions: b minus a by every metric, with its interval and the p-value of a paired test.
+    """Compare two models' answers to the same questions: b minus a, by a paired test.
 
     The test is Student's t over whole groups (`qualm.runners.scoring.paired_tests`); p-values are corrected over all metrics of the call,
     together. That none is found is no evidence that there is no difference: `margin` tests for that. Calibration errors are compared by
@@ -283,10 +283,7 @@ def _metrics(metrics: Sequence[MetricName]) -> list[Metric]:
 
 
 def _check_margins(margin: float | Mapping[str, float] | None, metrics: Sequence[Metric]) -> None:
-    """
-    Raises:
-        ArgumentError: a margin is of no metric of the call, or of one that is compared by another one.
-    """
+    """Raise ArgumentError for a margin that belongs to no metric of the call."""
     of_label = {metric.label: metric for metric in metrics}
     for label in margin if isinstance(margin, Mapping) else ():
         if label not in of_label:
@@ -296,7 +293,7 @@ def _check_margins(margin: float | Mapping[str, float] | None, metrics: Sequence
 
 
 def _fields(metrics: Sequence[Metric]) -> list[str]:
-    """The fields whose values metrics read."""
+    """Return the fields whose values metrics read."""
     return [field_of(column) for metric in metrics for column in metric.reads if column.startswith((GROUP_OF, CODE_OF))]
 
 
@@ -362,7 +359,7 @@ def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> No
 
 
 def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str, Any]:
-    """What follows from the probabilities of options, beside what the table has."""
+    """Return columns that follow from option probabilities and are not in the table."""
     scored = ~np.isnan(probabilities).any(axis=1) & (sizes > 0)
     best = np.where(scored[:, None], probabilities, -1.0)
     predicted = np.where(scored, best.argmax(axis=1), np.nan)
@@ -377,10 +374,7 @@ def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str
 
 
 def _check(metrics: Sequence[Metric], cells: Sequence[Cell], uncertainties: Sequence[str]) -> None:
-    """
-    Raises:
-        ArgumentError: a metric reads what the answers do not have.
-    """
+    """Raise ArgumentError if a metric reads a column that the answers lack."""
     for cell in cells:
         for metric in metrics:
             reads = frozenset(metric.reads)
@@ -398,13 +392,13 @@ def _labels(metrics: Sequence[Metric]) -> Labels:
 
 
 def _named(label: str, labels: Labels) -> dict[str, Any]:
-    """A metric's label in its parts."""
+    """Return a metric's label in its parts."""
     parts = labels.parts(label)
     return {name: parts[name] for name in ("metric", "parameters", "higher_is_better")} | {UNCERTAINTY: parts["estimator"]}
 
 
 def _aligned(a: pl.DataFrame, b: pl.DataFrame, on: str | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Both tables on the questions that both have, in the order of the first."""
+    """Return both tables restricted to shared questions, in the order of the first."""
     if on is None:
         if a.height != b.height:
             raise ArgumentError(f"expected as many answers of both, got {a.height:,} and {b.height:,}; name the question's column by `on`")

@@ -55,9 +55,9 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
 
 
 def renamed(text: str, old: str, new: str) -> str:
-    """Rename a spec in its text and in the commands of its comments.
+    r"""Rename a spec in its text and in the commands of its comments.
 
-    >>> print(renamed("# qualm run a\\nname: a\\ntitle: a and b", "a", "mine"))
+    >>> print(renamed("# qualm run a\nname: a\ntitle: a and b", "a", "mine"))
     # qualm run mine
     name: mine
     title: a and b

@@ -68,7 +68,8 @@ class Session:
     def __init__(
         self, root: Path, environment: Mapping[str, str], console: Console, outputs: Mapping[str, Sequence[str]], verbose: bool
     ) -> None:
-        """
+        """Prepare the log files and the processes' environment.
+
         Args:
             outputs: outputs of each stage, by its name in DVC's messages (`score`, `specs/mine/dvc.yaml:score`).
             verbose: show DVC's messages instead of a line per stage.

@@ -58,10 +58,7 @@ class SitePart:
     """Results of one spec, at one revision, on the page."""
 
     def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
-        """
-        Args:
-            revision: name of an earlier commit or experiment.
-        """
+        """Read a spec's results; `revision` names an earlier commit or experiment."""
         self.results, self.revision = results, revision
         self.key = results.spec + (f"@{re.sub('[^A-Za-z0-9._-]+', '-', revision)}" if revision else "")
         self._stages = tuple(stages)
@@ -161,10 +158,7 @@ class Site:
     """All files of a page, by path."""
 
     def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
-        """
-        Args:
-            live: the checkout's current run, for a served page.
-        """
+        """Create a site; `live` is the checkout's current run, for a served page."""
         self.parts = {part.key: part for part in parts}
         self.title, self.pictures, self.live = title, pictures, live
 

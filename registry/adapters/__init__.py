@@ -25,11 +25,11 @@ Raises AdapterError where the files are not as in the release."""
 
 
 class AdapterError(Exception):
-    """A source that is not what the adapter reads. The message names the file, what was expected, what came, what to do."""
+    """Source that an adapter cannot read: file, expected, found, remedy."""
 
 
 class MissingImageError(AdapterError):
-    """An image that is at none of its possible places."""
+    """An image is at none of its possible paths."""
 
     def __init__(self, message: str, places: Sequence[str]) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ def _end(error: AdapterError) -> None:
 
 @dataclass(frozen=True)
 class AdapterContext:
-    """What the `data` stage hands every adapter beside the spec's parameters."""
+    """Settings and callbacks of the `data` stage for an adapter."""
 
     folder: Path
     """The dataset folder being written, not yet published. `samples.parquet` and `images/` in it belong to the stage."""
@@ -71,16 +71,15 @@ class AdapterContext:
     """Pictures that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
 
     def selected(self, sample: Sample, picture: Callable[..., Image] | Image | None, *args: Any, of: str = "") -> Iterator[Image | Sample]:
-        """A sample, if the spec selects it, behind its picture, if it has one that has not come.
+        """Yield a sample that the spec selects, after its image if that is new.
 
         Args:
-            sample: to give.
-            picture: its picture, or what reads it.
-            args: what that is called with.
-            of: what the picture is in the source, where two could have one id; they both come then, which the stage refuses.
+            sample: to yield.
+            picture: its image, or a function that reads it with `args`.
+            of: path of the image in the source, where two images could share an id; both are yielded then, and the stage refuses them.
 
         Raises:
-            AdapterError: the picture cannot be read.
+            AdapterError: the image cannot be read.
         """
         if not self.selects(sample):
             return
@@ -91,7 +90,7 @@ class AdapterContext:
 
     @contextmanager
     def record(self) -> Iterator[None]:
-        """Around all that is done with one record, its `yield`s too: an `AdapterError` in it is told to `bad`."""
+        """Pass an `AdapterError` of the block to `bad`; the block covers one record."""
         try:
             yield
         except AdapterError as error:
@@ -113,7 +112,7 @@ MAX_PROCESSES = 61
 
 
 def cores(workers: int) -> int:
-    """How many processes to use: what the settings ask for, or one per core when they say 0."""
+    """Return the number of processes: the setting, or one per core if it is 0."""
     return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
 
 
@@ -124,7 +123,7 @@ class ImageConversionCounts:
         self.counts: Counter[str] = Counter()
 
     def add(self, image: Image) -> str:
-        """Count an image, and return what is wrong with it; empty for a good one."""
+        """Count an image; return its fault, empty if it is valid."""
         try:
             facts = pictures.facts(image.data)
         except pictures.PictureError as error:
@@ -134,17 +133,17 @@ class ImageConversionCounts:
         return ""
 
     def notes(self) -> list[str]:
-        """Return a line for each way in which images are shown otherwise."""
+        """Return a line per kind of image that is shown differently than stored."""
         return [f"{n:,} {what}" for what, n in self.counts.items() if n]
 
 
 def problem_of(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:
-    """What no sample of any adapter may be, to follow its name in a message; empty for a good one.
+    """Return why no adapter may yield a sample, to follow its name; empty if it may.
 
     Args:
         sample: the next one.
-        images: ids of the pictures that came before it.
-        samples: ids of the samples that did.
+        images: ids of the images that came before it.
+        samples: ids of the samples that came before it.
     """
     if sample.sample_id in samples:
         return " comes twice; sample ids must be unique within a dataset"

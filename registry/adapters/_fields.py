@@ -23,12 +23,12 @@ def columns_containing(there: Collection[str], names: Collection[str]) -> list[s
 
 
 def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
-    """Return what a column holds, or a field within it; of a list the field of each of its items, the empty ones left out.
+    """Return the value of a column, or of a field within it; of a list, each item's field.
 
-    A column may hold its fields as JSON text. None where the column is not there or empty.
+    Empty items of a list are left out. A column may hold its fields as JSON text. None if the column is missing or empty.
 
     Raises:
-        AdapterError: what the name leads through is no record, or has no such field.
+        AdapterError: a part of the name is no record, or has no such field.
     """
     if name in row:
         return row[name]
@@ -47,7 +47,7 @@ def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
 
 
 def _record_of(value: Any) -> Mapping[str, Any] | None:
-    """Return a record, or the first of a list of them, also as JSON text; None for anything else."""
+    """Return a record, or the first of a list, also from JSON text; None otherwise."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(value)
@@ -58,7 +58,7 @@ def _record_of(value: Any) -> Mapping[str, Any] | None:
 
 
 def _column_of(there: Collection[str], name: str) -> str | None:
-    """Return the column that a name begins with, the longest one; None where there is none."""
+    """Return the longest column name that begins a dotted name; None if there is none."""
     while name not in there:
         name, dot, _ = name.rpartition(".")
         if not dot:

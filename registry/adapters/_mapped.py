@@ -1,4 +1,4 @@
-"""Samples from tables of any origin: the card says which column holds the question and which the answer; nothing is guessed.
+"""Samples from tables of any origin, by the columns that a card names.
 
 What the adapters for data of one's own share (`coco_folder`, `vlmevalkit_tsv`, `image_table`): a row is a mapping of column to value, and
 `Columns` makes a sample of it.
@@ -30,7 +30,7 @@ LONGEST = 100_000
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column holds what; None or empty for what the table does not have."""
+    """Column of each field of a sample; None or empty if the table has none."""
 
     source: str
     """Name of the adapter."""
@@ -53,13 +53,13 @@ class Columns:
 
     @property
     def needed(self) -> list[str]:
-        """Columns that every row has."""
+        """Return the columns that every row must have."""
         single = (self.question, self.answer, self.id, self.category, self.answerable, self.unanswerable, self.group)
         return list(dict.fromkeys([*(c for c in single if c), *self.choices]))
 
     @property
     def names(self) -> list[str]:
-        """All columns that are read; those of `meta` may be missing in a record of JSON, never in a table's header."""
+        """Return all columns that are read; those of `meta` may be missing in JSON records."""
         return list(dict.fromkeys([*self.needed, *self.meta]))
 
     def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
@@ -126,7 +126,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Return a list, one as JSON or Python writes it, or the parts of a text, else raise AdapterError."""
+        """Split a cell into a list: a list, its JSON or Python text, or a separated text."""
         if _empty(value):
             return []
         if isinstance(value, str):
@@ -142,7 +142,7 @@ class Columns:
         return list(value)
 
     def _right(self, answers: list[str], choices: tuple[str, ...], where: str) -> int:
-        """The place of the right option."""
+        """Return the index of the right option."""
         if len(answers) != 1:
             raise AdapterError(f"{where}: {self.answer}: expected one right option, got {len(answers)}")
         answer = answers[0].strip()
@@ -186,13 +186,14 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
 
 
 def placed(images: str, split: str, name: str) -> str:
-    """Where a picture lies: `images` with the split's name in it, and the picture's own path below."""
+    """Return an image's path: its name below `images` with the split filled in."""
     return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
 
 
 def picture_prefix(images: str, prefix: str) -> str:
-    """What stands before a picture's name in its id: of several splits, each with a folder of its own, the split, for there names come
-    again. `prefix` is that of the split's ids (`parts`).
+    """Return the prefix of an image's id: the split if each split has a folder, else "".
+
+    Names come again in the folders of several splits. `prefix` is that of the split's ids (`parts`).
     """
     return prefix if "{split}" in images else ""
 

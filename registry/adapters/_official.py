@@ -1,4 +1,4 @@
-"""Shared by the readers of official files: records checked by key, pictures found by name, and error messages with their place."""
+"""Readers of official files: records checked by key, images by name, errors with places."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -52,13 +52,15 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
 def read_rows(
     path: Path, what: str, columns: Collection[str] = (), context: AdapterContext | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Rows of a CSV or TSV file (by its suffix) with a header, each with the place it stands at ("FILE: line 3"), one at a time in memory.
+    """Yield the rows of a CSV or TSV file with a header, each with its place.
+
+    The suffix selects the format; only one row is in memory at a time.
 
     Args:
         path: UTF-8, with or without a byte order mark.
-        what: what it should be, for messages.
-        columns: those it must have; others may stand beside them.
-        context: notes rows with more or fewer fields than the header, and each row's place; None = such rows end the run.
+        what: description of the expected file, for messages.
+        columns: required columns; further ones are allowed.
+        context: collects rows with more or fewer fields than the header, and each row's place; None ends the run at such a row.
 
     Raises:
         AdapterError: the file is missing, is not a table of text, lacks a column or is empty.
@@ -96,7 +98,7 @@ def _header(path: Path, what: str, head: list[str], columns: Collection[str]) ->
 
 
 def need(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
-    """Return a record with `keys`, and none besides but `others`, else raise AdapterError."""
+    """Return a record; raise AdapterError unless it has `keys` and none besides `others`."""
     if not isinstance(record, dict):
         raise AdapterError(f"{where}: expected a record of keys, got {type(record).__name__}")
     missing = [k for k in keys if k not in record]
@@ -128,13 +130,13 @@ def whole(record: dict[str, Any], key: str, where: str) -> int:
 
 
 def numbered(name: str, repeated: Counter[str]) -> str:
-    """A name, with its turn behind it (`-2`) where it has come before; `repeated` counts."""
+    """Return a name with its turn (`-2`) if it occurred before; `repeated` counts."""
     repeated[name] += 1
     return name if repeated[name] == 1 else f"{name}-{repeated[name]}"
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
-    """Read the first of these paths that is a file within the source, else raise AdapterError."""
+    """Read the first of these paths that is a file within the source."""
     for place in places:
         path = source / place
         try:
@@ -147,7 +149,7 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
 
 
 def whole_picture(data: bytes, where: str) -> bytes:
-    """Check an image from a table without decoding it, and return its bytes.
+    """Return an image's bytes from a table after checking them without decoding.
 
     Raises:
         AdapterError: no known format, too large, or cut short.
@@ -166,7 +168,7 @@ def whole_picture(data: bytes, where: str) -> bytes:
 
 
 def instructed(question: str, instruction: str) -> str:
-    """A question as it is asked: with what it is to be answered with behind it."""
+    """Return a question followed by its instruction."""
     return f"{question} {instruction}" if instruction else question
 
 

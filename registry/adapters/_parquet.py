@@ -45,7 +45,7 @@ def _class_name(value: Any, names: list[str] | None, where: str) -> Any:
 
 
 def picture_of(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
-    """Return the bytes and path of a cell's one image, else raise AdapterError."""
+    """Return the bytes and path of a cell's only image."""
     if isinstance(cell, list):
         if len(cell) != 1:
             raise AdapterError(f"{where}: expected one picture, got {len(cell)}; a question has one here")

@@ -1,4 +1,4 @@
-"""The pictures of a row: one, a list of them, several columns of them, none, or the frames of a video.
+"""Images of a row: one, a list, several columns, none, or the frames of a video.
 
 What `image_table` and `vlmevalkit_tsv` share. The order of the pictures is that of the columns, and within a column that
 of its list. See `qualm.registry.formats.picture_lists` for how a question says where each stands.
@@ -50,7 +50,7 @@ class PictureColumns:
         return cls(names, frames, text_only)
 
     def cells(self, row: Mapping[str, Any], where: str) -> tuple[list[Any], bool]:
-        """Return a row's image cells, and whether they form a list, else raise AdapterError."""
+        """Return a row's image cells, and whether they form a list."""
         cells: list[Any] = []
         listed = len(self.names) > 1
         for name in self.names:
@@ -88,13 +88,13 @@ def image_at(source: Path, place: str, name: str, where: str) -> Named:
 
 
 def image_within(data: bytes, path: str, where: str) -> Named:
-    """Return an image of a table's cell; a digest of its bytes is its id, so that equal ones are one."""
+    """Return an image of a table's cell, with a digest of its bytes as id."""
     name = hashlib.sha256(data).hexdigest()[:24]
     return name, lambda: Image(name, whole_picture(data, where), path)
 
 
 def bytes_of(cell: Any) -> tuple[bytes | None, str]:
-    """Return the image that lies in a cell, None where it does not, and its path.
+    """Return the image that a cell holds, None if it holds none, and its path.
 
     A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
     """
@@ -108,7 +108,7 @@ def bytes_of(cell: Any) -> tuple[bytes | None, str]:
 
 
 def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
-    """Remove the mark of a single image out of a list; several need as many marks.
+    """Remove the mark of a single image; check that several have as many marks.
 
     Raises:
         AdapterError: several images and another number of marks.
@@ -122,7 +122,7 @@ def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
 
 
 def selected(context: AdapterContext, sample: Sample, pictures: Sequence[Named]) -> Iterator[Image | Sample]:
-    """Yield a sample that the spec selects, behind those of its images that are new."""
+    """Yield a sample that the spec selects, after those of its images that are new."""
     if not context.selects(sample):
         return
     for name, read in pictures:
@@ -133,7 +133,7 @@ def selected(context: AdapterContext, sample: Sample, pictures: Sequence[Named])
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """Return frames of a video in the source (`NAME#frame=NUMBER`), else raise AdapterError."""
+    """Return frames of a video in the source, named `NAME#frame=NUMBER`."""
     path = source / place
     try:
         there = lies_in(source, path) and path.exists()
@@ -148,7 +148,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return frames of an animated image's bytes, else raise AdapterError."""
+    """Return frames of an animated image's bytes."""
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)
     except FramesError as error:

@@ -1,4 +1,4 @@
-"""Pictures in the cells of a table, as VLMEvalKit and MMBench have them: base64, or the index of the row that has the picture."""
+"""Images in table cells (VLMEvalKit, MMBench): base64, or the index of another row."""
 
 import base64
 import binascii
@@ -16,14 +16,14 @@ POINTER = 64
 
 
 class TablePictures:
-    """The table's pictures, each given once; `image_id` is a digest of its bytes, so rotations share it."""
+    """Images of a table, each yielded once; `image_id` is a digest of the bytes."""
 
     def __init__(self, path: Path, context: AdapterContext, what: str) -> None:
-        """
+        """Index the rows that hold images.
+
         Args:
-            path: a table with the columns `index` and `image`; read once before its questions are, for rows that point to others.
-            context: of the adapter.
-            what: the table is, for messages.
+            path: a table with the columns `index` and `image`.
+            what: description of the table, for messages.
         """
         self.path, self._what, self._sent = path, what, context.sent
         self._silent = replace(context, bad=lambda error: None, place=[])
@@ -32,11 +32,11 @@ class TablePictures:
         """Rows that have the picture of others."""
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """The table once more; what is bad in it is told where its questions are read."""
+        """Yield the table's rows without errors, which are reported with its questions."""
         return read_rows(self.path, self._what, ("index", "image"), self._silent)
 
     def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """The id of a row's picture, and the picture, not looked at yet, where it was not given before."""
+        """Return the id of a row's image, and the undecoded image if it is new."""
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None
@@ -56,13 +56,13 @@ class TablePictures:
         return image_id, Image(image_id, data, index)
 
     def give(self, image: Image, where: str) -> Image:
-        """Check an image and mark it as given; raise AdapterError where it is none."""
+        """Mark an image as given and return it; raise AdapterError if it is invalid."""
         whole_picture(image.data, f"{where}: image")
         self._sent[image.image_id] = ""
         return image
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:
-        """The image cell of a row that comes later, and where it stands."""
+        """Return the image cell of a later row, and its place."""
         for place, row in self._rows():
             if row["index"] == index and len(row["image"]) > POINTER:
                 return row["image"], place

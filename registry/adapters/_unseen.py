@@ -1,7 +1,7 @@
-"""Records of releases whose files nobody here has seen: fields by the names that such releases use, and nothing guessed beyond that.
+"""Records of releases whose files we have not seen, read by the usual names of fields.
 
-Which fields a record has is read from its first record on; where what is needed is not among them, the message names those that are
-there, so that a card of `image_table` can be written for them.
+Nothing else is guessed: if a needed field is missing, the message names the fields of the record, so that you can write a card of
+`image_table`.
 """
 
 import re
@@ -28,18 +28,18 @@ _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 @dataclass(frozen=True)
 class Unseen:
-    """One record, by what its fields mean."""
+    """Record whose fields are looked up by several possible names."""
 
     record: Mapping[str, Any]
     where: str
 
     def field(self, names: Sequence[str]) -> str | None:
-        """The first of these names that the record has, in any case."""
+        """Return the first of these names that the record has, in any letter case."""
         own = {str(key).lower(): str(key) for key in self.record}
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return a field as text, None where it is absent, else raise AdapterError."""
+        """Return a field as text; None if it is absent."""
         name = self.field(names)
         if name is None:
             return None
@@ -49,7 +49,7 @@ class Unseen:
         return str(value).strip()
 
     def talk(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return question and answers, of their fields or the first turns of a conversation.
+        """Return question and answers, from fields or a conversation's first turns.
 
         Raises:
             AdapterError: they are of another kind.
@@ -65,7 +65,7 @@ class Unseen:
         return (None if question is None else _MARK.sub(" ", question).strip() or None), answers
 
     def answerable(self) -> bool | None:
-        """Return whether the record calls its question answerable; None where it does not say.
+        """Return whether the record calls its question answerable; None if it does not say.
 
         Raises:
             AdapterError: it says something else.
@@ -80,11 +80,11 @@ class Unseen:
         return not truth[label] if "un" in name.lower() and label not in ("answerable", "unanswerable") else truth[label]
 
     def extras(self, names: Sequence[str]) -> dict[str, str]:
-        """These fields as text, of those that the record has."""
+        """Return those of these fields that the record has, as text."""
         return {name: str(self.record[name]) for name in names if self.record.get(name) is not None}
 
     def unlike(self, expected: str) -> AdapterError:
-        """The layout is another one."""
+        """Return an AdapterError that names the record's fields."""
         there = ", ".join(sorted(map(str, self.record))) or "none"
         return AdapterError(
             f"{self.where}: expected {expected}; fields that are there: {there}. This release was not seen when its reader was written: "
@@ -101,13 +101,13 @@ class Unseen:
 
 
 def unseen(record: Any, where: str) -> Unseen:
-    """Wrap a record of a file; raise AdapterError where it is no object."""
+    """Wrap a record of a file; raise AdapterError if it is no object."""
     if not isinstance(record, Mapping):
         raise AdapterError(f"{where}: expected an object, got {record!r:.60}")
     return Unseen(record, where)
 
 
 def beside(source: Path, name: str, image_id: str, where: str) -> Image:
-    """A picture by the name that a record gives: from the entry's top or under `images/`, with its suffix or without."""
+    """Read an image by name, at the entry's top or in `images/`, suffix optional."""
     names = [name] if Path(name).suffix.lower() in _SUFFIXES else [name, *(f"{name}{suffix}" for suffix in _SUFFIXES)]
     return read_image(source, [place for n in names for place in (n, f"images/{n}")], image_id, where)

@@ -118,7 +118,7 @@ def _verdict(key: Key, here: Collection[str], there: list[str], files: Collectio
 
 
 def _alike(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
-    """Match images kept under their old names by hashes; one that matches none, or several, stands for itself."""
+    """Match images kept under their old names by hashes; map an unmatched one to itself."""
     if not names:
         return {}
     old, new = (_hashes(folder, places, progress) for places in ([f"images/{name}" for name in names], todays))
@@ -130,7 +130,7 @@ def _alike(folder: Path, names: list[str], todays: list[str], progress: Callable
 
 
 def _hashes(folder: Path, places: list[str], progress: Callable[[str], None]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes of images, and which of them could be read."""
+    """Return the hashes of images, and a mask of the readable ones."""
     found: list[int | None] = []
     for place in places:
         progress(place)

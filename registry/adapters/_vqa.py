@@ -1,4 +1,4 @@
-"""VQA's files: questions and people's answers, joined by question id. Read by VQA v2 and by data sets in the layout of VQA v1.
+"""VQA's questions and people's answers, joined by question id (VQA v1 and v2).
 
 Lost without it: two readers that hold half a million annotations in memory, or take it for granted that both files are in one order.
 """
@@ -15,7 +15,7 @@ CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 
 
 class Annotation(NamedTuple):
-    """People's answers to one question."""
+    """People's answers to a question."""
 
     image_id: int
     question_type: str
@@ -25,7 +25,7 @@ class Annotation(NamedTuple):
 
 
 class QuestionRow(NamedTuple):
-    """One question with its annotation, if there are any."""
+    """A question with its annotation, if there is one."""
 
     where: str
     question_id: int
@@ -76,7 +76,7 @@ def read_questions(
 
 
 def _ahead(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
-    """Read on until the one that is wanted; what comes before it waits."""
+    """Read on to the wanted annotation; store those before it in `waiting`."""
     for question_id, annotation in annotated:
         if question_id == sought:
             return annotation

@@ -53,7 +53,7 @@ def _diagram(
 
 
 def _files(source: Path) -> list[Path]:
-    """The question files by number of their diagram."""
+    """Return the question files, sorted by the number of their diagram."""
     by_number = {
         int(m[1]): path for path in (source / "questions").glob("*.png.json") if (m := re.fullmatch(r"(\d+)\.png\.json", path.name))
     }
@@ -63,7 +63,7 @@ def _files(source: Path) -> list[Path]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object."""
+    """Read a JSON object."""
     return dict(pair for _, pair in read_records(path, "a JSON object", "*"))
 
 
@@ -100,7 +100,7 @@ def _categories(path: Path) -> dict[str, str]:
 
 
 def _test_ids(path: Path) -> frozenset[str]:
-    """Numbers of diagrams, one a line, with or without `.png`."""
+    """Read the ids of test diagrams, one per line, with or without `.png`."""
     if not path.is_file():
         raise AdapterError(f"{path}: expected the numbers of the test diagrams, one a line, found none; `split: all` needs no list")
     try:

@@ -1,4 +1,4 @@
-"""CertainlyUncertain in a layout of ours: Chandu et al., 2025 (ICLR); `certainly_uncertain_release` reads its own.
+"""CertainlyUncertain (Chandu et al., 2025, ICLR) in a layout of ours.
 
 `qualm export SPEC OUT --to certainly_uncertain` writes it, so that pairs made here can be handed on, published and read again:
 
@@ -60,7 +60,7 @@ def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = No
 
 
 def contrast_of(members: list[Sample]) -> str:
-    """What tells the two members of a pair apart."""
+    """Return how the two members of a pair differ: question, image or both."""
     one, other = members
     if one.image_id == other.image_id:
         return "question"
@@ -68,7 +68,7 @@ def contrast_of(members: list[Sample]) -> str:
 
 
 def _parts(source: Path) -> dict[str, list[Path]]:
-    """Split -> its files: one of JSON Lines, or some of Parquet."""
+    """Return the files of each split: one of JSON Lines, or several of Parquet."""
     files = {path.stem: [path] for path in source.glob("*.jsonl")}
     for path in sorted((source / "data").glob("*.parquet")):
         files.setdefault(path.name.rpartition("-of-")[0].rpartition("-")[0] or path.stem, []).append(path)

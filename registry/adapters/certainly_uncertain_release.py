@@ -77,7 +77,7 @@ def _records(source: Path, part: str, context: AdapterContext) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Member:
-    """A question that may be of a pair."""
+    """Question that may be a member of a pair."""
 
     number: int
     question: str
@@ -87,7 +87,7 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return the ids of pairs by the numbers of their records; bad records are passed over, and told of when they are read for good."""
+    """Return pair ids by record number; invalid records are skipped here, reported later."""
     groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):
@@ -116,7 +116,7 @@ def _contrast(key: tuple[str, ...], first: _Member, second: _Member) -> bool:
 
 
 def _photograph(image: str) -> str:
-    """Return the longest number in an image's name, which a repainted copy shares; its name without one.
+    """Return the longest number in an image's name, shared by repainted copies.
 
     >>> _photograph("train/COCO_train2014_000000000123.jpg"), _photograph("inpainted/000000000123_mask1.png")
     ('000000000123', '000000000123')
@@ -126,7 +126,7 @@ def _photograph(image: str) -> str:
 
 
 def _check_label(one: Unseen, judged: bool, unlabelled: bool) -> None:
-    """Raise AdapterError where nothing says whether a question is answerable."""
+    """Raise AdapterError if nothing states whether a question is answerable."""
     _, answers = one.talk()
     if one.answerable() is not None:
         return

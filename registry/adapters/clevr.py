@@ -68,7 +68,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
 
 
 def _answer(value: Any, where: str) -> str:
-    """Text in the release; a boolean or number where somebody ran the generator."""
+    """Return the answer as text; the generator writes booleans and numbers."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str | int):
@@ -77,7 +77,7 @@ def _answer(value: Any, where: str) -> str:
 
 
 def _last(program: Any, where: str) -> str:
-    """The function of a program's last step; the generator calls it `type`."""
+    """Return the function of a program's last step, which the generator calls `type`."""
     step = program[-1] if isinstance(program, list) and program else None
     function = step.get("function", step.get("type")) if isinstance(step, dict) else None
     if function not in CATEGORIES:

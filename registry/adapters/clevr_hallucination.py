@@ -87,7 +87,7 @@ def clevr_hallucination(
 
 
 class _One(NamedTuple):
-    """A scene and its picture."""
+    """A scene and its image."""
 
     scene: Scene
     image_id: str
@@ -117,7 +117,7 @@ def _drawn(context: AdapterContext, level: str, split: str, most: int) -> Iterat
 
 
 def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
-    """What the question of this number asks, and its answer."""
+    """Return what the question of this number asks about, and its answer."""
     if kind == "relation" and relations == "directions":
         attribute, value = _target("attribute", number, relations)
         return f"direction/{attribute}", value
@@ -132,7 +132,7 @@ def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
 
 
 def _question(seed: int, one: _One, kind: str, target: tuple[str, str], margin: float) -> SceneQuestion | None:
-    """A question of this type with the answer whose turn it is; None where the scene offers none."""
+    """Draw a question of this type with the target answer; None if the scene has none."""
     asks, answer = target
     scene = one.scene
     if asks in VALUES and all(thing[asks] != answer for thing in scene["objects"]):

@@ -75,7 +75,7 @@ def coco_folder(
 
 
 def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
-    """The file name of every picture of an annotation file, by its id as text."""
+    """Return the file name of each image in an annotation file, by id."""
     names: dict[str, str] = {}
     for where, record in read_records(path, "a COCO-style annotation file", "images", context):
         need(record, ("id", "file_name"), where)
@@ -86,7 +86,7 @@ def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str
 
 
 def _classes(path: Path) -> dict[str, str]:
-    """Names of categories by their id; empty where the file has none."""
+    """Return category names by id; empty if the file has none."""
     from qualm.registry.formats.json_stream import members
 
     names = {}
@@ -122,7 +122,10 @@ def _annotations(
 
 
 def _merged(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
-    """One sample for every picture, in the order of first annotations. `before` stands before its id, `prefix` before the sample's."""
+    """Merge the samples of each image, in the order of first annotations.
+
+    `before` is the prefix of the image's id, `prefix` that of the sample's.
+    """
     by_picture: dict[str, tuple[str, Sample]] = {}
     for where, sample in samples:
         name = str(sample.image_id)

@@ -104,7 +104,7 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
 
 
 def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:
-    """The scene graphs of these pictures, and no others."""
+    """Write the scene graphs of these images."""
     present: set[str] = set()
     with ObjectFile(context.folder / "scenes" / f"{split}_sceneGraphs.json") as graphs:
         for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):
@@ -119,7 +119,7 @@ def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Coll
 
 
 class ObjectFile:
-    """A JSON object written member by member; none where there is no path."""
+    """Writer of a JSON object, member by member; writes nothing without a path."""
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._first = path, True

@@ -73,7 +73,7 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
 
 
 def _picture(record: dict[str, Any], where: str) -> str | None:
-    """Where the picture lies, which is its id; None where the question is asked without."""
+    """Return the image's path, which is its id; None for a question without an image."""
     if (record["visual_input"] == "0") != (record["filename"] is None):
         raise AdapterError(
             f"{where}: filename: expected one where visual_input is not 0, and only there, got {record['filename']!r:.60} "

@@ -97,7 +97,7 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
 
 
 def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, str]]:
-    """Questions and answers, which take turns; what opens a conversation without a question is no question's answer."""
+    """Return pairs of question and answer; an opening answer without a question is dropped."""
     where = f"{where}: conversations"
     if not isinstance(conversation, list) or not conversation:
         raise AdapterError(f"{where}: expected a list of turns, got {conversation!r:.60}")

@@ -1,5 +1,4 @@
-"""MM-UPD: multiple-choice questions of MMBench that cannot be solved, beside their twins that can. Miyai and others, 2024
-(arXiv:2403.20331).
+"""MM-UPD: unsolvable questions of MMBench and their solvable twins. Miyai et al., 2024.
 
 Tables of tab-separated text as MMBench has them: index, question, hint, A to E, answer, category, image (base64), source, split, type and
 masked_answer, which is the right option that was taken away. Columns as lmms-eval's task and a mirror's card name them; no file was

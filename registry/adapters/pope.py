@@ -1,4 +1,4 @@
-"""POPE: is there an X in the picture? Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
+"""POPE: is an object in the image? Li, Du, Zhou, Wang, Zhao, Wen, 2023 (EMNLP)."""
 
 from collections.abc import Iterator
 from typing import Any, Literal

@@ -73,7 +73,7 @@ def recorded_samples(
 
 
 def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str, how: How) -> tuple[RecordingFile, Path | None, str]:
-    """Where the questions are read from, the table with their pictures if there is one, and the task's name."""
+    """Return the file of questions, the table of their images if any, and the task."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
         return RecordingFile(tables[task], "vlmevalkit", frozenset()), tables[task], task
@@ -132,7 +132,7 @@ def _samples(
 
 
 def _contradicted(part: RecordingFile, how: How) -> set[str]:
-    """Ids of several rows that do not ask the same: which of them is right cannot be known, so that none is taken."""
+    """Return the ids of rows that ask different questions under one id; all are dropped."""
     first: dict[str, int] = {}
     records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
     contents = ((r.id, hash((r.question, r.choices, r.answer_index, r.references))) for r in records)
@@ -140,7 +140,7 @@ def _contradicted(part: RecordingFile, how: How) -> set[str]:
 
 
 def _named(name: str, files: Sequence[bytes]) -> list[Image]:
-    """The pictures of a question: one has its name, several have numbers behind it."""
+    """Return a question's images: one keeps the name, several are numbered."""
     return [Image(f"{name} ({k})" if len(files) > 1 else name, data) for k, data in enumerate(files, 1)]
 
 
@@ -167,7 +167,7 @@ def _sample(record: Record, task: str, options: str, image_id: str | None, rotat
 
 
 def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]:
-    """What stands in the way of scoring or seeing a question, and what to add."""
+    """Yield what prevents scoring or showing a question, and what to add."""
     if record.choices and record.answer_index is None:
         yield "have options of which none is known to be right, so that they cannot be scored; `fields: {target: NAME}` names the field"
     elif not sample.choices and not sample.references:
@@ -191,7 +191,7 @@ def _tell(bad_rows: list[Fault], path: Path, faults: str) -> None:
 
 @dataclass
 class _Pictures:
-    """The pictures of an input table of VLMEvalKit, each once, and which sample has which."""
+    """Images of a VLMEvalKit table, each once, and the image of each sample."""
 
     table: Path | None
     needed: bool

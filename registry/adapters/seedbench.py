@@ -58,7 +58,7 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
 
 
 def _check_names(path: Path) -> None:
-    """The file's own names of dimensions, held to those that are known."""
+    """Raise AdapterError if the file names its dimensions unlike the release."""
     try:
         numbers = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:
@@ -93,7 +93,7 @@ def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
 
 
 def _choice(record: dict[str, Any], key: str, where: str) -> str:
-    """An option; the release has some that are numbers."""
+    """Return an option as text; some are numbers in the release."""
     value = record[key]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise AdapterError(f"{where}: {key}: expected text or a number, got {value!r:.60}")

@@ -58,7 +58,7 @@ def _id(value: Any, where: str) -> str:
 
 
 def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
-    """What is certain of each picture. A line is an object of one picture."""
+    """Read the facts of each image."""
     by_picture: dict[str, tuple[str, ...]] = {}
     for name in FACTS:
         for where, record in read_records(source / name, "SHR's facts", context=context):
@@ -73,7 +73,7 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
 
 
 def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
-    """Size of each wanted picture, and its path: the last two parts of its address."""
+    """Read the size and path (last two parts of the address) of each wanted image."""
     pictures = {}
     for where, record in read_records(path, "Visual Genome's list of pictures"):
         image_id = _id(need(record, ("image_id", "url", "width", "height"), where)["image_id"], where)
@@ -87,7 +87,7 @@ def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
 
 
 def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """(box, phrase) of every region of the wanted pictures. The file has a gigabyte: one record at a time."""
+    """Read (box, phrase) of every region of the wanted images, one record at a time."""
     by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
         records = need(record, ("regions",), where)["regions"]

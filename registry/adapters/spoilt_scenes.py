@@ -1,7 +1,7 @@
-"""Scenes with a question each, three times: as they are, with the picture spoilt, with the question spoilt.
+"""Scenes with a question each: clean, with the image spoilt, with the question spoilt.
 
-The truth by which attribution is tested: which modality a model's uncertainty comes from. After the labelled subsets of VLM-UQBench (Wang,
-Chen, Ahmad, Batmanghelich, Li), where people say it; here the damage is made, so it is known.
+They test attribution of uncertainty to a modality, like the labelled subsets of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), but
+with known damage.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def spoilt_scenes(
 
 
 def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name: str, number: int) -> Iterator[Image | Sample]:
-    """The three samples of a scene, the `number`-th, with their two pictures."""
+    """Yield the three samples of a scene with their two images."""
     how_picture, how_question = tuple(PICTURES)[number % len(PICTURES)], tuple(QUESTIONS)[number // len(PICTURES) % len(QUESTIONS)]
     rng = stream(context.seed, "damage", name)
     spoilt_picture = Image(f"{name}-{how_picture}", png_of(PICTURES[how_picture](render(scene), rng)), scene["image_filename"])

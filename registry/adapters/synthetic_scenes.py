@@ -105,7 +105,7 @@ def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Ima
 
 
 def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[DrawnScene]:
-    """Scenes in order, without end; a few chunks ahead of their reader and no more."""
+    """Yield scenes in order, without end, computed a few chunks ahead."""
     starts = itertools.count(0, CHUNK)
     if workers <= 1 or n_samples <= CHUNK * task.questions:
         for start in starts:
@@ -135,7 +135,7 @@ def _usable(scenes: list[DrawnScene], task: _Task, start: int) -> list[DrawnScen
 
 
 def _chunk(task: _Task, start: int, count: int) -> list[DrawnScene]:
-    """The scenes `start` to `start + count` that can be asked about, drawn, with their questions."""
+    """Draw the scenes from `start` that allow questions, with their questions."""
     scenes = []
     for index in range(start, start + count):
         scene = make_scene(task.seed, task.level, task.split, index)
@@ -160,7 +160,7 @@ def _ask(task: _Task, scene: Scene) -> list[SceneQuestion]:
 
 
 def _fresh(earlier: Sequence[SceneQuestion], drawn: Iterator[SceneQuestion | None]) -> SceneQuestion | None:
-    """The first question drawn that was not asked of this scene before; failing that the last."""
+    """Return the first drawn question that is new to the scene, else the last."""
     texts = {q.text for q in earlier}
     question = None
     for question in drawn:

@@ -84,7 +84,7 @@ def tdiuc(
 
 
 def _image(source: Path, places: list[str], row: QuestionRow) -> Image:
-    """The picture at one of these places. COCO and Visual Genome both number theirs, so that one number may be two pictures."""
+    """Read the image at its only place; COCO and Visual Genome share numbers."""
     image = read_image(source, places, str(row.image_id), row.where)
     for place in places[places.index(image.path) + 1 :]:
         if (source / place).is_file() and read_image(source, (place,), image.image_id, row.where).data != image.data:

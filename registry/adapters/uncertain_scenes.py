@@ -65,7 +65,7 @@ def uncertain_scenes(
 
 
 def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, turn: int) -> dict[str, tuple[str, Rewrite]]:
-    """Modality -> in which way the question is made uncertain, and what it becomes; empty where one of the two cannot be."""
+    """Return modality -> (kind, rewritten question); empty if a rewrite is impossible."""
     rewrites = {}
     for modality, ways in (("text", TEXT), ("cross", CROSS)):
         for way in (ways[turn % 2], ways[1 - turn % 2]):
@@ -78,7 +78,7 @@ def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, 
 def _four(
     context: AdapterContext, scene: Scene, question: SceneQuestion, rewrites: dict[str, tuple[str, Rewrite]], name: str
 ) -> Iterator[Image | Sample]:
-    """The four samples of a scene and their two pictures."""
+    """Yield the four samples of a scene and their two images."""
     picture = Image(name, png(scene), scene["image_filename"])
     tiled = Image(f"{name}-tiles", _tiled(render(scene)), scene["image_filename"])
     right: tuple[str, ...] = (question.answer,)
@@ -101,7 +101,7 @@ def _four(
 
 
 def _tiled(pixels: np.ndarray) -> bytes:
-    """A picture's few tiles, each of its mean colour, as a PNG file."""
+    """Return an image reduced to tiles of its mean colours, as PNG."""
     height, width = pixels.shape[:2]
     rows, columns = (np.arange(n) * TILES // n for n in (height, width))
     sums = np.zeros((TILES, TILES, 3))

@@ -104,7 +104,7 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
 
 
 def _names(path: Path, several: bool = False) -> Mapping[str, str]:
-    """Return a table of image names, empty where there is none; `several` names may have one value."""
+    """Read a table of image names, empty if missing; `several` allows equal values."""
     if not path.is_file():
         return {}
     try:

@@ -62,7 +62,7 @@ def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]
 
 
 def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
-    """Named by its content: ids of the release come more than once."""
+    """Read a record's image, named by its content since ids of the release repeat."""
     if record.get("image") is not None:
         data, path = picture_of(source, record["image"], where)
         image = Image("", whole_picture(data, where), path)
@@ -73,7 +73,7 @@ def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
 
 
 def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
-    """Answers that have a number for every aspect: which of the completions, its words, its mean rating."""
+    """Return (index, text, mean rating) of completions rated on every aspect."""
     if isinstance(completions, dict):  # as Parquet has it: a list under each key
         need(completions, ("response", "annotations"), f"{where}: completions", others=("model",))
         if not all(isinstance(part, list) for part in completions.values()) or len({len(part) for part in completions.values()}) > 1:

@@ -67,7 +67,7 @@ def _sample(record: dict[str, Any], dataset: str, image: Image | None) -> Sample
 
 
 def _meta(record: dict[str, Any]) -> dict[str, str]:
-    """What the source says of a question that is worth slicing by."""
+    """Return fields of a question for slices."""
     names = ("category", "l2-category", "situation", "phase", "subject", "topic", "grade", "skill")
     meta = {name: str(record[name]) for name in names if isinstance(record.get(name), str | int)}
     kind = record.get("question_type_id")
@@ -79,7 +79,7 @@ def _meta(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _group(record: dict[str, Any], dataset: str) -> str:
-    """MMBench asks each question once per rotation of its options, as index + k * 1,000,000; elsewhere an image is a group."""
+    """Return a question's group: MMBench's question without rotation, else the image."""
     if dataset == "mmbench" and isinstance(record["id"], int):
         return question_of(str(record["id"]))
     path = record.get("image_path")
@@ -87,7 +87,7 @@ def _group(record: dict[str, Any], dataset: str) -> str:
 
 
 def _image(source: Path, record: dict[str, Any]) -> Image | None:
-    """The picture, where it lies inside the source folder; the recorded paths are not trusted beyond it."""
+    """Read the image if it lies inside the source; recorded paths are not trusted."""
     name = record.get("image_path")
     if not isinstance(name, str):
         return None

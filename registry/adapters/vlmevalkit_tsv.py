@@ -1,4 +1,4 @@
-"""A table in VLMEvalKit's own layout: index, question, A, B..., answer, pictures in its cells. For data of one's own."""
+"""Tables in VLMEvalKit's layout: index, question, A, B..., answer, images in cells."""
 
 import json
 from collections.abc import Collection, Iterator, Sequence
@@ -71,7 +71,7 @@ def vlmevalkit_tsv(
 
 
 def _head(path: Path) -> Collection[str]:
-    """The table's columns."""
+    """Return the table's columns."""
     return next(read_rows(path, WHAT, ("index", "question")), (str(path), dict[str, str]()))[1]
 
 
@@ -93,7 +93,7 @@ def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
 
 
 def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
-    """The table's own pictures; None where they lie beside it."""
+    """Return the images in the table's cells; None if they are separate files."""
     return TablePictures(path, context, WHAT) if "image" in _head(path) else None
 
 
@@ -102,7 +102,7 @@ def _with_hint(row: dict[str, str], question: str) -> str:
 
 
 def _one(cell: str, where: str) -> str:
-    """The path in a cell, where it may be a list of one."""
+    """Return the path in a cell, which may be a list of one."""
     if cell.lstrip().startswith("["):
         try:
             paths = json.loads(cell)

@@ -1,4 +1,4 @@
-"""VQ-FocusAmbiguity: may a question be about more than one place in the picture? Chen, Tseng, Li, Venkatesh, Gurari, 2025 (ICCV).
+"""VQ-FocusAmbiguity: questions that may be about several places. Chen et al., 2025.
 
 The released files were not seen by us: which keys they have beside `set`, `width` and `height` is not confirmed. So the keys that
 are read are parameters, and a record without them ends the run with the keys it has.
@@ -82,7 +82,7 @@ def _label(value: Any, key: str, where: str) -> bool:
 
 
 def _name(record: dict[str, Any], split: str, name: str, question: Any, key: str | None, repeated: Counter[str], where: str) -> str:
-    """The record's own id, or one of its content; a question that is asked twice of a picture is told apart by its turn."""
+    """Return a record's id, or a digest of its content, numbered if repeated."""
     if key is not None:
         if not isinstance(record[key], str | int) or isinstance(record[key], bool):
             raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")

@@ -45,7 +45,7 @@ Progress = Callable[[str, str, int, int], None]
 
 
 class AddError(Exception):
-    """Why nothing was added: every problem at once."""
+    """Reasons why nothing was added: every problem at once."""
 
     def __init__(self, *problems: str, excusable: int = 0, recounts: Sequence[Recount] = ()) -> None:
         super().__init__("\n".join(problems))
@@ -58,7 +58,7 @@ class AddError(Exception):
 
 @dataclass(frozen=True)
 class Added:
-    """What an add did and what it found."""
+    """Result of adding an entry."""
 
     entry: Entry
     outcome: Literal["added", "replaced", "unchanged"]
@@ -68,7 +68,7 @@ class Added:
 
 
 def git_source(source: str) -> tuple[str, str | None] | None:
-    """URL and revision, where a source is a git repository and not a folder."""
+    """Return URL and revision if a source is a git repository; None for a folder."""
     match = _GIT.fullmatch(source)
     return (match["url"], match["rev"]) if match else None
 
@@ -145,7 +145,7 @@ def add(
 
 
 def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
-    """The card with the counts of now, written."""
+    """Write new counts into a card's file and return the card."""
     text = rewritten(path.read_text(encoding="utf-8"), changes)
     if text is None:
         raise AddError(f"{path}: its counts could not be rewritten; do it by hand: {'; '.join(map(str, changes))}")
@@ -199,7 +199,7 @@ def _staging(root: Path, name: str) -> Iterator[Path]:
 
 
 def _origin(root: Path, source: str) -> Path:
-    """The folder or archive that a source is."""
+    """Return the folder or archive of a source."""
     origin = Path(source).expanduser()
     if not origin.is_dir() and not (origin.is_file() and is_archive(origin)):
         what = "is a file; unpack it and give the folder" if origin.exists() else "does not exist"
@@ -211,9 +211,9 @@ def _origin(root: Path, source: str) -> Path:
 
 
 def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str], list[str]]:
-    """The folder itself, or the one that an archive was unpacked to, with the members that were refused and those the card does not name.
+    """Return the source's folder (an archive unpacked), refused members and unnamed members.
 
-    Only what the card names is unpacked, so that an archive of something else costs no more than reading its names.
+    Only members that the card names are unpacked, so an archive of something else costs no more than reading its names.
     """
     if origin.is_dir():
         return origin, [], []
@@ -237,7 +237,7 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
 
 
 def _instead(others: list[str], card: Card) -> str:
-    """What an archive holds in the place of what was expected."""
+    """Describe what an archive holds instead of the expected files."""
     if not others:
         return "; it is empty"
     for name in others[:1000]:
@@ -249,7 +249,7 @@ def _instead(others: list[str], card: Card) -> str:
 
 
 def _top(folder: Path, card: Card) -> Path:
-    """Where the layout begins: archives often hold all they have in one folder."""
+    """Return the folder in which the layout begins, as archives often wrap it."""
     inside = list(folder.iterdir())
     if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
         return inside[0]
@@ -257,7 +257,7 @@ def _top(folder: Path, card: Card) -> Path:
 
 
 def _recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
-    """Whether the recorded version may be what was found, by all but its bytes; a fresh clone has it on record, but not in its cache."""
+    """Return whether the recorded version has this card, size and file count, and is cached."""
     same = (before.card, before.origin, before.skipped) == (card.name, None, bool(inspection.skipped))
     sizes = (before.size, before.nfiles) == (inspection.size, len(inspection.files))
     return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
@@ -295,7 +295,7 @@ def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progr
 
 
 def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
-    """Copy what was found good into the staging folder and let DVC take it; the files' hashes."""
+    """Copy the valid files to the staging folder, add them to DVC; return their hashes."""
     target = stage / name
     for parent in {Path(file).parent for file in inspection.files}:
         (target / parent).mkdir(parents=True, exist_ok=True)
@@ -315,14 +315,14 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
 
 
 class InspectionCache:
-    """What a source's files were when they were last added, so that adding them again reads none of them.
+    """States of a source's files at the last add, so that the next reads none of them.
 
     `.qualm/sources/NAME.json`: every file's size, times and inode, or an archive's own. A file changed so shortly before it was read
     that its times could not tell a later change is not remembered, and then nothing is.
     """
 
     def __init__(self, root: Path, name: str, origin: Path, card: Card, skip_bad: bool) -> None:
-        """Look at the files, before anything reads them."""
+        """Record the files' states before anything reads them."""
         self._root = root
         self._file = root / ".qualm" / "sources" / f"{name}.json"
         rules = hashlib.sha256(card.model_dump_json().encode()).hexdigest()
@@ -332,7 +332,7 @@ class InspectionCache:
         self._settled = all(map(_is_settled, states.values()))
 
     def unchanged(self, before: Entry) -> Inspection | None:
-        """What was found last time, where that is the recorded version, in the cache, and no file has been touched since."""
+        """Return the last inspection if it is the recorded version and no file changed since."""
         try:
             memory = json.loads(self._file.read_bytes())
             inspection = Inspection(**memory["found"])
@@ -395,7 +395,7 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Note in the DVC file, where DVC keeps it, what the entry is; byte for byte as DVC writes it, which it does now and then."""
+    """Note the entry's card in the DVC file, byte for byte as DVC writes it."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -415,8 +415,10 @@ def _publish(
     card: Card,
     hashes: Mapping[str, str] = MappingProxyType({}),
 ) -> Added:
-    """Put the DVC file, then the data, in place. The DVC file is the truth: after a kill between the two, the next
-    `dvc checkout` or `qualm data add` brings the data."""
+    """Move the DVC file, then the data, into place.
+
+    The DVC file is the truth: after a kill between the two, the next `dvc checkout` or `qualm data add` brings the data.
+    """
     _describe(stage / f"{name}.dvc", card, bool(inspection.skipped))
     data = root / DATA
     target = data / name
@@ -443,7 +445,7 @@ def _publish(
 
 
 def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
-    """Return whether the working copy is the recorded version.
+    """Return whether the working copy is the recorded version; refuse unsaved changes.
 
     Raises:
         AddError: it is another one that is kept nowhere.
@@ -456,7 +458,7 @@ def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
 
 
 def _unchanged(root: Path, before: Entry, inspection: Inspection) -> Added:
-    """The recorded version is the one asked for; the working copy may be gone, or another one that a kill left."""
+    """Check out the recorded version unless the working copy equals it."""
     assert before.md5 is not None
     if not (before.path.exists() and _keep_changes(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))

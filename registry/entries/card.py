@@ -1,4 +1,4 @@
-"""A card says what a dataset or model is, where it comes from and what its official files look like.
+"""Cards: what a dataset or model is, its source, and the layout of its official files.
 
 One YAML file per card, `registry/cards/NAME.yaml`, so that a known format costs no code. `qualm data add` checks files
 against the card's layout before it takes them; the compiler resolves a spec's `card: NAME` to its adapter and defaults.
@@ -66,7 +66,7 @@ FEW = 12
 
 
 class CardError(Exception):
-    """A card that does not exist or breaks the format: every problem, with its file and key."""
+    """Missing or invalid card; the message lists every problem with file and key."""
 
 
 def _inside(pattern: str) -> str:
@@ -81,7 +81,7 @@ def _inside(pattern: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON can hold, as everything does that a parameter of an adapter can be."""
+    """Return a value that JSON can hold, as adapter parameters must be."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def _expressions(subsets: dict[str, str]) -> dict[str, str]:
-    """Subsets that an expression can name, each of them an expression."""
+    """Check that subsets have usable names and valid expressions."""
     for name, text in subsets.items():
         if not is_subset_name(name):
             raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is not a field of samples")
@@ -111,7 +111,7 @@ class _Strict(BaseModel):
 
 
 class Files(_Strict):
-    """Some of the official files."""
+    """A part of the official files."""
 
     files: Pattern
     """Path or pattern from the entry's top: `*` within a folder, `**` across folders."""
@@ -126,7 +126,7 @@ class Files(_Strict):
 
 
 class Split(_Strict):
-    """A part of the dataset with the number of records it should have."""
+    """Part of a dataset with its number of records."""
 
     files: Pattern | None = None
     """The files of which each holds this split once; None for what is generated."""
@@ -139,7 +139,7 @@ _SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Address(_Strict):
-    """One file at an address of its own."""
+    """A file with an address of its own."""
 
     url: Annotated[str, Field(pattern=_URL)]
     sha256: _SHA256 | None = None
@@ -158,7 +158,7 @@ class Address(_Strict):
 
 
 class Members(_Strict):
-    """Where an archive's members go."""
+    """Target paths for an archive's members."""
 
     strip: Pattern = "."
     """Folder in the archive whose content is taken; `.` = all of it."""
@@ -176,7 +176,7 @@ class SingleFiles(_Strict):
 
 
 class Fetch(_Strict):
-    """Where `qualm fetch` gets the official files: a repository of the Hugging Face hub, plain addresses, or both."""
+    """Source of the official files: a hub repository, plain addresses, or both."""
 
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
     """OWNER/NAME on the hub; a model's where the card is of a model."""
@@ -214,7 +214,7 @@ class Fetch(_Strict):
 
 
 class Card(_Strict):
-    """What is known of a dataset or model before its files are looked at."""
+    """Description of a dataset or model before its files are read."""
 
     name: str
     kind: Literal["dataset", "model", "reviews"]
@@ -252,12 +252,12 @@ class Card(_Strict):
 
     @property
     def caveat(self) -> str:
-        """One line about what was not checked; empty for a card that was."""
+        """Return a line about unchecked facts; empty for a checked card."""
         return "" if self.verified else UNVERIFIED
 
     @property
     def formats(self) -> str:
-        """What its files are: `format`, or what the layout's patterns end with, in their order."""
+        """Return the files' formats: `format`, or the suffixes of the layout's patterns."""
         if self.format or not self.layout:
             return self.format or "generated"
         named = (rule.format or PurePosixPath(rule.files).suffix.lstrip(".").lower() or "any" for rule in self.layout)
@@ -277,7 +277,7 @@ class Card(_Strict):
 
 
 def folders() -> tuple[Path, ...]:
-    """Where cards lie: Qualm's own, and those of the project."""
+    """Return the folders of cards: Qualm's own and the project's."""
     own = own_folder(CARDS)
     return (FOLDER,) if own is None else (FOLDER, own)
 
@@ -291,12 +291,12 @@ def new_cards_folder() -> Path:
 
 
 def card_names(folder: Path | None = None) -> list[str]:
-    """The cards there are, or those of one folder, sorted."""
+    """Return the sorted names of all cards, or of those in a folder."""
     return sorted({p.stem for one in _either(folder) for p in one.glob("*.yaml")})
 
 
 def every_card(folder: Path | None = None) -> list[Card]:
-    """The cards there are, for lists of them; one that breaks the format is told once and left out."""
+    """Return all cards or a folder's; warn about invalid ones once and skip them."""
     cards = []
     for name in card_names(folder):
         try:
@@ -362,7 +362,7 @@ def _line(where: str, error: Any) -> str:
 
 
 def _fields_within(place: tuple[Any, ...]) -> Mapping[str, Any]:
-    """What a part of a card can have."""
+    """Return the allowed fields of a part of a card."""
     if place[0] == "fetch":
         parts: dict[str, type[_Strict]] = {"unpack": Members, "single": SingleFiles}
         return Fetch.model_fields if len(place) == 2 else parts.get(place[1], Address).model_fields

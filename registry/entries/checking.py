@@ -1,4 +1,4 @@
-"""Reads every record of a data set with its adapter and lists all bad ones, so that none ends a run later."""
+"""Check of every record of a dataset with its adapter, listing all invalid ones."""
 
 import tempfile
 from collections import Counter
@@ -21,7 +21,7 @@ PROGRESS_EVERY = 100
 
 @dataclass
 class Checked:
-    """What reading found."""
+    """Result of checking records."""
 
     splits: Counter[str] = field(default_factory=Counter)
     """Split -> good samples."""
@@ -34,7 +34,7 @@ class Checked:
 
 
 def check_records(source: Path | None, card: Card, args: Mapping[str, Any], progress: Callable[[int], None] = lambda n: None) -> Checked:
-    """Read everything that an adapter gives with these arguments, and keep none of it.
+    """Read everything that an adapter yields with these arguments; keep nothing.
 
     Args:
         source: the official files; None for a generator.
@@ -103,7 +103,7 @@ def _unanswered(samples: Sequence[str], total: int) -> str:
 
 
 def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]:
-    """Verdicts on the named entries, on all that are here if none is named."""
+    """Return verdicts on the named entries; on all local ones if none is named."""
     chosen = (
         [find(root, n) for n in names if not n.startswith("results/")]
         if names
@@ -120,7 +120,7 @@ def _with_objects(entry: Entry) -> Verdict:
 
 
 def results(root: Path) -> dict[str, list[Recorded]]:
-    """`results/SPEC` -> what its stages made, by the locks."""
+    """Return the recorded outputs in each `results/SPEC`, by the locks."""
     outputs: dict[str, list[Recorded]] = {}
     for lock in (root / "dvc.lock", *sorted((root / "specs").glob("*/dvc.lock"))):
         for path, md5 in locked_outputs(lock).items():
@@ -129,7 +129,7 @@ def results(root: Path) -> dict[str, list[Recorded]]:
 
 
 def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[str, Verdict]:
-    """Verdicts on the results of the named specs (`results/SPEC`), of all if nothing is named.
+    """Return verdicts on the results of the named specs; on all if none is named.
 
     Args:
         root: of the checkout.

@@ -1,4 +1,4 @@
-"""What changed between two versions of data: files, and the samples and pictures in them."""
+"""Differences between two versions of data: files, samples and images."""
 
 import hashlib
 import tempfile
@@ -34,7 +34,7 @@ _EVERY = 1000
 
 @dataclass
 class Changes:
-    """What is only in the second version, only in the first, and in both but not the same."""
+    """Names only in the new version, only in the old, and in both but changed."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
     def by_field(self) -> dict[str, int]:
-        """How many changed in what, most first."""
+        """Return the number of changes per field, the largest first."""
         return dict(Counter(name for names in self.changed.values() for name in names).most_common())
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Changes:
 
 @dataclass
 class Difference:
-    """The whole answer."""
+    """Differences of files, samples and images."""
 
     files: Changes
     samples: Changes | None
@@ -96,12 +96,12 @@ def _changes(old: Mapping[str, T], new: Mapping[str, T], what: Callable[[T, T], 
 
 
 def _fields(old: bytes, new: bytes) -> list[str]:
-    """Fields whose digests are not the same."""
+    """Return the fields whose digests differ."""
     return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
 
 
 def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
-    """Sample id -> digests of what is COMPARED, one behind the other: a hundred bytes a sample, for there may be a million."""
+    """Return digests of the COMPARED fields by sample id, a hundred bytes a sample."""
     with ExitStack() as stack:
         items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _short(b"")}
@@ -119,12 +119,12 @@ def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: P
 
 
 def _together(digests: Sequence[bytes]) -> bytes:
-    """Of all pictures of a sample."""
+    """Return a digest of all images of a sample."""
     return digests[0] if len(digests) == 1 else _short(b"".join(digests))
 
 
 def _stored_records(version: Version) -> Iterator[Image | Sample]:
-    """What a stage wrote: pictures first, then samples."""
+    """Yield a stage's stored records: images first, then samples."""
     import pyarrow.parquet as pq
 
     for name in sorted(n for n in version.files if n.startswith("images/") and n.endswith(".parquet")):
@@ -139,7 +139,7 @@ def _stored_records(version: Version) -> Iterator[Image | Sample]:
 
 
 def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
-    """What the adapter reads from official files."""
+    """Yield what the adapter reads from official files."""
     card = load_card(version.card) if version.card in card_names() else None
     if card is None or card.adapter is None:
         why = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"

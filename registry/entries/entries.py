@@ -1,7 +1,7 @@
-"""The entries of `registry/data/`: what each is, where its bytes are, and whether they are the right ones.
+"""Entries of `registry/data/`: description, location of the bytes, verification.
 
 An entry is a folder `registry/data/NAME` tracked by the DVC file `registry/data/NAME.dvc`, which git keeps and whose
-`meta` says by which card it came in. Nothing here writes, and nothing here needs DVC to be imported.
+`meta` names its card. This module writes nothing and does not import DVC.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ Where = Literal["here", "cache", "remote", "missing", "not added", "generated", 
 
 
 class EntryError(Exception):
-    """An entry that does not exist or cannot be read: what was looked for, what there is, what to do."""
+    """Missing or unreadable entry: name, candidates, remedy."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of `qualm data ls`: a tracked folder, or a card whose files nobody has added yet."""
+    """Row of `qualm data ls`: a tracked folder, or a card whose files are not added."""
 
     root: Path
     name: str
@@ -47,12 +47,12 @@ class Entry:
 
     @property
     def version(self) -> str | None:
-        """Short digest of the content."""
+        """Return a short digest of the content."""
         return self.md5[:10] if self.md5 else None
 
     @cached_property
     def where(self) -> Where:
-        """The nearest place that has the bytes. A remote that is not a folder on this disk is believed, not asked."""
+        """Return the nearest store that has the bytes; network remotes are not asked."""
         if self.fault:
             return "broken"
         if self.md5 is None:
@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def get(self) -> str:
-        """The command that brings the bytes here, empty where they are."""
+        """Return the command that fetches the bytes; empty if they are here."""
         file = DATA / f"{self.name}.dvc"
         return {
             "cache": f"dvc checkout {file}",
@@ -81,12 +81,12 @@ class Entry:
 
     @cached_property
     def details(self) -> Card | None:
-        """Return its card, None where it has none; raise CardError for a broken one."""
+        """Return its card; None if it has none; raise CardError for an invalid one."""
         return load_card(self.card) if self.card in card_names() else None
 
     @property
     def sound_card(self) -> Card | None:
-        """The same for a list of many: a broken card is reported once and left out."""
+        """Return its card; warn about an invalid one once and return None."""
         try:
             return self.details
         except CardError as error:
@@ -95,7 +95,7 @@ class Entry:
 
 
 def entries(root: Path) -> list[Entry]:
-    """All tracked entries and, after them, cards without one. A broken DVC file is told once and its entry has a `fault`."""
+    """Return tracked entries, then cards without one; a broken DVC file gives a `fault`."""
     tracked = [_entry(root, file) for file in sorted((root / DATA).glob("*.dvc"))]
     cards = {e.card for e in tracked} | {e.name for e in tracked}
     return tracked + [Entry(root, name, name) for name in card_names() if name not in cards]
@@ -155,7 +155,7 @@ def _read(root: Path, file: Path) -> Entry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What re-reading an entry's files found."""
+    """Result of verifying an entry's files."""
 
     checked: int
     damaged: tuple[str, ...]
@@ -170,7 +170,7 @@ class Verdict:
 
 
 def verify(entry: Entry) -> Verdict:
-    """Hash every file anew and compare with what DVC recorded, then with the card. Reads only."""
+    """Hash every file and compare it with DVC's record and the card; read-only."""
     if entry.fault:
         return Verdict(0, (), (), (), (entry.fault,))
     if entry.md5 is None:
@@ -196,7 +196,7 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """The recorded files: from the cache, a remote on this disk, or, where the whole fits, what was found."""
+    """Return the recorded files: from cache, a local remote, or verified hashes."""
     if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)

@@ -1,4 +1,4 @@
-"""A user's own data that have grown: which counts of the card no longer hold, and the card with the new counts."""
+"""Growth of a user's data: outdated counts of a card, and the updated card."""
 
 import json
 import re
@@ -18,7 +18,7 @@ MARK = "# Written by `qualm data new`"
 
 @dataclass(frozen=True)
 class Recount:
-    """One count of a card that the files do not have."""
+    """Count of a card that differs from the files."""
 
     what: str
     """The pattern of `layout`, or the name of a split."""
@@ -31,7 +31,7 @@ class Recount:
 
 
 def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
-    """What a folder has more or less of than a card of one's own says; empty where anything else is wrong with it too.
+    """Return how a folder's counts differ from its card; empty if anything else differs.
 
     Args:
         folder: with the files.
@@ -55,7 +55,7 @@ def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
 
 
 def rewritten(text: str, changes: list[Recount]) -> str | None:
-    """The card's text with the new counts, every other byte as it was; None where its lines are not as `qualm data new` writes them."""
+    """Return a card's text with new counts; None if its lines are not `qualm data new`'s."""
     expected = _counted(yaml.safe_load(text), changes)
     for change in changes:
         key, name = ("records", change.what) if change.split else ("count", change.what)
@@ -65,13 +65,13 @@ def rewritten(text: str, changes: list[Recount]) -> str | None:
 
 
 def load_again(name: str) -> Card:
-    """A card whose file has just been written."""
+    """Reload a card whose file was just written."""
     read_card.cache_clear()
     return load_card(name)
 
 
 def _either(name: str) -> str:
-    """A text as it stands in YAML, quoted or not."""
+    """Return a regular expression that matches a text in YAML, quoted or not."""
     return f"(?:{re.escape(json.dumps(name, ensure_ascii=False))}|{re.escape(name)})"
 
 

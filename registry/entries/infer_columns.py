@@ -1,6 +1,6 @@
-"""Guesses for a folder of a user's data: which adapter reads it, and which column holds what.
+"""Proposal of adapter and columns for a folder of a user's data.
 
-A proposal, for a person to confirm or change; it is written down on a card and nothing is proposed again after that.
+A person confirms or changes it; it is written to a card and nothing is proposed again after that.
 """
 
 import base64
@@ -75,12 +75,12 @@ SERIES = (("A", "B"), ("a", "b"), ("choice_a", "choice_b"), ("option_a", "option
 
 
 class NewCardError(Exception):
-    """Why no card can be proposed or written: what there is, what was expected, what to say."""
+    """Reason why no card can be proposed or written, with the remedy."""
 
 
 @dataclass
 class Proposal:
-    """What is proposed of a folder."""
+    """Proposed adapter, files and columns for a folder."""
 
     adapter: str
     args: dict[str, Any]
@@ -151,7 +151,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
-    """What reads such files: the first that fits."""
+    """Return the first adapter that reads such files."""
     if _tables(listed, "image_table") and not _tables(listed, "image_table")[0].lower().endswith(TEXTS):
         return "image_table"
     for adapter in SUFFIXES:
@@ -162,13 +162,13 @@ def _adapter(folder: Path, listed: Sequence[str]) -> str:
 
 
 def _tables(listed: Sequence[str], adapter: str) -> list[str]:
-    """Return the files that may be tables of an adapter, by their suffixes; of several kinds of tables the first."""
+    """Return the files that may be an adapter's tables, of the first suffix found."""
     names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
     return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
 
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
-    """Return what stands under a name; None where one record differs from the others, which is reported when the data are read."""
+    """Return a record's field by dotted name; None if this record has another structure."""
     try:
         return value_at(record, name, "")
     except AdapterError:
@@ -176,7 +176,7 @@ def _value(record: Mapping[str, Any], name: str) -> Any:
 
 
 def _fits(folder: Path, name: str, adapter: str) -> bool:
-    """Whether a file of the right suffix is such a table, by its beginning."""
+    """Return whether a file's beginning looks like an adapter's table."""
     try:
         if adapter == "vlmevalkit_tsv":
             return _is_vlmevalkit(folder / name)
@@ -189,7 +189,7 @@ def _fits(folder: Path, name: str, adapter: str) -> bool:
 
 
 def _is_vlmevalkit(path: Path) -> bool:
-    """Whether a table is in VLMEvalKit's layout: its columns, and in CSV its pictures too, since anybody's CSV may have such columns."""
+    """Return whether a table has VLMEvalKit's columns; a CSV must hold images too."""
     lines = (cells for _, cells in rows(path))
     head = next(lines, [])
     if not {"index", "question"} <= set(head):
@@ -204,7 +204,7 @@ def _is_vlmevalkit(path: Path) -> bool:
 
 
 def _keys(path: Path) -> set[str]:
-    """Keys of a JSON object, none where a file is a list or lines."""
+    """Return the keys of a JSON object; empty for a list or lines."""
     with path.open("rb") as handle:
         if not handle.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return set()
@@ -215,7 +215,7 @@ def _keys(path: Path) -> set[str]:
 
 
 def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """Split -> path or pattern, by the words in the files' names."""
+    """Return split -> path or pattern, inferred from file names."""
     by_split: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_split[_split(name)].append(name)
@@ -228,7 +228,7 @@ def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
 
 
 def _split(name: str) -> str:
-    """The split that a path names, in its last part before those above; empty for none."""
+    """Return the split that a path names, innermost part first; empty for none."""
     for part in reversed(PurePosixPath(name.lower()).parts):
         words = set(re.split(r"[^a-z]+", part))
         if split := next((split for split, words_of_split in SPLITS.items() if set(words_of_split) & words), ""):
@@ -250,7 +250,7 @@ def _pattern(split: str, matching: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """The first records of every file, each with its split."""
+    """Return the first records of every file, each with its split."""
     records: list[tuple[str, dict[str, Any]]] = []
     try:
         for split, _, path in parts(folder, files):
@@ -288,7 +288,7 @@ def _coco(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str, notes: list[str]) -> dict[str, Any]:
-    """Parameter -> column, by usual names and by what stands in them; notes of what could be otherwise too."""
+    """Return parameter -> column by usual names and contents; note alternatives."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
     mapping: dict[str, Any] = {key: _find_column(key, lower, records) for key in NAMES}
@@ -352,7 +352,7 @@ def _are_truths(values: Sequence[Any]) -> bool:
 
 
 def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], usual: str | None) -> str | list[str] | None:
-    """Return the column of images: one that holds images, then one of a usual name, then numbered ones."""
+    """Return the image columns: by content, then by usual name, then by numbered names."""
     holding = [n for n in there if any(_is_picture(r.get(n)) for r in records)]
     if not holding:
         return usual if usual is not None else _numbered(there)
@@ -362,7 +362,7 @@ def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], u
 
 
 def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | None]) -> str | None:
-    """Return what parts several answers or options in one text; None where some text with it would fall into empty or broken parts."""
+    """Return the separator of several answers or options in a text; None if ambiguous."""
     texts = [v for r in records for c in columns if c is not None and isinstance(v := r.get(c), str) and v and not _listed(v)]
     parted = [[part.strip() for part in text.split(SEPARATOR)] for text in texts if SEPARATOR in text]
     whole = all(part and all(part.count(a) == part.count(b) for a, b in ("()", "[]", "{}")) for parts in parted for part in parts)
@@ -370,7 +370,7 @@ def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | Non
 
 
 def _numbered(there: Sequence[str]) -> list[str] | None:
-    """Columns of one picture each, as `image_1`, `image_2`, by their numbers; None where there are not two of one name."""
+    """Return columns named `image_1`, `image_2`... in order; None for fewer than two."""
     series: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in there:
         found = re.fullmatch(r"(.*?)[_ -]?(\d{1,3})", name.lower())
@@ -380,12 +380,12 @@ def _numbered(there: Sequence[str]) -> list[str] | None:
 
 
 def _without(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
-    """Whether a record has nothing in any of these columns."""
+    """Return whether a record is empty in all of these columns."""
     return bool(columns) and any(not any(_cells(r.get(n)) for n in columns) for r in records)
 
 
 def _slices(values: Sequence[Any]) -> bool:
-    """Whether a column's values are short and come again, so that answers can be looked at by them."""
+    """Return whether a column's values are short and repeat, as useful for slices."""
     present = [v for v in values if v not in (None, "")]
     short = all(isinstance(v, str | int | bool) and len(str(v)) <= SHORT for v in present)
     return short and len(set(map(str, present))) < len(present)
@@ -421,7 +421,10 @@ def _listed(value: Any) -> bool:
 
 
 def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
-    """The readings under which all answers are options, each with another outcome, the likeliest first; `text` if there is none."""
+    """Return the readings under which all answers are options, the likeliest first.
+
+    Readings with equal outcomes count once; `text` if there is none.
+    """
     answered = [r for r in records if answer is not None and r.get(answer) not in (None, "")]
     readings: dict[tuple[int | None, ...], str] = {}
     for form in ("letter", "text", "index", "index_from_1"):
@@ -438,7 +441,7 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
 def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
-    """The folder in which most of the named pictures lie, `{split}` in it where each split has one; `.` where none does."""
+    """Return the folder that holds most named images, with `{split}` if needed; else `.`."""
     named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := bytes_of(cell)[1])]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
@@ -449,7 +452,7 @@ def _images(
 
 
 def _cells(value: Any) -> list[Any]:
-    """The pictures that a cell names: a list, one as JSON, or one picture; none where it is empty."""
+    """Return the images that a cell names: a list, its JSON, or one; empty for none."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = list_in_text(value) or value
     cells = value if isinstance(value, list) else [value]
@@ -464,7 +467,7 @@ def _there(folder: Path, name: str) -> bool:
 
 
 def _example(column: Sequence[Any]) -> str:
-    """One value of a column, for a person."""
+    """Return a column's value as an example for a person."""
     value = next((v for v in column if v not in (None, "", [])), None)
     text = "a picture" if _is_picture(value) else "" if value is None else str(value)
     text = one_line(" ".join(text[:200].split()))

@@ -1,4 +1,4 @@
-"""A folder of official files compared with its card: everything that is missing or wrong, at once."""
+"""Comparison of a folder of official files with its card: every problem at once."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store",
 
 @dataclass
 class Inspection:
-    """What a folder holds of a card's files."""
+    """Files, counts and problems found in a folder."""
 
     files: dict[str, int] = field(default_factory=dict)
     """Files the layout names, as relative POSIX path -> bytes, sorted."""
@@ -52,7 +52,7 @@ def inspect(
     skip_bad: bool = False,
     linked: bool = False,
 ) -> Inspection:
-    """Check a folder against a card's layout, counts and digests, reading every file once or twice and changing nothing.
+    """Check a folder against a card's layout, counts and digests without changing it.
 
     Args:
         folder: where the official files are.
@@ -89,7 +89,7 @@ def inspect(
 
 
 def _nothing_whole(rules: Mapping[str, Files], inspection: Inspection) -> Iterator[str]:
-    """Patterns that need a file and have only bad ones, with what is wrong with the first of them."""
+    """Yield the required patterns with only invalid files, and the first one's fault."""
     for pattern in dict.fromkeys(rule.files for rule in rules.values() if rule.at_least):
         of_pattern = [name for name, rule in rules.items() if rule.files == pattern]
         if inspection.files.keys().isdisjoint(of_pattern):
@@ -98,7 +98,7 @@ def _nothing_whole(rules: Mapping[str, Files], inspection: Inspection) -> Iterat
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """What checking each file found, in order."""
+    """Check files in order; yield each with its record count or fault."""
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
@@ -110,19 +110,19 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
 
 
 def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
-    """Files of a folder that a card names, and what is odd about others, as `inspect` finds them; reads none."""
+    """Return the files that a card names, and oddities of others, without reading any."""
     inspection = Inspection()
     _walk(folder, card, inspection, inspection.problems)
     return list(inspection.files), inspection.problems
 
 
 def is_named(card: Card, name: str) -> bool:
-    """Whether a card names a file by its relative POSIX path."""
+    """Return whether a card names a file by its relative POSIX path."""
     return any(matches(rule.files, name) for rule in card.layout)
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a relative POSIX path fits a pattern with `*` (within a folder) and `**` (across folders)."""
+    """Return whether a POSIX path fits a pattern with `*` (one folder) and `**` (several)."""
     return _regex(pattern).fullmatch(name) is not None
 
 
@@ -135,7 +135,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Relative paths of all files; links and oddities among those the card wants become problems."""
+    """Return relative paths of all files; record links and oddities as problems."""
     names = []
     for relative, entry in _scan(str(folder), "", inspection.problems):
         printable, link = quoted(relative), ""
@@ -160,7 +160,7 @@ def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], 
 
 
 def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Files, and links to folders, with their relative paths; those of a folder before those of the folders in it."""
+    """Yield files and folder links with relative paths, a folder's before its subfolders'."""
     try:
         with os.scandir(folder) as entries:
             here = sorted((e for e in entries if e.name not in JUNK), key=lambda e: e.name)
@@ -193,7 +193,7 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
 
 
 def _elsewhere(folder: Path, card: Card) -> str:
-    """A parent or a folder inside that does hold files of the layout, where someone pointed one level beside."""
+    """Return a parent or inner folder that does hold files of the layout; empty if none."""
     try:
         inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())[:200]
     except OSError:
@@ -206,7 +206,7 @@ def _elsewhere(folder: Path, card: Card) -> str:
 
 
 def _records(path: Path, name: str, records: int | None, card: Card, inspection: Inspection, lenient: list[str]) -> None:
-    """A whole file against what is known of it byte for byte, or by its number of records."""
+    """Compare a valid file with its known digest or number of records."""
     if name in card.digests:
         with path.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
@@ -231,7 +231,7 @@ AHEAD = 1024
 
 
 def mapped(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Results in the order of the items. The first exception ends it, once what was begun has ended."""
+    """Yield results in the order of the items, computed in parallel; stop at an exception."""
     waiting = iter(items)
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="files") as pool:
         while some := list(islice(waiting, AHEAD)):

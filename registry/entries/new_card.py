@@ -1,4 +1,4 @@
-"""`qualm data new`: a card for a user's own data, tried on the data before it is written."""
+"""Cards for a user's own data (`qualm data new`), tried on the data before writing."""
 
 import json
 import tempfile
@@ -34,14 +34,14 @@ Ask = Callable[[str, str, str], str]
 
 @dataclass(frozen=True)
 class SamplePreview:
-    """One sample as it would be read, with its pictures in the order in which they are shown."""
+    """Sample as an adapter reads it, with its images in display order."""
 
     sample: Sample
     images: tuple[Image, ...] = ()
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
-    """Return the proposal's arguments as a person corrects them.
+    """Return the proposal's arguments as corrected by a person.
 
     Raises:
         NewCardError: an answer does not name a column, or is of another type.
@@ -69,7 +69,7 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
 
 
 def _told(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
-    """What a reply says of a parameter that names no column."""
+    """Parse a reply for a parameter that names no column."""
     if not reply:
         return parameter.default
     try:
@@ -79,7 +79,7 @@ def _told(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
 
 
 def _columns(parameter: Parameter, reply: str, proposal: Proposal) -> Any:
-    """The column that a reply names, or several, parted by commas, where there may be several; None for none."""
+    """Parse a reply as a column, or several separated by commas; None for none."""
     several = isinstance(parameter.default, list) or (parameter.name == "image" and reply not in proposal.columns and "," in reply)
     value: Any = [part.strip() for part in reply.split(",") if part.strip()] if several else reply or None
     _are_columns(parameter.name, value, proposal)
@@ -93,7 +93,7 @@ def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
 
 
 def _helps(plugin: Plugin) -> dict[str, str]:
-    """Parameter -> what stands of it under `Args:`, in one line."""
+    """Return each parameter's help from `Args:`, in one line."""
     parameters = {p.name for p in plugin.parameters}
     help_of: dict[str, str] = {}
     last = ""
@@ -107,7 +107,7 @@ def _helps(plugin: Plugin) -> dict[str, str]:
 
 
 def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[SamplePreview]:
-    """Return the first samples that the adapter reads, else raise NewCardError."""
+    """Return the first samples that the adapter reads."""
     samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
     most = MOST + 100  # those of the sample that comes next, and some before it
@@ -133,7 +133,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
 def write(
     name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str], cards: Path, replace: bool = False
 ) -> Path:
-    """Write the card, once it reads back as one.
+    """Write a card after checking that it loads.
 
     Args:
         name: of the card.
@@ -165,7 +165,7 @@ def write(
 
 
 def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str]) -> str:
-    """The card's text."""
+    """Return the card's text."""
     columns = "; ".join(f"{_clean(c)} ({_clean(example)})" if example else _clean(c) for c, example in proposal.columns.items())
     comment = "\n".join(f"  # {line}" for line in textwrap.wrap(f"columns: {columns}", WIDTH - 4))
     title = about.get("title") or name
@@ -196,7 +196,7 @@ def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any],
 
 
 def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Patterns of the files that the card names, and how many fit each."""
+    """Return the patterns of a card's files, and the number of files of each."""
     listed = list_names(folder)
     counts = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
     if proposal.adapter != "image_table" or args.get("image"):
@@ -211,7 +211,7 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
 
 
 def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
-    """How many records a split's only file holds, where that is what `qualm data add` counts."""
+    """Return the record count of a split's only file as YAML; empty if not counted."""
     if "*" in pattern or proposal.adapter == "coco_folder":
         return ""
     try:
@@ -224,7 +224,7 @@ def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
 
 
 def _q(value: Any) -> str:
-    """A value as YAML on one line; JSON is that."""
+    """Return a value as YAML on one line, which JSON is."""
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -25,7 +25,7 @@ SHOWN = 3
 def new_card(
     name: str, folder: Path, cards: Path, adapter: str | None, assignments: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
 ) -> None:
-    """Look, ask, show, write; raise NewCardError where one of these fails."""
+    """Run the dialogue: inspect the data, ask, show samples, write the card."""
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
         raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")
@@ -65,7 +65,7 @@ def _take(what: str, proposed: str, help: str) -> str:
 
 
 def _ask(what: str, proposed: str, help: str) -> str:
-    """An answer from the terminal; `-` for none."""
+    """Ask in the terminal; `-` means none."""
     answer: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
     return "" if answer == "-" else answer
 
@@ -85,7 +85,7 @@ def _show(number: int, preview: SamplePreview) -> None:
 
 
 def _pictures(preview: SamplePreview) -> str:
-    """The first of a sample's pictures, and how many there are."""
+    """Describe a sample's first image and the number of images."""
     ids = picture_ids(preview.sample.image_id)
     if not preview.images:
         return "no picture" if not ids else "the picture of the one before" if len(ids) == 1 else "pictures of those before"

@@ -1,4 +1,4 @@
-"""Which arguments an adapter needs to read an entry: none, or the first of several parts (the task of a log, the file of a collection)."""
+"""Arguments that an adapter needs to read an entry: none, or the first of several parts."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -16,7 +16,7 @@ MOST = 20
 
 
 def options_for(entry: Entry) -> str | None:
-    """What `qualm data check` needs beside the entry's name, such as ` -O task=arc`; None where nothing is known by which it reads."""
+    """Return the options of `qualm data check` for an entry (` -O task=arc`); None if unknown."""
     card = entry.details
     if card is None or card.adapter is None:
         return None
@@ -30,7 +30,7 @@ def options_for(entry: Entry) -> str | None:
 
 
 def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Arguments to try: none, then names of parts for the one parameter that says which."""
+    """Yield arguments to try: none, then values of the parameter that selects a part."""
     parameters = {p.name: p for p in get("datasets", adapter).parameters}
     required = [name for name, p in parameters.items() if p.default is REQUIRED and name not in args]
     if not required:
@@ -41,7 +41,7 @@ def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[di
 
 
 def _tasks(folder: Path) -> list[str]:
-    """Tasks of somebody's log."""
+    """Return the tasks of a log."""
     from qualm.registry.recordings.parts import find_parts, task_of
     from qualm.registry.recordings.record import RecordingError
 

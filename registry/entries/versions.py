@@ -1,8 +1,7 @@
-"""Versions of data: the content of an entry, or of a data set that a stage made, at any revision.
+"""Versions of data: the content of an entry or dataset at any revision.
 
-`NAME` or `PATH` is what lies in the working tree; `@REVISION` behind it what git has on record there, `@DIGEST` the version that
-`qualm data ls` once showed. Files of a version that is not in the working tree are read from DVC's cache, or from a remote that is a
-folder on this disk.
+`NAME` or `PATH` is the working tree; `@REVISION` after it is git's record there, `@DIGEST` a version that `qualm data ls` has shown.
+Files of a version that is not in the working tree are read from DVC's cache, or from a remote that is a folder on this disk.
 """
 
 import os
@@ -25,7 +24,7 @@ _DIGEST = 6
 
 @dataclass(frozen=True)
 class Version:
-    """The files of an entry or of a data set at one point in time."""
+    """Files of an entry or dataset at a point in time."""
 
     label: str
     """As it was asked for."""
@@ -56,7 +55,7 @@ class Version:
 
     @contextmanager
     def laid_out(self, beneath: Path) -> Iterator[Path]:
-        """A folder with all its files under their names, for readers of whole folders; gone at the end unless it lay there already."""
+        """Yield a folder with all its files; a temporary one is deleted at the end."""
         if self.folder is not None:
             yield self.folder
             return
@@ -73,7 +72,7 @@ class Version:
 
 
 def find_version(root: Path, text: str) -> Version:
-    """Return a version by what a person types.
+    """Return the version that a person's text names.
 
     Raises:
         EntryError: no such entry, path, revision or digest, or its list of files is in no store here.
@@ -98,7 +97,7 @@ def find_version(root: Path, text: str) -> Version:
 
 
 def _working(root: Path, text: str) -> Version | None:
-    """What lies in the working tree under this name."""
+    """Return the version in the working tree under this name; None if there is none."""
     place, is_entry = _place(root, text)
     folder = root / place
     if folder.is_dir():
@@ -110,7 +109,7 @@ def _working(root: Path, text: str) -> Version | None:
 
 
 def _place(root: Path, name: str) -> tuple[str, bool]:
-    """Path from the root, and whether it is an entry's."""
+    """Return the path from the root, and whether it is an entry's."""
     if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
         return str(DATA / name), True
     try:
@@ -127,7 +126,7 @@ def _card(root: Path, name: str) -> str | None:
 
 
 def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
-    """The digest that git has on record for a path at a revision, or the one on record that begins like this."""
+    """Return a path's digest at a revision, or the recorded digest with this prefix."""
     files = _files(place, is_entry)
     commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
@@ -152,15 +151,14 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
 
 
 def _files(place: str, is_entry: bool) -> list[str]:
-    """What may record its digest, from the root: the DVC file of an entry; the lock of the spec that makes a data set, or, where that is
-    the default spec, the one in the root."""
+    """Return the paths that may record a digest: the entry's DVC file, or the spec's lock."""
     parts = place.split("/")
     nested = [f"specs/{parts[1]}/dvc.lock"] if parts[0] == "results" and len(parts) > 2 else []
     return [f"{place}.dvc"] if is_entry else [*nested, "dvc.lock"]
 
 
 def _then(root: Path, place: str, files: list[str], commit: str) -> str | None:
-    """The same of one commit of many: a file that was broken then recorded nothing."""
+    """Return a path's digest at a commit; None if the record is missing or damaged."""
     try:
         return _at(root, place, files, commit)
     except DvcStateError:
@@ -176,7 +174,7 @@ def _at(root: Path, place: str, files: list[str], commit: str) -> str | None:
 
 
 def _digest(text: str, place: str, where: str) -> str | None:
-    """The MD5 of an output in a DVC file, whose one output lies beside it, or in a lock."""
+    """Return an output's MD5 in a DVC file or lock; None if it is not listed."""
     if where.split(" at ")[0].endswith(".dvc"):
         return next((out["md5"] for out in parse_dvc_file(text, where)["outs"] if out.get("md5")), None)
     outs = [out for stage in parse_lock(text, where).values() for out in stage.get("outs", [])]

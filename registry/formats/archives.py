@@ -1,4 +1,4 @@
-"""Unpacks untrusted archives into a folder: nothing outside it, no links, no more bytes than declared.
+"""Unpacking of untrusted archives: nothing outside the folder, no links, no bombs.
 
 A zip with `../` in a name writes where it likes if one lets it; one of 40 KB can unpack to 5 GB.
 """
@@ -29,7 +29,7 @@ _DAMAGED = (
 
 
 class ArchiveError(Exception):
-    """An archive that is refused or damaged: which members, and why."""
+    """Refused or damaged archive; the message names the members and the reason."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def unpack(
 
 
 class _Bounded:
-    """A member's bytes, no more of them than its archive says it has."""
+    """Reader of a member that raises once the member is larger than its archive declares."""
 
     def __init__(self, reading: IO[bytes], member: _Member) -> None:
         self._reading, self._left, self._name = reading, member.size, member.name
@@ -116,7 +116,10 @@ class _Bounded:
 
 
 class _Claims:
-    """What an archive says it holds, against its own size; counted member by member, so that a bomb is refused before it is read on."""
+    """Running total of the sizes that an archive declares, compared with its own size.
+
+    Counted member by member, so that a bomb is refused before it is read on.
+    """
 
     def __init__(self, packed: int) -> None:
         self._packed, self._size, self._members = max(packed, 1), 0, 0
@@ -132,7 +135,7 @@ class _Claims:
 
 
 def _checked(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
-    """The files of an archive, once all their names are known to be good."""
+    """Yield the files of an archive after checking all their names."""
     try:
         with _open(path) as archive:
             claims = _Claims(path.stat().st_size)
@@ -204,9 +207,9 @@ def _tar(archive: tarfile.TarFile, claims: _Claims) -> tuple[list[_Member], list
 
 
 def _ends(archive: tarfile.TarFile, members: list[_Member]) -> None:
-    """Raise ArchiveError where an archive lacks the zeros at its end.
+    """Raise ArchiveError if an archive lacks the zeros at its end.
 
-    Python takes a damaged head of a member, or a cut between two, for the end, so that members may be lost.
+    Python takes a damaged header, or a cut between two members, for the end, so members may be lost.
     """
     assert archive.fileobj is not None
     archive.fileobj.seek(archive.offset)

@@ -22,14 +22,17 @@ REPLACED = ".old-"
 
 
 def made_folder(folder: Path) -> Path:
-    """A folder, made with those above it where it is not there."""
+    """Create a folder and its parents if missing; return it."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def scratch_folder(folder: Path) -> Path:
-    """A folder for what may be deleted at any time: made, or, where nothing can be written (a project of somebody else's, a read-only file
-    system), an empty one among the system's temporary files, which is gone when this process ends."""
+    """Create and return a folder for temporary files.
+
+    Where nothing can be written (a read-only file system), it is an empty folder among the system's temporary files, deleted when this
+    process ends.
+    """
     with suppress(OSError):
         if os.access(made_folder(folder), os.W_OK):
             return folder
@@ -40,7 +43,7 @@ def scratch_folder(folder: Path) -> Path:
 
 @contextmanager
 def file(path: Path, durable: bool = False) -> Iterator[Path]:
-    """A path beside `path` to write to, which takes its place when the block ends without an error.
+    """Yield a temporary path that replaces `path` when the block ends without an error.
 
     Args:
         path: of the file; its folder is made.
@@ -105,13 +108,13 @@ def publish(finished: Path, target: Path) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Where a file is written before it takes its place: another name for each process, thread and machine."""
+    """Return the temporary path of a file, unique to process, thread and machine."""
     # Cut short: file systems allow 255 bytes for a name, and the suffix needs some of them.
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
 def _on_file_system_of(target: Path, finished: Path) -> Path:
-    """`finished` itself, or a copy beside the target where that is on another file system: a rename does not cross between two."""
+    """Return `finished`, or a copy beside the target if it is on another file system."""
     if finished.stat().st_dev == target.parent.stat().st_dev:
         return finished
     near = partial_path(target)

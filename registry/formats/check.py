@@ -1,7 +1,6 @@
-"""Checks of one file: is it complete, is it of the format that its name says, how many records does it hold?
+"""Checks of a file: complete, of the format of its name, and its number of records.
 
-A download that failed often leaves something behind: a login page saved as JSON, a Git LFS pointer, a file cut in the
-middle. Found here, it costs a line; found by a runner, it costs the night.
+A failed download often leaves something: a login page saved as JSON, a Git LFS pointer, a truncated file.
 """
 
 import codecs
@@ -44,11 +43,11 @@ MOST_LINES = 5
 
 
 class FormatError(Exception):
-    """What is wrong with a file and what to do; the caller says which file."""
+    """Fault of a file and its remedy; the caller names the file."""
 
 
 class BadLinesError(FormatError):
-    """Single lines are wrong and the others can be read."""
+    """Some lines are invalid and the others can be read."""
 
     def __init__(self, message: str, bad: int, lines: int) -> None:
         super().__init__(message)
@@ -56,7 +55,7 @@ class BadLinesError(FormatError):
 
 
 def check_file(path: Path, form: str | None = None, linked: bool = False) -> int | None:
-    """Read a file in its format, and return its number of records; None where it has none.
+    """Read a file in its format; return its number of records, None if it has none.
 
     Args:
         path: the file.
@@ -131,7 +130,7 @@ def _safetensors(path: Path) -> int:
 
 
 def _parquet(path: Path) -> int:
-    """Read in batches that hold little even where one value, written once, stands in every row."""
+    """Count rows in batches small enough for a value that is stored once and repeated."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -178,7 +177,7 @@ def _csv(path: Path) -> int:
 
 
 class _Bad:
-    """Bad lines of one file: a few as they are, all in number."""
+    """Invalid lines of a file: the first few as text, all by number."""
 
     def __init__(self) -> None:
         self.number, self._first_lines = 0, list[str]()
@@ -189,7 +188,7 @@ class _Bad:
             self._first_lines.append(line)
 
     def none(self, records: int, hint: str) -> None:
-        """Raise BadLinesError where there are bad lines."""
+        """Raise BadLinesError if there are invalid lines."""
         if self.number:
             more = f"; {self.number - MOST_LINES:,} lines more" if self.number > MOST_LINES else ""
             raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)

@@ -20,7 +20,7 @@ _ARROW_FILE = b"ARROW1"
 
 
 class ColumnarError(Exception):
-    """A file that is damaged or would take too much memory. The message names it and says what to do."""
+    """Damaged file, or one that would take too much memory; the message says what to do."""
 
 
 def read_schema(path: Path) -> pa.Schema:
@@ -95,7 +95,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
 
 @contextmanager
 def _arrow(path: Path) -> Iterator[Iterator[Any]]:
-    """The schema of an Arrow file or stream, and then its batches."""
+    """Yield the schema of an Arrow file or stream, then its batches."""
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as source:
@@ -120,7 +120,7 @@ def _has_short_floats(kind: pa.DataType) -> bool:
 
 
 def _as_meant(value: Any, kind: pa.DataType) -> Any:
-    """Return a value whose numbers of 32 or 16 bits are the shortest decimals that have those bits."""
+    """Return a value with 32- and 16-bit floats as their shortest decimals."""
     import numpy as np
     import pyarrow.types as types
 

@@ -1,4 +1,4 @@
-"""What the operating system says of a file that it will not read or write, with what to do about it."""
+"""Messages for errors of the operating system on files, with their remedies."""
 
 import errno
 
@@ -18,7 +18,7 @@ _ADVICE = {
 
 
 def explained(error: OSError, where: str = "") -> str:
-    """`FILE: what is wrong; what to do`.
+    """Return an operating system error as `FILE: what is wrong; what to do`.
 
     >>> explained(OSError(errno.ENOSPC, "No space left on device", "results/scores.parquet"))
     'results/scores.parquet: the disk is full; make room (`df -h` shows where), then run this again'
@@ -33,5 +33,5 @@ def explained(error: OSError, where: str = "") -> str:
 
 
 def is_of_disk(error: OSError) -> bool:
-    """Whether there is no room, or no right to write: nothing that a mistake in the code would cause."""
+    """Return whether a full disk or missing write permission caused an error."""
     return error.errno in FULL | REFUSED

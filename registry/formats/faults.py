@@ -1,11 +1,11 @@
-"""A fault of one record that is left out: listed and counted, never dropped silently."""
+"""Faults of records that are left out: listed and counted, never dropped silently."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One row that is left out."""
+    """A row that is left out, and why."""
 
     where: str
     """FILE:LINE, or FILE, and the member of an archive."""

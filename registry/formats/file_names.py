@@ -1,4 +1,4 @@
-"""What the names of files tell: whether every file system can hold them, and which shards of a set are missing."""
+"""Checks of file names: valid on every file system, and complete as a set of shards."""
 
 import re
 from collections import defaultdict
@@ -12,7 +12,7 @@ _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f]')
 
 
 def problem_on_windows(name: str) -> str:
-    """Say why Windows cannot hold a file of this name; empty where it can.
+    """Return why Windows cannot store a file of this name; empty if it can.
 
     >>> problem_on_windows("nul.parquet"), problem_on_windows("a."), problem_on_windows("blur@radius=2")
     ("'nul.parquet' is the name of a device", "'a.' ends with a dot", '')
@@ -27,7 +27,7 @@ def problem_on_windows(name: str) -> str:
 
 
 def missing_shards(names: Iterable[str]) -> list[str]:
-    """Return the names of shards that are missing beside others of their set (`data/test-00001-of-00003.parquet`), sorted.
+    """Return the sorted names of shards missing from their sets.
 
     Shards are numbered from 0 (`datasets`) or from 1 (`safetensors`); where neither the first nor the last is there, from 0.
 

@@ -26,11 +26,11 @@ FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
 
 class FramesError(Exception):
-    """What is wrong with a video, in one line; the caller says which."""
+    """Fault of a video in one line; the caller names the video."""
 
 
 def places(total: int, n: int) -> list[int]:
-    """Which of so many frames are taken.
+    """Return the positions of `n` evenly spaced frames out of `total`.
 
     >>> places(100, 4), places(3, 8)
     ([12, 37, 62, 87], [0, 1, 2])
@@ -39,7 +39,7 @@ def places(total: int, n: int) -> list[int]:
 
 
 def frames_of(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return number and file of the frames taken of a film, an animated image or a folder.
+    """Return number and image of evenly spaced frames of a film, animation or folder.
 
     Args:
         path: of the file or folder.
@@ -54,7 +54,7 @@ def frames_of(path: Path, n: int) -> list[tuple[int, bytes]]:
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """The same of the bytes of an animated picture; of a still one it is the one frame."""
+    """Return number and image of evenly spaced frames of an animated or still image."""
     try:
         with opened(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
@@ -86,7 +86,7 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _of_film(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Counted by decoding it once, since what a film's head says of its length is often wrong."""
+    """Return frames of a film, counted by decoding it, since headers misstate lengths."""
     try:
         import av
     except ImportError:

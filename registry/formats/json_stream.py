@@ -1,7 +1,7 @@
-"""Huge JSON files a value at a time: the members of one object, the items of one list, or the lines of JSON Lines.
+"""Streaming of huge JSON files: members of an object, items of a list, or JSON Lines.
 
-GQA's files are objects of a gigabyte, keyed by picture or question; VQA's are objects with a list of millions of answers; POPE's are
-JSON Lines under the name `.json`. Read whole, such a file takes ten times its size in memory.
+GQA's files are objects of a gigabyte; VQA's hold lists of millions of answers; POPE's are JSON Lines named `.json`. Loading such a file
+takes ten times its size in memory.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _HTML = ("<!doctype", "<html", "<head", "<?xml")
 
 
 class JsonStreamError(Exception):
-    """A file that is not the JSON it was taken for, or stops in the middle. The message says which and, where lines help, at which line."""
+    """File that is not the expected JSON, or is truncated; the message names file and line."""
 
 
 class BadTextError(JsonStreamError):
-    """One value has half of a surrogate pair (`\\ud800`), which JSON can write and no text can hold. What stands behind can be read."""
+    r"""Value with half of a surrogate pair (`\ud800`); the reader can go on behind it."""
 
 
 def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of these pairs, as `object_pairs_hook` of a decoder.
+    """Return an object of these pairs, as a decoder's `object_pairs_hook`.
 
     Raises:
         ValueError: a key occurs twice.
@@ -50,7 +50,7 @@ def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def members(
     path: Path, spread: Collection[str] | None = (), bad: Callable[[JsonStreamError], None] | None = None, once: bool = False
 ) -> Iterator[tuple[str, Any]]:
-    """Key and value of every member of an object, in order, with little more than one value in memory.
+    """Yield key and value of every member of an object, in order, one in memory at a time.
 
     Args:
         path: the file.
@@ -73,7 +73,7 @@ def members(
 
 
 def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Line and value of every record of a file, in order, with little more than one in memory.
+    """Yield line and value of every record of a file, in order, one in memory at a time.
 
     Args:
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
@@ -100,11 +100,13 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
 
 
 def count(path: Path) -> int | None:
-    """How many records a whole JSON file holds, read to its end: items of a list, lines of JSON Lines, of an object the longest list
-    under a key or, without lists, its members where each is an object itself (questions by id); None where it is nothing of that kind.
+    """Return the number of records in a JSON file, read to its end; None if undefined.
+
+    Records are items of a list, lines of JSON Lines, or of an object the items of its longest list; without lists, its members where each
+    is an object (questions by id).
 
     Raises:
-        JsonStreamError: it is not whole, or not JSON.
+        JsonStreamError: it is truncated, or not JSON.
     """
     begins = _begins_with(path)
     if begins == b"{" and _has_lines(path):
@@ -130,7 +132,7 @@ def count(path: Path) -> int | None:
 
 
 def _has_lines(path: Path) -> bool:
-    """Whether an object ends with its line and another begins on the next: JSON Lines under whatever name."""
+    """Return whether a file is JSON Lines: an object ends its line and another begins."""
     with path.open("rb") as handle:
         lines = (line for line in iter(lambda: handle.readline(CHUNK), b"") if line.strip())
         first, second = next(lines, b"").rstrip(), next(lines, b"").lstrip()
@@ -163,7 +165,7 @@ def _items(reader: _Reader, what: str, bad: Callable[[JsonStreamError], None] | 
 
 
 def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tuple[Any, ...]:
-    """The value that comes, or nothing where it has bad text and somebody is told."""
+    """Read the next value as a tuple of one; empty if it has invalid text and `bad` is given."""
     try:
         return (reader.value(),)
     except BadTextError as error:
@@ -174,13 +176,13 @@ def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tu
 
 
 def _begins_with(path: Path) -> bytes:
-    """The first byte behind a byte order mark and spaces."""
+    """Return the first byte after a byte order mark and spaces."""
     with path.open("rb") as handle:
         return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
 
 def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Number and value of every line of JSON Lines that is not empty.
+    """Yield number and value of every non-empty line of JSON Lines.
 
     Args:
         path: the file.
@@ -215,7 +217,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
 
 def too_many_parts(text: str | bytes, begin: int = 0) -> str:
-    """Why a JSON value may not be parsed, of more parts than any record has; commas in its texts count as well. Empty if it may."""
+    """Return why a JSON value has too many parts to be parsed; empty if it may be."""
     if len(text) - begin <= 2 * MOST_PARTS:
         return ""
     occurrences: Callable[[Any, int], int] = text.count
@@ -224,7 +226,7 @@ def too_many_parts(text: str | bytes, begin: int = 0) -> str:
 
 
 def _whole(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
-    """Refuse a value, written as this part of a text, that cannot be encoded.
+    """Raise BadTextError if a value, written in this part of a text, cannot be encoded.
 
     Raises:
         BadTextError: it has half of a surrogate pair.
@@ -241,7 +243,7 @@ def _whole(value: Any, text: str, begin: int, end: int, path: Path, line: int) -
 
 
 class _Reader:
-    """A place in a file that only moves forward, with no more of the text in memory than the value at hand needs."""
+    """Forward-only position in a file that holds only the text of the current value."""
 
     def __init__(self, path: Path, handle: TextIO, what: str, once: bool = False) -> None:
         self.path, self._handle, self._what = path, handle, what
@@ -250,13 +252,13 @@ class _Reader:
         self._decoder = json.JSONDecoder(object_pairs_hook=once_each if once else None)
 
     def line(self) -> int:
-        """The line, from 1, on which the reader stands."""
+        """Return the current line, from 1."""
         self._lines += self._text.count("\n", self._counted, self._at)
         self._counted = self._at
         return self._lines
 
     def here(self) -> str:
-        """What stands here, for a message."""
+        """Return the text at the position, for a message."""
         return self._text[self._at : self._at + 20]
 
     def fail(self, message: str) -> NoReturn:
@@ -265,7 +267,7 @@ class _Reader:
         raise JsonStreamError(f"{self.path}: line {self.line()}: {message}{hint}")
 
     def peek(self, none: str = "the file stops in the middle") -> str:
-        """The next character that is no space; the reader stands on it then."""
+        """Move to the next character that is no space, and return it."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
@@ -273,7 +275,7 @@ class _Reader:
             self._more(none)
 
     def value(self) -> Any:
-        """The value that begins here.
+        """Read the value that begins here.
 
         Raises:
             BadTextError: it has half of a surrogate pair; the reader stands behind it then.
@@ -285,11 +287,11 @@ class _Reader:
         return value
 
     def decoded(self) -> Any:
-        """The value that begins here, whatever its texts."""
+        """Read the value that begins here without checking its texts."""
         return self._decoded()[0]
 
     def _decoded(self) -> tuple[Any, int]:
-        """The value, and where in the text at hand it begins; read again with more text until something follows that ends it."""
+        """Return the value and its offset in the buffer; read more text until it is complete."""
         self.peek()
         while True:
             if why := too_many_parts(self._text, self._at):
@@ -310,7 +312,7 @@ class _Reader:
                 self.fail(str(error).partition(";")[0])
 
     def skip(self) -> int:
-        """Move past a value, items of a list one by one; how many there were."""
+        """Move past a value; return the number of a list's items."""
         if self.peek() != "[":
             self.decoded()
             return 0
@@ -332,7 +334,7 @@ class _Reader:
         return key
 
     def entries(self, opening: str, closing: str, what: str) -> Iterator[None]:
-        """Stops before every entry of the object or list that begins here, and after its end."""
+        """Yield before every entry of the object or list that begins here."""
         if self.peek() != opening:
             self.fail(f"expected {what}, it begins with {self.here()!r}")
         self._at += 1
@@ -348,7 +350,7 @@ class _Reader:
         self._at += 1
 
     def end(self) -> None:
-        """Nothing but space may follow."""
+        """Raise JsonStreamError if anything but space follows."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
@@ -381,7 +383,7 @@ class _Reader:
 
 
 def not_utf8(path: Path) -> str:
-    """Where a file stops being UTF-8, and what it may be."""
+    """Describe where a file stops being UTF-8, and what it may be."""
     with path.open("rb") as handle:
         if handle.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             return "not UTF-8 but UTF-16; `iconv -f UTF-16 -t UTF-8` makes it so"
@@ -397,7 +399,7 @@ def not_utf8(path: Path) -> str:
 
 
 def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
-    """Where a line stops being UTF-8, and what it may be."""
+    """Describe where a line stops being UTF-8, and what it may be."""
     near = error.object[max(0, error.start - 10) : error.start + 10]
     hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
     return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"

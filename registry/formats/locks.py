@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class ProcessLock:
-    """A lock that one process at a time holds, identified by a path."""
+    """A lock, identified by a path, that only one process can hold at a time."""
 
     def __init__(self, path: Path) -> None:
         """Name the lock.
 
         Args:
-            path: an empty file that exists for the lock alone; its folder is made when the lock is first acquired. Who holds it
-                is written beside it, since Windows lets nobody read a locked file.
+            path: an empty file only for the lock; its folder is created when the lock is first acquired. The holder's name is written
+                to a second file, since Windows lets nobody read a locked file.
         """
         self.path = path
         self._lock: BaseFileLock | None = None
@@ -53,7 +53,7 @@ class ProcessLock:
 
     @property
     def holder(self) -> str:
-        """What the holder said of itself; empty where it has only just acquired the lock, or released it."""
+        """Return the holder's description; empty just after acquisition or release."""
         try:
             return textfiles.read_text(self._note, 1 << 16).strip()
         except textfiles.TextFileError:

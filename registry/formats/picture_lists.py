@@ -1,11 +1,10 @@
-"""Samples with several pictures: how their `image_id` names all of them, and how a question says where each is to stand.
+"""Samples with several images: their `image_id` and the images' places in a question.
 
-`image_id` of a sample with several pictures is a JSON list of their ids, in the order in which they are shown: `["left", "right"]`. So
-a table of samples has the columns that it always had, one with one picture is as it was, and whatever looks up a single picture under
-such a name finds nothing instead of showing the first of them.
+`image_id` of a sample with several images is a JSON list of their ids, in the order in which they are shown: `["left", "right"]`.
+A lookup of a single image under such a name finds nothing instead of the first image.
 
-A question may hold the mark `<image>` once for each of its pictures: they then stand in its places, in order. Without marks all stand
-before the question. Marks are read in questions with several pictures alone; elsewhere `<image>` is text.
+A question may hold the mark `<image>` once for each of its images: they are then shown there, in order. Without marks all are shown
+before the question. Marks are read in questions with several images only; elsewhere `<image>` is text.
 """
 
 import json
@@ -22,7 +21,7 @@ _BEGINS = '["'
 
 
 def picture_ids(image_id: str | None) -> tuple[str, ...]:
-    """Ids of all pictures that an `image_id` names, in the order in which they are shown.
+    """Return the ids of all images that an `image_id` names, in display order.
 
     >>> picture_ids(None), picture_ids("a.png"), picture_ids('["a", "b"]')
     ((), ('a.png',), ('a', 'b'))
@@ -33,7 +32,7 @@ def picture_ids(image_id: str | None) -> tuple[str, ...]:
 
 
 def image_id_of(ids: Sequence[str]) -> str | None:
-    """The `image_id` of a sample with these pictures.
+    """Return the `image_id` of a sample with these images.
 
     >>> image_id_of([]), image_id_of(["a.png"]), image_id_of(["a", "b"])
     (None, 'a.png', '["a", "b"]')
@@ -42,12 +41,12 @@ def image_id_of(ids: Sequence[str]) -> str | None:
 
 
 def all_ids(image_ids: Iterable[str | None]) -> set[str]:
-    """Ids of all pictures that these name."""
+    """Return the ids of all images that these `image_id`s name."""
     return {name for image_id in image_ids for name in picture_ids(image_id)}
 
 
 def problem_of_ids(image_id: str | None) -> str:
-    """What is wrong with an `image_id`, to follow a sample's name; empty for a good one."""
+    """Describe what is wrong with an `image_id`; empty for a valid one."""
     if image_id is None or not image_id.startswith(_BEGINS):
         return ""
     try:
@@ -60,12 +59,12 @@ def problem_of_ids(image_id: str | None) -> str:
 
 
 def marked(question: str, pictures: int) -> bool:
-    """Whether a question says where each of its pictures stands: several, and as many marks."""
+    """Return whether a question places its images: several, and as many marks."""
     return pictures > 1 and question.count(MARK) == pictures
 
 
 def segments(question: str, pictures: int) -> list[str]:
-    """The text before, between and behind the pictures of a marked question; otherwise no text before them, and the question behind.
+    """Split a marked question at its images; an unmarked one follows them as a unit.
 
     >>> segments("Is <image> like <image>?", 2), segments("Same?", 2), segments("Is <image> red?", 1)
     (['Is ', ' like ', '?'], ['', '', 'Same?'], ['', 'Is <image> red?'])
@@ -74,7 +73,7 @@ def segments(question: str, pictures: int) -> list[str]:
 
 
 def unmarked(question: str, pictures: int) -> str:
-    """A question whose pictures are not shown, without its marks.
+    """Return a question without its image marks, for a model that sees no images.
 
     >>> unmarked("Is <image> like <image>?", 2), unmarked("What does <image> mean?", 1)
     ('Is like ?', 'What does <image> mean?')
@@ -83,7 +82,7 @@ def unmarked(question: str, pictures: int) -> str:
 
 
 def problem_of_marks(question: str, pictures: int) -> str:
-    """What is wrong with the marks of a question with several pictures; empty if they are right."""
+    """Describe what is wrong with the image marks of a question; empty if valid."""
     count = question.count(MARK)
     if pictures < 2 or count in (0, pictures):
         return ""

@@ -1,8 +1,8 @@
-"""The only place where image files are opened, and where it is decided which formats are read and what their pixels are.
+"""Opening of image files: supported formats and conversion to RGB pixels.
 
 A model, a perceptual hash, a reviewer's decision and a page must see the same pixels. Pillow's own conversion to RGB saturates levels
-of 16 bits to white, shows the colour beneath transparency and leaves photographs lying on their side, so it is used nowhere else; a test
-holds that. Pillow is imported when an image is opened, so that importing this file is cheap.
+of 16 bits to white, shows the colour beneath transparency and ignores the camera's orientation, so no other module calls it; a test
+holds that. Pillow is imported when an image is opened, so that importing this module is cheap.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ SIDE, ROW, GAP = 320, 4, 6
 
 
 class PictureError(Exception):
-    """What is wrong with a picture, in one line; the caller says which."""
+    """Fault of an image in one line; the caller names the image."""
 
 
 class HugePictureError(PictureError):
-    """A picture of so many pixels that it must be an attack."""
+    """Image of so many pixels that it must be an attack."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the head of a picture's file says of it."""
+    """Format and size in an image file's header."""
 
     format: str
     width: int
@@ -198,7 +198,7 @@ def check(path: Path) -> None:
 
 
 def beside(pictures: Sequence[Image]) -> Image:
-    """Pictures in rows of at most ROW, each brought down to SIDE and with its number in a corner; a single one as it is."""
+    """Tile images in numbered rows of at most ROW, each scaled to SIDE; one stays unchanged."""
     import PIL.Image
     from PIL import ImageDraw
 
@@ -248,7 +248,7 @@ def opened(source: Path | io.BytesIO) -> Iterator[Image]:
 
 
 def _turn(picture: Image) -> None:
-    """Upright, where the camera noted how it was held; a note that cannot be read is ignored."""
+    """Rotate an image upright by the camera's note; ignore an unreadable note."""
     from PIL.ImageOps import exif_transpose
 
     with suppress(Exception):  # what is wrong with the pixels themselves is met when they are read next
@@ -256,7 +256,7 @@ def _turn(picture: Image) -> None:
 
 
 def _need_scale(picture: Image) -> None:
-    """Raise PictureError where levels have 32 bits, except in PGM, which scales them to 65,535."""
+    """Raise PictureError for 32-bit levels, except in PGM, which scales them to 65,535."""
     if picture.mode == "F" or (picture.mode == "I" and picture.format != "PPM"):
         kind = "whole" if picture.mode == "I" else "real"
         raise PictureError(f"its levels are {kind} numbers of 32 bits, of no known scale; save it with 8 or 16 bits a channel")

@@ -27,13 +27,14 @@ SUM_SLACK = 1e-2
 
 
 class ImplausibleReason(str):
-    """Why values cannot be, in a few words with the first that cannot."""
+    """Reason why values are impossible, with the first that is."""
 
     __slots__ = ()
 
 
 def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """
+    """Return log-probabilities as floats: finite and at most 0.
+
     >>> log_probabilities([-0.5, 0]), log_probabilities([0.00001]), log_probabilities([-1.0, 5.0])
     ([-0.5, 0.0], [0.0], 'a log-probability above 0: 5.0')
     """
@@ -63,7 +64,8 @@ def option_logits(values: Any) -> list[float] | ImplausibleReason:
 
 
 def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """
+    """Return options' log-probabilities as finite floats, -Infinity as -10000 or less.
+
     >>> option_log_probabilities([0.00001, float("-inf")]), option_log_probabilities([1.0, 0.0])
     ([0.0, -10000.0], 'a log-probability above 0: 1.0')
     """
@@ -72,7 +74,8 @@ def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def probability(value: Any) -> float | ImplausibleReason:
-    """
+    """Return a probability as a float from 0 to 1.
+
     >>> probability(0.5), probability(1.00001), probability(148), probability("x")
     (0.5, 1.0, 'a probability of 148.0', "not a number: 'x'")
     """
@@ -83,7 +86,8 @@ def probability(value: Any) -> float | ImplausibleReason:
 
 
 def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
-    """
+    """Return finite values of at least 0, such as entropies, as floats.
+
     >>> at_least_zero([0.5, -0.00001]), at_least_zero([-2226])
     ([0.5, 0.0], 'below 0: -2226.0')
     """
@@ -95,7 +99,8 @@ def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
 
 
 def finite(values: Any) -> list[float] | ImplausibleReason:
-    """
+    """Return finite values as floats.
+
     >>> finite([1, -2.5]), finite([float("nan")]), finite([10**400]), finite(None), finite([True])
     ([1.0, -2.5], 'not finite: nan', 'not finite: a number of 401 digits', 'not a list of numbers: None', 'not a number: True')
     """
@@ -124,7 +129,7 @@ def finite_number(value: Any) -> float | ImplausibleReason:
 
 
 def same_length(values: Mapping[str, Iterable[Any]]) -> ImplausibleReason | None:
-    """Why lists that have an entry per token disagree.
+    """Return why per-token lists disagree in length; None if they agree.
 
     >>> same_length({"logprobs": [-1, -2], "entropies": [1]})
     'lengths that disagree: logprobs 2, entropies 1'

@@ -1,4 +1,4 @@
-"""CSV and TSV files a row at a time, with the line each begins on and cells as large as a picture in base64."""
+"""CSV and TSV files row by row, with line numbers and cells as large as an image."""
 
 import csv
 import re
@@ -21,7 +21,7 @@ _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?\Z))")
 
 
 class TextTableError(Exception):
-    """A file that is not a table of text: at which line, and why."""
+    """File that is not a text table; the message names the line and the reason."""
 
 
 def text_lines(handle: TextIO) -> Iterator[str]:
@@ -33,11 +33,12 @@ def text_lines(handle: TextIO) -> Iterator[str]:
 
 
 def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of every row that is not empty, the header first. Tabs part the cells of `.tsv`, commas all others.
+    """Yield line and cells of every non-empty row, the header first.
+
+    Tabs separate the cells of `.tsv`, commas those of other files.
 
     Raises:
-        TextTableError: a quote that is never closed, a cell that is too long, bytes that are not UTF-8, or a header whose columns something
-            else parts.
+        TextTableError: a quote that is never closed, a cell that is too long, bytes that are not UTF-8, or a header with another separator.
     """
     csv.field_size_limit(MAX_CELL)
     line, header = 1, True
@@ -60,7 +61,7 @@ def rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _need_columns(header: list[str], path: Path) -> None:
-    """Raise TextTableError where the only column's name holds several names."""
+    """Raise TextTableError if the only column's name holds several names."""
     tabs = path.suffix.lower() == ".tsv"
     for mark, called in ((";", "semicolons"), (",", "commas") if tabs else ("\t", "tabs")):
         if len(header) == 1 and len(names := header[0].split(mark)) > 1 and all(name.strip() for name in names):
@@ -69,7 +70,7 @@ def _need_columns(header: list[str], path: Path) -> None:
 
 
 def inert(text: str) -> str:
-    """A text that no spreadsheet computes: `'` before what it would take for a formula. `original` is the way back.
+    """Escape a text with `'` so that no spreadsheet computes it; `original` reverses it.
 
     >>> [inert(text) for text in ("=1+1", "-1.5", "- a cat", "'=1", "a")]
     ["'=1+1", '-1.5', "'- a cat", "''=1", 'a']
@@ -78,7 +79,7 @@ def inert(text: str) -> str:
 
 
 def original(text: str) -> str:
-    """The text that `inert` was given.
+    """Return the text that `inert` escaped.
 
     >>> [original(inert(text)) for text in ("=1+1", "'=1", "'tis")]
     ['=1+1', "'=1", "'tis"]

@@ -1,7 +1,7 @@
-"""Reads text files that people may have written: specs, cards, `.dvc` files, locks, settings, sources of plugins. Nothing else does.
+"""Reading of text files: specs, cards, `.dvc` files, locks, settings, plugins.
 
 Only a regular file is opened, links followed, so that a pipe does not hang and `/dev/zero` does not fill the memory; a file has a largest
-size, is UTF-8, and whatever fails is one line that says where and what was expected. YAML is bounded before it is turned into values.
+size, is UTF-8, and every error is one line that names the place and what was expected. YAML is bounded before it becomes values.
 """
 
 import os
@@ -33,7 +33,7 @@ _KINDS = (
 
 
 class TextFileError(Exception):
-    """A text that cannot be read: where, what was expected, what came, what to do."""
+    """Text that cannot be read: where, what was expected, what came, what to do."""
 
     def __init__(self, where: str | Path, reason: str, line: int = 0, col: int = 0, hint: str = "") -> None:
         self.where, self.reason, self.line, self.col, self.hint = str(where), reason, line, col, hint
@@ -46,7 +46,7 @@ class NoFileError(TextFileError):
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether there is a regular file, links followed; no path is so odd that this raises."""
+    """Return whether a path is a regular file, links followed; never raise."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - a path with a NUL or of 5,000 characters too
     except (OSError, ValueError):
@@ -100,7 +100,7 @@ def decoded(raw: bytes, where: str | Path) -> str:
 
 
 def read_yaml(path: str | Path, loader: type[Any] | None = None, limit: int = MAX_BYTES) -> Any:
-    """What a YAML file says; see `parse_yaml`."""
+    """Read a YAML file; see `parse_yaml`."""
     return parse_yaml(read_text(path, limit), str(path), loader)
 
 
@@ -135,14 +135,14 @@ def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -
 
 
 def warn(message: str) -> None:
-    """Say once, on standard error, what is left out because it is broken."""
+    """Write a message to standard error, once per process."""
     if message not in _WARNINGS:
         _WARNINGS.add(message)
         print(f"qualm: warning: {message}", file=sys.stderr)
 
 
 def shortened(value: Any) -> str:
-    """A value as it stands in a message: short, on one line, nothing in it that would steer a terminal."""
+    """Return a value for a message: short, on one line, without control characters."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -151,13 +151,13 @@ def shortened(value: Any) -> str:
 
 
 def safe_loader() -> type[Any]:
-    """PyYAML's safe loader, the fast one where there is one."""
+    """Return PyYAML's safe loader, the fast one if installed."""
     loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return loader
 
 
 def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
-    """Refuse YAML that would exhaust stack or memory, before it is composed.
+    """Raise TextFileError for YAML that would exhaust stack or memory, before composing it.
 
     Raises:
         TextFileError: it is nested deeper than MAX_DEPTH or has more than MAX_VALUES values.
@@ -173,7 +173,7 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
 
 
 def expanded(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """How many values a node stands for, aliases written out, and how deep they are nested; beyond all bounds where it contains itself.
+    """Return a node's number of values, aliases expanded, and its depth; infinite for a cycle.
 
     Args:
         node: a composed node.

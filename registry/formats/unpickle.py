@@ -1,8 +1,8 @@
-"""The one place where a pickle is opened.
+"""Safe reading of pickles; no other module opens one.
 
 A pickle is a program: loading a hostile one runs it. This reader lets a pickle build plain Python values and arrays of
-numbers, and nothing else; whatever else it names is refused by name, before it is imported. Arrays are rebuilt here from
-their bytes: numpy's own reconstruction trusts what the pickle says of a dtype's inside.
+numbers, and refuses every other name before it is imported. Arrays are rebuilt here from their bytes, because numpy's own
+reconstruction trusts what the pickle says of a dtype.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ MAX_BYTES = 2**30
 
 
 class UnpickleError(Exception):
-    """A pickle that was refused or could not be read. The message names the file, the cause and what to do."""
+    """Refused or unreadable pickle; the message names file, cause and remedy."""
 
 
 class _RefusedError(Exception):
-    """What a part of the pickle asked for is not allowed."""
+    """A part of the pickle asks for something forbidden."""
 
 
 def read_pickle(path: Path, max_bytes: int = MAX_BYTES) -> Any:
-    """The value in a pickle of plain Python values and arrays of numbers, the latter as `Array`.
+    """Read a pickle of plain Python values and arrays of numbers, the latter as `Array`.
 
     Raises:
         UnpickleError: missing, too large, truncated or corrupt, or it names anything beyond numpy's array reconstruction.
@@ -53,7 +53,7 @@ def read_pickle(path: Path, max_bytes: int = MAX_BYTES) -> Any:
 
 
 class Array:
-    """An array of numbers from a pickle; `np.asarray` opens it."""
+    """Array of numbers from a pickle; `np.asarray` opens it."""
 
     def __init__(self) -> None:
         self.values: NDArray[Any] = np.empty(0)
@@ -72,7 +72,7 @@ class Array:
 
 
 class _Dtype:
-    """The name and byte order of a dtype of plain numbers."""
+    """Name and byte order of a numeric dtype."""
 
     def __init__(self, name: str, *_: object) -> None:
         self.dtype = np.dtype(name) if isinstance(name, str) and len(name) <= 4 else np.dtype(object)

@@ -23,26 +23,26 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class LayoutError(Exception):
-    """A file that is not as the official repository writes it: which, where, what was expected, what came, what to do."""
+    """File that differs from the official layout: where, expected, found, remedy."""
 
 
 def runs(source: Path, dataset: str) -> list[str]:
-    """The models that have outputs for a dataset, in name order."""
+    """Return the models that have outputs for a dataset, in name order."""
     return sorted(p.parent.name for p in output(source).glob(f"*/{dataset}.pkl"))
 
 
 def all_runs(source: Path) -> list[str]:
-    """The models that have outputs for anything, in name order."""
+    """Return the models that have outputs for any dataset, in name order."""
     return sorted({p.parent.name for p in output(source).glob("*/*.pkl")})
 
 
 def is_vub(source: Path) -> bool:
-    """Whether a folder has outputs where the official repository puts them."""
+    """Return whether a folder has outputs where the official repository puts them."""
     return bool(all_runs(source))
 
 
 def output(source: Path) -> Path:
-    """The `output` folder, whether the source is the repository or that folder itself."""
+    """Return the `output` folder of the source, which may be that folder itself."""
     return source / "output" if (source / "output").is_dir() else source
 
 
@@ -75,7 +75,7 @@ def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
 
 
 def logits(record: dict[str, Any]) -> NDArray[np.float64]:
-    """The six logits of a checked record."""
+    """Return the six logits of a checked record."""
     return np.asarray(record["logits"], dtype=np.float64)
 
 

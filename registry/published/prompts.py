@@ -1,4 +1,4 @@
-"""Where papers print their prompts, for specs that ask as the authors did.
+"""Printed prompts of papers, for specs that ask as the authors did.
 
 Qualm ships prompts in its own words. A spec can name a file for a printed one (`prompt: paper/inv`), which its user fills from the paper;
 the run records its digest like that of any other prompt. Nothing is added to a printed prompt: the taxonomy's text stays out of it.
@@ -29,7 +29,7 @@ PRINTED = MappingProxyType(
 
 
 def how_to_fill(name: str) -> str:
-    """Say what to write into a prompt file of this name; return "" if no paper prints it."""
+    """Return what to write into a prompt file of this name; "" if no paper prints it."""
     if name not in PRINTED:
         return ""
     place, fields = PRINTED[name]

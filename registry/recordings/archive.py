@@ -20,14 +20,14 @@ _ZSTANDARD = 93
 
 
 class LogArchiveError(Exception):
-    """An archive or member that is refused or damaged: what, and why."""
+    """Refused or damaged archive or member, with the reason."""
 
 
 class Archive:
     """An open zip archive."""
 
     def __init__(self, path: Path) -> None:
-        """Read the directory.
+        """Read the directory of a zip archive.
 
         Raises:
             ArchiveError: not a zip archive, or its members claim more bytes than the file has.

@@ -41,7 +41,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _adapter(path: Path) -> Mapping[str, Any] | None:
-    """The first member of the file, by which it is known."""
+    """Return the file's first member, which identifies the format."""
     try:
         for key, value in members(path, {_STATES}):
             return value if key == "adapter_spec" and isinstance(value, Mapping) else None
@@ -67,7 +67,7 @@ def _states(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _question(item: tuple[str, Any]) -> Any:
-    """What the requests for one question's options have in common; a place of its own for every other request."""
+    """Return a key shared by the requests for a question's options, unique otherwise."""
     where, state = item
     try:
         if state.get("reference_index") is None:
@@ -133,7 +133,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
 
 
 def _text(prompt: Any, record: Record) -> str:
-    """The text of an input; what else is in it are pictures, of which HELM has the paths."""
+    """Return the text of an input; other parts are paths of images."""
     prompt = prompt if isinstance(prompt, Mapping) else {}
     media = prompt.get("multimedia_content")
     parts = media.get("media_objects") or [] if isinstance(media, Mapping) else []
@@ -179,7 +179,7 @@ def _answer(completion: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str]) -> Iterator[float]:
-    """The log-probability of each option, in their order."""
+    """Yield the log-probability of each option, in order."""
     requests = {state.get("reference_index"): state for state in states}
     if sorted(requests, key=str) != sorted(range(len(options)), key=str) or len(options) < 2:
         raise Odd("not one request per option", f"{len(requests)} for {len(options)} options")
@@ -189,7 +189,7 @@ def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str])
 
 
 def _at_the_end(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
-    """Sum the log-probabilities of the last tokens that spell the option, else raise Odd."""
+    """Sum the log-probabilities of the last tokens that spell the option."""
     text, total, any_number = "", 0.0, False
     for token in reversed(tokens):
         text, total = str(token["text"]) + text, total + float(token["logprob"])

@@ -57,7 +57,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
 
 
 def _head(path: Path) -> Any:
-    """The `eval` member of a log; None where the file is no log."""
+    """Return the `eval` member of a log; None if the file is no log."""
     try:
         if path.suffix == ".eval":
             with Archive(path) as archive:
@@ -169,7 +169,7 @@ def _text_of(content: Any, attachments: Mapping[str, str]) -> str:
 
 
 def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -> None:
-    """The user's text and the pictures in it. Where several stand between texts, the text has their marks (`picture_lists`)."""
+    """Read the user's text and images; mark several images between texts."""
     if isinstance(messages, str):
         record.prompt = _attached(messages, attachments)
         return

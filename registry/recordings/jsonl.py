@@ -17,7 +17,7 @@ HEAD = 20
 
 
 def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """(FILE:LINE, object) of every line that is one, what stands `between` two aside; the others as faults. Empty lines are nothing."""
+    """Yield (FILE:LINE, object) of each line, `between` aside; a fault for invalid lines."""
     number = 0
     with path.open("rb") as handle:
         while line := handle.readline(MAX_LINE + 1):
@@ -42,7 +42,7 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
 
 
 def keys(path: Path, between: bytes = b"") -> set[str]:
-    """The names that the first objects have, all together: a damaged row among them does not make another format of a file."""
+    """Return all keys of the first objects, so that a damaged row does not matter."""
     names: set[str] = set()
     try:
         for item in islice(rows(path, between), HEAD):

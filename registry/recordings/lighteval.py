@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _columns(path: Path) -> tuple[str, str] | None:
-    """What the file calls document and response: lighteval's documentation has underscores that its code has not."""
+    """Return the columns of document and response, with or without underscores."""
     there = set(columnar_columns(path))
     return next((pair for pair in (("doc", "model_response"), ("__doc__", "__model_response__")) if there.issuperset(pair)), None)
 
@@ -90,7 +90,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
 
 
 def _right(gold: Any, choices: int) -> list[int]:
-    """Places of what is right."""
+    """Return the indices of the right choices."""
     places = gold if isinstance(gold, list) else [gold]
     return [place for place in places if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < choices]
 
@@ -127,7 +127,7 @@ def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], 
 
 
 def _take_options(record: Record, choices: list[str]) -> None:
-    """The options' texts: those that the question lists by letters, where there are as many; else the choices themselves."""
+    """Set the options' texts: those lettered in the question if as many, else the choices."""
     question, options = lettered(record.question) or ("", ())
     named = zip(LETTERS, options, choices, strict=False)
     if question and len(options) == len(choices) and all(c in (letter, option) or c[:2] == f"{letter}." for letter, option, c in named):

@@ -24,7 +24,7 @@ _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
 
 
 class Odd(Exception):
-    """A row that is not as the format has it: the reason, and what it has."""
+    """Row that differs from the format: the reason, and the value found."""
 
     def __init__(self, reason: str, what: str = "") -> None:
         super().__init__(reason, what)
@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def named(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
-    """Run and task of a file by its folder and, where its name is as the tool writes it (groups `task` and `date`), by its name."""
+    """Return run and task of a file by its folder and, if it matches, its name."""
     match = pattern.fullmatch(path.stem)
     if match is None:
         return frozenset({(path.parent.name, path.stem)})
@@ -61,7 +61,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
 
 
 def recorded(make: Callable[[str, dict[str, Any], How], Record], where: str, row: dict[str, Any], how: How) -> Record | Fault:
-    """What `make` makes of a row, or why it cannot."""
+    """Return the record that `make` builds of a row, or a fault."""
     try:
         return make(where, row, how)
     except Odd as error:
@@ -116,7 +116,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
 
 
 def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
-    """The options of a question that was answered in words; an export of ours says which is right, others by the target."""
+    """Set the options of a question answered in words, and the right one if known."""
     options = listed(doc, (name,) if name else FIELDS)
     if "sample_id" in doc:
         right = doc.get("answer_index")
@@ -127,7 +127,7 @@ def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
 
 
 def pairs(responses: Sequence[Any]) -> list[float] | None:
-    """Log-likelihoods where every response is [number, flag] or [[number, flag]]; None where they are texts."""
+    """Return log-likelihoods if all responses are [number, flag]; None if they are texts."""
     likelihoods = []
     for response in responses:
         while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
@@ -144,7 +144,7 @@ def pairs(responses: Sequence[Any]) -> list[float] | None:
 
 
 def generated(responses: Any) -> list[str]:
-    """Texts of one request: "t", ["t", ...], [["t", ...]] or [["t"], ...]."""
+    """Return the texts of a request, nested in up to two lists."""
     if isinstance(responses, str):
         return [responses]
     if isinstance(responses, list) and responses:
@@ -158,7 +158,7 @@ def generated(responses: Any) -> list[str]:
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The answers with what an export of ours keeps beside them."""
+    """Return the answers with the signals that an export of ours keeps."""
     own_columns = row.get(KEY)
     if own_columns is None:
         return native
@@ -169,7 +169,7 @@ def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str
 
 
 def _requests(arguments: Any) -> list[list[Any]]:
-    """Arguments of each request, as {"gen_args_0": {"arg_0": ...}} or, in older logs, lists."""
+    """Return the arguments of each request, from the current or older format."""
     if isinstance(arguments, dict):
         ordered = sorted(arguments.items(), key=lambda item: int(item[0].rpartition("_")[2]) if item[0][-1:].isdigit() else 0)
         return [list(v.values()) if isinstance(v, dict) else [v] for _, v in ordered]
@@ -186,7 +186,7 @@ def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> st
 
 
 def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
-    """The options' texts: the document's own, where it lists as many as were scored; else what was scored."""
+    """Return the options' texts: the document's if as many, else the scored continuations."""
     if isinstance(options, dict):
         options = options.get("text")
     if isinstance(options, list) and len(options) == len(continuations) and all(isinstance(c, str) for c in options):
@@ -197,10 +197,10 @@ def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
 def _gold(
     target: Any, doc: Mapping[str, Any], choices: tuple[str, ...], continuations: list[str], row: Mapping[str, Any], numbers: list[float]
 ) -> tuple[int | None, str]:
-    """Place of the right option, or why it is unknown. A target may be its number, its text or its letter, and is logged as text.
+    """Return the right option's index, or why it is unknown.
 
-    Where two readings disagree ("1" among options that are numbers), an export of ours says it; else the logged `acc` decides
-    if it can: the most likely option is the right one exactly where it is 1.
+    A target may be its number, its text or its letter, and is logged as text. If two readings disagree ("1" among options that are
+    numbers), an export of ours says which holds; else the logged `acc` decides if it can: the likeliest option is right exactly if it is 1.
     """
     index = doc.get("answer_index")
     if isinstance(index, int) and "sample_id" in doc and 0 <= index < len(choices):

@@ -1,4 +1,4 @@
-"""Any table of ids, answers and references, as nearly every repository publishes them: JSON, JSON Lines, CSV, TSV, Excel, Parquet, Arrow.
+"""Tables of ids, answers and references: JSON, JSON Lines, CSV, TSV, Excel, Parquet.
 
 Columns are found by the names below, or by the spec's `fields`. Nothing is guessed: where two columns could be meant, the message names
 them. JSON is a list or lines of objects, an object of rows by id, an object with such a list, or columns. A column of models makes a file
@@ -45,7 +45,7 @@ ROW = "prediction"
 
 
 def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | None:
-    """Return the (run, task) pairs of a file; None where it has no columns of ids and answers.
+    """Return the (run, task) pairs of a file; None without columns of ids and answers.
 
     Raises:
         RecordingError: two columns could be the answer.
@@ -65,7 +65,7 @@ def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | No
 
 
 def read(path: Path, how: How) -> Iterator[Record | Fault]:
-    """Yield the rows of a table, of one model where it has several."""
+    """Yield the rows of a table, of the selected model if it has several."""
     found: dict[str, str | None] | None = None
     for item in _rows(path):
         if isinstance(item, Fault):
@@ -133,11 +133,7 @@ def _text(cell: Any) -> str:
 
 
 def _found(path: Path, there: Sequence[str], how: How, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the column for each of our words; None where the table has none.
-
-    Raises:
-        RecordingError: a column that the spec names is not there, or two could be meant.
-    """
+    """Return the column for each of our words; None if the table has none."""
     lower = {name.lower(): name for name in there}
     found: dict[str, str | None] = {}
     for word in words:
@@ -160,13 +156,13 @@ def _found(path: Path, there: Sequence[str], how: How, words: Sequence[str] | Ma
 
 @lru_cache(64)
 def _models(path: Path, column: str, changed: int) -> tuple[str, ...]:
-    """Return the models of a table, in order; `changed` is the file's time."""
+    """Return the models of a table in order; `changed` is the file's mtime, for the cache."""
     cells = (item[1].get(column) for item in _rows(path) if not isinstance(item, Fault))
     return tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return the columns of a table; none where the file is none."""
+    """Return the columns of a table; empty if the file is none."""
     if path.suffix not in ALL_SUFFIXES:
         return []
     if path.suffix != ".json":
@@ -179,7 +175,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield the rows of a table in whatever shape JSON has them."""
+    """Yield the rows of a table in any supported JSON shape."""
     if path.suffix != ".json":
         yield from rows(path)
         return
@@ -200,7 +196,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
 
 
 def _has_lines(path: Path) -> bool:
-    """Return whether a file's first two lines each begin an object, the first of which is whole."""
+    """Return whether a file's first two lines each begin an object, the first complete."""
     with path.open("rb") as handle:
         first, second = handle.readline(MAX_LINE), handle.readline(1024)
     try:
@@ -210,7 +206,10 @@ def _has_lines(path: Path) -> bool:
 
 
 def _listed_rows(content: Any) -> list[tuple[Any, Any]] | None:
-    """Return the rows of a JSON value with their keys: of a list, of an object by id, of the one list in an object; else None."""
+    """Return the rows of a JSON value with their keys; None if it has no rows.
+
+    Rows are the items of a list, the members of an object by id, or the only list in an object.
+    """
     if isinstance(content, list):
         return list(enumerate(content))
     if not isinstance(content, dict) or not content:

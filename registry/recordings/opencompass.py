@@ -48,7 +48,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _piece(path: Path) -> tuple[str, int] | None:
-    """Task and number of a piece; a file of the task's own name is the whole, as in OpenCompass."""
+    """Return task and number of a piece; None for a file of the task's own name."""
     match = _PIECE.fullmatch(path.stem)
     if match is None or path.with_name(f"{match['task']}.json").exists() or not path.with_name(f"{match['task']}_0.json").exists():
         return None
@@ -104,7 +104,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _numbered(details: Any) -> Iterator[tuple[str, Any]]:
-    """The questions among the details of results, which are an object by number, or a list."""
+    """Yield the questions among a result's details, an object by number or a list."""
     pairs = enumerate(details) if isinstance(details, list) else details.items() if isinstance(details, Mapping) else ()
     yield from ((str(key), value) for key, value in pairs if _QUESTION.fullmatch(str(key)))
 
@@ -137,7 +137,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
 
 
 def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Members that are a label's; in the details of results they lie under `origin_prediction`, without the word."""
+    """Yield the members of labels; in results they lie under `origin_prediction`."""
     yield from ((name, value) for name, value in entry.items() if name.startswith(LABEL))
     nested = entry.get("origin_prediction")
     if isinstance(nested, Mapping):
@@ -145,7 +145,7 @@ def _labelled(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _wording(prompt: Any) -> tuple[str, str]:
-    """The last question and the whole prompt, of a text or of a list of turns."""
+    """Return the last question and the full prompt, of a text or a list of turns."""
     if isinstance(prompt, str):
         return prompt, prompt
     if not isinstance(prompt, list):

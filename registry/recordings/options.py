@@ -1,4 +1,4 @@
-"""Options of a question in logs that have no field for them: from a list in the document, or lettered in the prompt."""
+"""Options of a question in logs without a field for them, from document or prompt."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ FIELDS = ("choices", "options")
 
 
 def lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
-    """The question and the options of a prompt that lists them a line each, `A. ...`, `(B) ...`; the last such list of at least two.
+    r"""Return question and options of a prompt's last lettered list of at least two.
 
-    >>> lettered("What is it?\\nA. a cat\\nB. a dog\\nAnswer with the letter.")
+    >>> lettered("What is it?\nA. a cat\nB. a dog\nAnswer with the letter.")
     ('What is it?', ('a cat', 'a dog'))
     """
     lines = prompt.splitlines()
@@ -32,7 +32,7 @@ def lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def listed(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
-    """The options that a document lists; none where it does not."""
+    """Return the options that a document lists; empty if it lists none."""
     for name in names:
         options = doc.get(name)
         options = options.get("text") if isinstance(options, dict) else options
@@ -43,7 +43,7 @@ def listed(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, 
 
 
 def place_of(target: Sequence[str], options: Sequence[str]) -> int | None:
-    """The place of the only right option: a target's letter or its text; None where the two disagree or there is none."""
+    """Return the index of the only right option, by letter or text; None if ambiguous."""
     if len(target) != 1:
         return None
     text = target[0].strip()
@@ -53,7 +53,7 @@ def place_of(target: Sequence[str], options: Sequence[str]) -> int | None:
 
 
 def with_options(record: Record, options: Sequence[str], place: int | None = None) -> bool:
-    """Make a multiple-choice question of a record whose target is one of these options; whether that was so."""
+    """Make a record multiple choice if its target is an option; return whether it is."""
     place = place_of(record.references, options) if place is None else place
     if place is None:
         return False
@@ -62,7 +62,7 @@ def with_options(record: Record, options: Sequence[str], place: int | None = Non
 
 
 def with_lettered(record: Record) -> None:
-    """The same by the options in its prompt, which are no part of the question then."""
+    """Make a record multiple choice by the options in its prompt, and cut them out."""
     in_prompt = lettered(record.prompt)
     if in_prompt is None or place_of(record.references, in_prompt[1]) is None:
         return

@@ -1,4 +1,4 @@
-"""The files of a recording: which format each has, and which one a spec means."""
+"""Files of a recording: the format of each, and selection of the one that a spec means."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ TABLE = "table"
 
 @dataclass(frozen=True)
 class RecordingFile:
-    """One file: the answers of one run to one task."""
+    """File with the answers of a run to a task."""
 
     path: Path
     format: str
@@ -88,7 +88,7 @@ def find_parts(source: Path, form: str = "auto", how: How | None = None) -> list
 def choose(
     source: Path, parts: Sequence[RecordingFile], run: str | None, task: str | None, fallback: str = "", first: bool = False
 ) -> RecordingFile:
-    """Return the one file that is meant; raise RecordingError where none fits, or several.
+    """Return the only file that fits; raise RecordingError for none or several.
 
     Args:
         source: of the parts, for messages.
@@ -117,12 +117,12 @@ def choose(
 
 
 def task_of(part: RecordingFile, run: str | None) -> str:
-    """What a part's task is called: the longest name that it has under this run."""
+    """Return a file's task: the longest name that it has under this run."""
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 
 
 def _columns_there(source: Path) -> str:
-    """Name the columns of the first table, to follow a message; empty where there is none."""
+    """Name the columns of the first table, to follow a message; empty if there is none."""
     from qualm.registry.recordings.named_columns import columns_of
 
     found = ((path, columns) for path in sorted(_files(source)) if (columns := columns_of(path)))
@@ -131,7 +131,7 @@ def _columns_there(source: Path) -> str:
 
 
 def _names(form: str, path: Path, source: Path, how: How | None) -> frozenset[tuple[str, str]] | None:
-    """Return the (run, task) pairs of a file; None where it is not of the format."""
+    """Return the (run, task) pairs of a file; None if it is not of the format."""
     if form == TABLE:
         from qualm.registry.recordings.named_columns import names
 
@@ -172,7 +172,7 @@ def _module(form: str) -> ModuleType:
 
 
 def _files(source: Path) -> Iterator[Path]:
-    """Ordinary files beneath a folder, or the one file; links are not followed."""
+    """Yield regular files beneath a folder, or the single file; skip links."""
     if source.is_file():
         yield source
         return
@@ -182,7 +182,10 @@ def _files(source: Path) -> Iterator[Path]:
 
 
 def _runs(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
-    """Every name of a run: those that hold what was wanted first, then those of most files, such as a model's before a date."""
+    """Return every name of a run, those with the wanted task first.
+
+    Then come names of most files, such as a model's before a date.
+    """
     files = Counter(run for part in parts for run in {r for r, _ in part.names})
     return sorted(files, key=lambda run: (wanted not in run, -files[run], run))
 

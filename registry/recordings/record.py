@@ -1,4 +1,4 @@
-"""One row of a recording, what its readers share, and the errors they raise."""
+"""Row of a recording, helpers that its readers share, and their errors."""
 
 import hashlib
 import math
@@ -36,7 +36,7 @@ BLIND = "blind-"
 
 
 def blind_id(sample_id: str) -> str:
-    """An id that names a sample and says nothing of it: ids of pairs end on `-a` or `-u`, for answerable and not.
+    """Return an id that reveals nothing of a sample; pair ids end in `-a` or `-u`.
 
     >>> blind_id("scene-3-u")
     'blind-4e8b7de5a7278e39'
@@ -45,12 +45,12 @@ def blind_id(sample_id: str) -> str:
 
 
 class RecordingError(Exception):
-    """A recording that cannot be read at all. The message names the file, what was expected, what came, what to do."""
+    """Unreadable recording: file, expected, found, remedy."""
 
 
 @dataclass(slots=True)
 class Record:
-    """One row: a question as far as the format keeps it, and one model's answers to it."""
+    """Question as far as the format keeps it, with a model's answers to it."""
 
     where: str
     id: str
@@ -86,7 +86,7 @@ class Record:
 
 @dataclass(frozen=True)
 class How:
-    """What the spec says about reading."""
+    """Reading options from the spec."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     """Our word -> the recording's field: id, question, choices, target, category."""
@@ -97,7 +97,7 @@ class How:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """A target or a list of them as texts; a list that was written as Python or JSON text is opened."""
+    """Return a target or a list as texts; parse a list written as Python or JSON text."""
     if isinstance(value, str):
         return _opened(value)
     if isinstance(value, list | tuple):
@@ -106,18 +106,18 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def letter_index(value: str, n: int) -> int | None:
-    """Place of a letter among n options; "(B)" and "B." are B."""
+    """Return the index of a letter among n options; "(B)" and "B." are 1."""
     bare = value.strip().strip("().").upper()
     return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[:n] else None
 
 
 def excerpt(value: Any) -> str:
-    """A value of the file in a message: short, on one line."""
+    """Return a value for a message: short, on one line."""
     return _SHORT.repr(value)
 
 
 def small(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
-    """The fields that may be worth slicing by: short, and no lists."""
+    """Return the fields fit for slices: short, and no lists."""
     left = set(but)
     return {
         str(k): str(v) for k, v in values.items() if k not in left and isinstance(v, str | int | float) and v == v and 0 < len(str(v)) <= 80
@@ -142,7 +142,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def without_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """An answer's columns without those that cannot be, and why each is gone.
+    """Return an answer's columns without impossible values, and the reasons.
 
     >>> without_impossible({"text": "a", "token_logprobs": [5.0], "p_yes": 0.5})
     ({'text': 'a', 'p_yes': 0.5}, ['token_logprobs: a log-probability above 0: 5.0'])
@@ -168,7 +168,7 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
-    """Return `{"verdict": ...}` of a row's own metrics, or nothing where it has none that is known.
+    """Return `{"verdict": ...}` of a row's first known metric; empty if there is none.
 
     A metric may hold its number in an object, as lmms-eval's do: `{"mme_score": {"score": 1.0, ...}}`.
 
@@ -187,7 +187,7 @@ def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
 
 
 def graded(value: Any) -> dict[str, float]:
-    """Return `{"verdict": ...}` of a number, a boolean, a number as text or a grade; nothing for anything else.
+    """Return `{"verdict": ...}` of a number, boolean, numeric text or grade; empty otherwise.
 
     >>> graded(True), graded("0"), graded("C"), graded("12 cats"), graded(float("nan"))
     ({'verdict': 1.0}, {'verdict': 0.0}, {'verdict': 1.0}, {}, {})

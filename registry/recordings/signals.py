@@ -24,13 +24,14 @@ COLUMNS = (*TEXTS, *LISTS, *NUMBERS)
 
 
 class SignalError(Exception):
-    """What stands under our key is not what we write there."""
+    """Malformed signals in a recorded log."""
 
 
 def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
-    """A generation's columns as JSON: those that are not null and not in `but`. Infinities and NaN, which JSON has not, as text.
+    """Return a generation's non-null columns as JSON, without those in `but`.
 
-    Where `text` is in `but` and null, `no_text` says that whatever stands in its place there is not the model's.
+    Infinities and NaN, which JSON lacks, become text. If `text` is in `but` and null, `no_text` marks that the log's text is not the
+    model's.
     """
     columns: dict[str, Any] = {NO_TEXT: True} if "text" in but and row.get("text") is None else {}
     for name in COLUMNS:

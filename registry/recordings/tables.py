@@ -41,11 +41,11 @@ _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 class Formula(str):
-    """A cell that holds a formula."""
+    """Cell that holds a formula."""
 
 
 def columns(path: Path) -> list[str]:
-    """Names of a table's columns; none where the file is not a table. Reads only the first row."""
+    """Return the columns of a table from its first row; empty if the file is no table."""
     try:
         if path.suffix == ".json":
             return _json_columns(path)
@@ -71,7 +71,7 @@ def rows(path: Path) -> Iterator[Row | Fault]:
 
 
 def columnar_columns(path: Path) -> list[str]:
-    """Return the columns of a Parquet or Arrow file; none where it is not whole. Reads its head or footer only."""
+    """Return the columns of a Parquet or Arrow file; empty if it is damaged."""
     try:
         return list(read_schema(path).names)
     except ColumnarError:
@@ -79,7 +79,7 @@ def columnar_columns(path: Path) -> list[str]:
 
 
 def columnar_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Yield (FILE: row N, {column: value}) of a Parquet or Arrow file; `columns` may be fields of structs (`doc.query`).
+    """Yield (FILE: row N, {column: value}) of a Parquet or Arrow file.
 
     Raises:
         RecordingError: the file is damaged, or unpacks to too much.
@@ -106,7 +106,7 @@ def _tsv(path: Path) -> Iterator[Row | Fault]:
 
 
 def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], whole: bool = False) -> Iterator[Row | Fault]:
-    """Rows by the names of their columns; `whole`: a row with fewer cells has lost some."""
+    """Yield rows by column name; with `whole` a row with fewer cells is a fault."""
     names = [str(name) if name is not None else "" for name in header]
     named = [n for n in names if n]
     if len(set(named)) != len(named):
@@ -154,7 +154,7 @@ def _xlsx(path: Path) -> Iterator[Row | Fault]:
 
 
 def _line(error: Exception) -> str:
-    """What openpyxl says, in one line."""
+    """Return openpyxl's message in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -165,7 +165,7 @@ def _cell(cell: Any) -> Any:
 
 
 def excel_escape(text: str) -> str:
-    """A text as Excel keeps it: characters that XML cannot hold or changes, and what looks like one so written, as `_xHHHH_`."""
+    """Escape characters that XML cannot hold as `_xHHHH_`, as Excel does."""
     return _UNSAFE.sub(lambda match: f"_x{ord(match[0][0]):04X}_{match[0][1:]}", text)
 
 
@@ -187,7 +187,7 @@ def _json(path: Path) -> Iterator[Row | Fault]:
 
 
 def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
-    """The two other shapes that VLMEvalKit reads: {columns, data} and {column: list}."""
+    """Return columns and rows of VLMEvalKit's {columns, data} or {column: list}."""
     if not isinstance(content, dict):
         return [], []
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
@@ -199,7 +199,7 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Columns of a JSON table, from its first object where it is a list; a file that begins otherwise is not read whole."""
+    """Return the columns of a JSON table, from the first object of a list if it is one."""
     with path.open(encoding="utf-8", errors="replace") as handle:
         start = handle.read(1 << 16)
     bare = start.lstrip()
@@ -215,7 +215,7 @@ def _json_columns(path: Path) -> list[str]:
 
 
 def whole_json(path: Path) -> Any:
-    """Return the value of a JSON file, else raise RecordingError."""
+    """Return the value of a JSON file; raise RecordingError if it is invalid."""
     if path.stat().st_size > MAX_JSON:
         raise RecordingError(f"{path}: larger than {MAX_JSON:,} bytes; JSON tables are read whole, save it as .tsv")
     text = path.read_bytes()

@@ -31,7 +31,7 @@ ROTATION = 1_000_000
 
 
 def question_of(index: str) -> str:
-    """Return a name for the question of a row, which its rotations share.
+    """Return a row's question name, which its rotations share.
 
     >>> question_of("7"), question_of("3000007"), question_of("a7")
     ('question 7', 'question 7', 'question a7')
@@ -41,7 +41,7 @@ def question_of(index: str) -> str:
 
 
 def has_rotations(path: Path) -> bool:
-    """Return whether a table holds a question more than once, its options turned."""
+    """Return whether a table holds a question several times, its options rotated."""
     seen: set[str] = set()
     for item in rows(path):
         if not isinstance(item, Fault) and item[1].get("index") is not None:
@@ -61,7 +61,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def input_tables(source: Path) -> dict[str, Path]:
-    """Task -> its table of questions and pictures, of those that lie in the recording too."""
+    """Return each task's table of questions and images in the recording."""
     paths = sorted(p for p in source.rglob("*.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
     tables: dict[str, Path] = {}
     for path in paths:
@@ -72,7 +72,7 @@ def input_tables(source: Path) -> dict[str, Path]:
 
 
 def read(path: Path, how: How) -> Iterator[Record | Fault]:
-    """Rows of a prediction or of an input table."""
+    """Yield the rows of a prediction file or an input table."""
     for item in rows(path):
         if isinstance(item, Fault):
             yield item
@@ -120,7 +120,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
 
 
 def _text(cell: Any) -> str:
-    """A cell as text; numbers as a spreadsheet shows them."""
+    """Return a cell as text, numbers as a spreadsheet shows them."""
     if cell is None or cell != cell:
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
@@ -135,7 +135,7 @@ def _signals(cell: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Picture:
-    """The image cell of one row of an input table, which holds a picture or a list of them."""
+    """Image cell of a row of an input table: an image or a list."""
 
     id: str
     index: str
@@ -146,7 +146,7 @@ class Picture:
 
 
 def pictures(path: Path) -> Iterator[Picture]:
-    """The image cell of every row; rows that are faults are met and counted where questions are read."""
+    """Yield the image cell of every valid row; faults are counted with the questions."""
     for item in rows(path):
         if isinstance(item, Fault):
             continue
@@ -163,7 +163,7 @@ def pictures(path: Path) -> Iterator[Picture]:
 
 
 def _listed(cell: str) -> Sequence[str]:
-    """The pictures of a cell: a list as JSON or as Python writes it, or the cell itself."""
+    """Return the images of a cell: a list as JSON or Python text, or the cell itself."""
     if cell[:1] != "[":
         return (cell,)
     items = list_in_text(cell)

@@ -1,4 +1,4 @@
-"""One file over https: resumed where a killed run left it, and held to its checksum.
+"""Download of a file over https: resumable, and verified by its checksum.
 
 A file that is still coming is NAME.part; it goes on by a range request where the server says that the file is the one that was begun
 (`If-Range` with its ETag) or where the checksum will tell. Only what is whole and right gets its name.
@@ -36,7 +36,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file somewhere else."""
+    """File at an address."""
 
     name: str
     """Its path in the entry, or of an archive."""
@@ -50,7 +50,7 @@ class RemoteFile:
 
 
 def client(timeout: float = 30) -> httpx.Client:
-    """Return a client that goes nowhere but over https, or to this machine."""
+    """Return an HTTP client restricted to https and this machine."""
     limits = httpx.Timeout(timeout, connect=min(timeout, MAX_SILENCE / 2), read=4 * timeout)
     return httpx.Client(follow_redirects=True, timeout=limits, event_hooks={"request": [_only_https]})
 
@@ -90,7 +90,7 @@ def place(folder: Path, name: str) -> Path:
 
 
 def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
-    """Bring a file, or go on with it, or check the one that is there; its SHA-256.
+    """Fetch or resume a file, or verify the local one; return its SHA-256.
 
     Args:
         file: what, and from where.
@@ -144,7 +144,10 @@ def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable
 
 
 def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
-    """Ask once. None: the file is here; a number: ask again after so many seconds, 0 = after the usual time."""
+    """Send a request; return None when complete, else the seconds to wait before a retry.
+
+    0 stands for the usual delay.
+    """
     part, tag = target.with_name(target.name + PART), target.with_name(target.name + TAG)
     begun, validator = _begun(file, part, tag)
     headers = {**file.headers, "Accept-Encoding": "identity"}
@@ -186,7 +189,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
 
 
 def _begun(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
-    """Bytes that a killed run left, and the ETag that they came under; none where nothing could tell whether they are the same file's."""
+    """Return the size and ETag of a partial download; 0 and "" if it cannot be resumed."""
     if not part.exists():
         return 0, ""
     validator = ""

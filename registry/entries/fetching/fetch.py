@@ -54,7 +54,7 @@ class Fetched:
 
 
 class IncompleteError(Exception):
-    """What came is not all that the card wants, or not as it wants it; it is kept."""
+    """Fetched files that do not match the card; they are kept."""
 
     def __init__(self, folder: Path, error: AddError, also: str) -> None:
         super().__init__(str(error))
@@ -69,7 +69,7 @@ def plan(
     missing_files: MissingFiles | None = None,
     upgrade: bool = False,
 ) -> FetchPlan:
-    """Return what will come, from where, at which commit.
+    """Return the files to fetch, with address and commit.
 
     Args:
         root: the project.
@@ -208,7 +208,7 @@ def _side(source: Fetch, file: str) -> str:
 
 
 def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], progress: Callable[[str, int], None]) -> None:
-    """Unpack archives into the folders that the card says, each by itself first, so that none writes over what another has."""
+    """Unpack archives into the card's folders, each separately, so none overwrites another."""
     (home / "files").mkdir(exist_ok=True)
     for archive, target_folder in source.unpack.items():
         if archive not in here:

@@ -30,7 +30,7 @@ Kind = Literal["dataset", "model"]
 
 @dataclass(frozen=True)
 class Listing:
-    """A repository at a commit."""
+    """Files of a repository at a commit."""
 
     commit: str
     files: list[RemoteFile]

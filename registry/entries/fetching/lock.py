@@ -17,12 +17,12 @@ BRANCH = "main"
 
 
 class FetchError(Exception):
-    """What could not be fetched: which file, from where, why, what to do."""
+    """File that could not be fetched: which, from where, why, what to do."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """What was fetched of one entry, or the commit of a hub model's branch."""
+    """Pinned commit and checksums of an entry or a hub model."""
 
     source: str
     revision: str
@@ -31,7 +31,7 @@ class Pin:
 
 
 def read(root: Path) -> dict[str, Pin]:
-    """Return entry -> pin; raise FetchError for a damaged file."""
+    """Return the pin of each entry; raise FetchError for a damaged file."""
     path = root / FILE
     if not path.exists():
         return {}
@@ -45,7 +45,7 @@ def read(root: Path) -> dict[str, Pin]:
 
 
 def model_key(repo: str, revision: str | None) -> str:
-    """Return the name under which a hub model's branch or tag is pinned."""
+    """Return the key under which a hub model's branch or tag is pinned."""
     return f"{repo}@{revision or BRANCH}"
 
 
