@@ -54,30 +54,30 @@ class Samples:
 
     @cached_property
     def n_options(self) -> Ints:
-        """(n,) number of options, 0 for an open-ended question."""
+        """Return the number of options (n,), 0 for an open-ended question."""
         lengths = pc.fill_null(pc.list_value_length(self.table["choices"]), 0)
         return np.asarray(lengths.to_numpy(), dtype=np.int64)
 
     @cached_property
     def truth(self) -> Ints:
-        """(n,) index of the right option, -1 if there is none."""
+        """Return the index of the right option (n,), -1 if there is none."""
         return np.asarray(pc.fill_null(self.table["answer_index"], -1).to_numpy(), dtype=np.int64)
 
     @cached_property
     def groups(self) -> Ints:
-        """(n,) group codes; a sample without a group is its own group."""
+        """Return the group codes (n,); a sample without a group is its own group."""
         group = pc.fill_null(self.table["group"], "").combine_chunks()
         alone = pc.binary_join_element_wise(pa.scalar("\0"), self.ids, "")
         return places(pc.if_else(pc.equal(group, ""), alone, group))
 
     @cached_property
     def answerable(self) -> Floats:
-        """(n,) 1 for answerable questions, also by default."""
+        """Return 1 for answerable questions (n,), also by default."""
         return np.asarray(pc.fill_null(self.table["answerable"], True).to_numpy(), dtype=np.float64)
 
     @cached_property
     def uncertain(self) -> Floats:
-        """(n,) 1 for uncertain questions: by `uncertain:` (NaN if undefined), else unanswerable."""
+        """Return 1 for uncertain questions (n,): by `uncertain:` (NaN if undefined), else unanswerable."""
         marks = self.texts(UNCERTAIN)
         if marks.null_count == self.n:
             return 1 - self.answerable
@@ -85,17 +85,17 @@ class Samples:
 
     @cached_property
     def asked_about(self) -> NDArray[np.bool_]:
-        """(n,) rows that ask whether another question is uncertain."""
+        """Return the rows (n,) that ask whether another question is uncertain."""
         return np.asarray(self.texts(ASKED).is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     @cached_property
     def evidence(self) -> list[str | None]:
-        """Facts about each sample's image, for judges."""
+        """Return facts about each sample's image, for judges."""
         return self.values(EVIDENCE)
 
     @cached_property
     def fold(self) -> Floats:
-        """(n,) fold 0 or 1 by group, the same for every model; all 0 for a single group."""
+        """Return the fold 0 or 1 (n,) by group, the same for every model; all 0 for a single group."""
         if len(np.unique(self.groups)) < 2:
             return np.zeros(self.n)
         return calibration_rows(self.groups, 0.5, FOLD_SEED, "groups").astype(np.float64)
@@ -117,7 +117,7 @@ class Samples:
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
     def codes(self, name: str, apart: bool = False) -> Floats:
-        """Number a column's or meta key's values in sorted order; NaN where there is none.
+        """Return the index of a column's or meta key's value in sorted order; NaN without one.
 
         A sample without a `group` is its own group. With `apart`, equal values have different numbers on each side.
         """

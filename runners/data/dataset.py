@@ -280,17 +280,17 @@ class DatasetFolder:
 
     @cached_property
     def samples(self) -> list[dict[str, Any]]:
-        """Ids, image ids, questions and options by row."""
+        """Return ids, image ids, questions and options by row."""
         return list(self.table.select(["sample_id", "image_id", "question", "choices"]).to_pylist())
 
     @cached_property
     def scored(self) -> list[bool]:
-        """Whether each row is scored; the others are answered for threshold selection."""
+        """Return whether each row is scored; others serve threshold selection."""
         return [True] * len(self) if self._rule is None else self._rule.scored(self.name, self.table["split"]).to_pylist()
 
     @cached_property
     def hints(self) -> list[str]:
-        """Hints by row, from `meta.hint`; empty where there is none."""
+        """Return the hints by row, from `meta.hint`; "" without one."""
         return [dict(meta or ()).get("hint") or "" for meta in self.table["meta"].to_pylist()]
 
     @cached_property

@@ -11,10 +11,10 @@ _NUMBERED = re.compile(r"\d{1,9}(?=[.)])")
 
 
 def inline(text: object) -> str:
-    """Escape text for a line of Markdown: no markup, no HTML, no hidden characters.
+    r"""Escape text for a line of Markdown: no markup, no HTML, no hidden characters.
 
-    >>> inline("a | b <b>*c*</b> my_name"), inline("# one\\ntwo"), inline("1. [x](y)")
-    ('a \\\\| b &lt;b&gt;\\\\*c\\\\*&lt;/b&gt; my_name', '\\\\# one two', '1\\\\. [x\\\\](y)')
+    >>> inline("a | b <b>*c*</b> my_name"), inline("# one\ntwo"), inline("1. [x](y)")
+    ('a \\| b &lt;b&gt;\\*c\\*&lt;/b&gt; my_name', '\\# one two', '1\\. [x\\](y)')
     """
     line = " ".join(visible(" ".join(str(text).split())).split())
     marked = escape(_SIGNS.sub(r"\\\g<0>", line), quote=False)

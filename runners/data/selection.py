@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def leaves_out(self) -> bool:
-        """Whether samples may be left out."""
+        """Return whether samples may be left out."""
         return "where" in self._verdicts or (self._prompt is not None and UNCERTAIN in self._verdicts)
 
     def selects(self, sample: Sample) -> bool:
@@ -130,7 +130,7 @@ LATE = ("prepare", "answerable_by", "skip_bad")
 
 
 def is_early(params: Mapping[str, Any], has_source: bool) -> bool:
-    """Return True if a data stage's samples can be chosen without their images."""
+    """Return whether a data stage's samples can be chosen without their images."""
     return has_source and not any(params.get(name) for name in LATE) and (params["limit"] is not None or "balance" in params)
 
 

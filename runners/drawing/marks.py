@@ -45,7 +45,7 @@ def sets(plot: Plot, rows: Rows, scores: Sequence[str]) -> None:
 
 
 def leaves_out_zero(row: Mapping[str, Any]) -> bool:
-    """Return True if a coefficient's interval excludes zero; also without an interval."""
+    """Return whether a coefficient's interval excludes zero; also without an interval."""
     if row["low"] is None or row["high"] is None:
         return True
     return bool(row["low"] > 0 or row["high"] < 0)

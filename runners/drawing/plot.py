@@ -61,7 +61,8 @@ def _exact(values: Sequence[float], decimals: int) -> bool:
 
 
 def percent(values: Sequence[float]) -> list[str]:
-    """
+    """Format shares as percentages.
+
     >>> percent([-0.5, 0.025])
     ['−50.0%', '2.5%']
     """
@@ -69,7 +70,8 @@ def percent(values: Sequence[float]) -> list[str]:
 
 
 def thousands(values: Sequence[float]) -> list[str]:
-    """
+    """Format numbers with the suffixes k and M.
+
     >>> thousands([0, 500, 1500, 2e6])
     ['0', '500', '1.5k', '2M']
     """

@@ -37,7 +37,7 @@ class DeviceMemory(Protocol):
     """Usable bytes."""
 
     def used(self) -> int:
-        """Bytes in use now."""
+        """Return the bytes in use now."""
 
     def peak(self, work: Callable[[], Any]) -> int:
         """Run a function and return the peak of the bytes in use."""

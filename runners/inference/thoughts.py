@@ -1,4 +1,4 @@
-"""How answers ended, as columns: which of a reasoning model's tokens are read, what was thought, and which rows have no answer."""
+"""Outcomes of answers as columns: tokens to read, thinking, and reasons for missing answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Thoughts:
         return None if self.outcome[row] in REASONS else values[self.thought[row] :]
 
     def columns(self) -> dict[str, pa.Array]:
-        """The columns that only such tables have."""
+        """Return the additional columns of models that think."""
         endings = [self.outcome.get(row, ANSWERED) for row in range(self.total)]
         columns = {
             "thinking": [self.texts.get(row) for row in range(self.total)],

@@ -1,7 +1,6 @@
-"""What a model was asked to write, without what models put around it: code fences, list marks, emphasis, quotes, and labels.
+"""Text of replies without decoration: code fences, list marks, emphasis, quotes, labels.
 
-One reader for all text that generators make. Lost without it: a prompt whose examples say `Rewritten: ...` has some replies begin so, and
-the word would go into the questions of a data set, where nobody looks for it.
+Without it, a label of the prompt such as `Rewritten:` that a reply repeats would enter the dataset's questions.
 """
 
 import re
@@ -12,13 +11,13 @@ _FENCE = re.compile(r"\A(`{3}|~{3})(?:[\w+-]*[ \t]*\n|(?:json|text|markdown)[ \t
 _TAG = re.compile(r"\A<([a-z]\w*)(?:\s+\w+=[^<>]*)?>(.*)</\1>\Z", re.DOTALL | re.IGNORECASE)
 _SIGN = r"[\u2600-\u27bf\u2b00-\u2bff\U0001f300-\U0001faff]\ufe0f?"
 _MARK = re.compile(rf"\A(?:[-*•>#+–·‣◦▪●►▶]+\s+|\d{{1,2}}[.)]\s+|\d\ufe0f?\u20e3\s*|\[[ xX✓✔]?\]\s+|{_SIGN}\s*)+")
-"""A mark of a list: a bullet, a number, a box to tick, a picture."""
+"""Mark of a list: bullet, number, check box, emoji."""
 _PAIRS = {
     **{mark: mark for mark in "\"”’'`＂"},
     **{"“": "”", "„": "“”", "‘": "’", "‚": "‘’", "«": "»", "»": "«", "‹": "›", "›": "‹"},
     **{"「": "」", "『": "』", "【": "】", "《": "》", "〈": "〉"},
 }
-"""An opening quote -> those that close it."""
+"""Opening quote -> closing quotes."""
 _EMPHASIS = ("***", "**", "__", "*", "_")
 _OPENER = r"(?:(?:sure|certainly|of course|okay|ok|yes)\b[,.!]*\s*)?(?:(?:here(?:['’]s| is| you (?:are|go))|this is)\s*)?"
 _TERM = (
@@ -31,7 +30,7 @@ _ELSEWHERE = (
     r"(?:nouvelle\s+)?question\s+(?:modifiée|reformulée|réécrite|invalide|ambiguë)|nouvelle\s+question|"
     r"\w{0,6}(?:问题|問題|質問|질문))(?:\s*\d)?"
 )
-"""What replies in other languages call a question."""
+"""Words for "question" in other languages."""
 _REMARK_BEHIND = re.compile(
     r"(?<=[?？])([\"”»*_`]*)\s*(?:[*_]*\([^()]*\)[*_.]*|[*_]*\[[^\[\]]*\][*_.]*|</?\w+>|<\|\w+\|>|\s[-–—]{1,2}\s[^?？]*|[^\w\s()\[\]<>\"'“”‘’«»「」*_`?？]+)\Z"
 )
@@ -51,30 +50,30 @@ _LABEL_IN_PROMPT = re.compile(r"^\W*([A-Za-z][\w-]*(?: [\w-]+){0,3})\**:", re.MU
 
 
 def unfenced(text: str) -> str:
-    """A text without the code fence around all of it."""
+    """Strip the code fence around a text."""
     fence = _FENCE.match(text.strip())
     return (fence[2] if fence and fence[1] not in fence[2] else text).strip()
 
 
 def lines(text: str) -> list[str]:
-    """The lines of a reply that hold something, without a fence around them and marks of a list before them."""
+    """Return the non-empty lines of a reply, without code fence and list marks."""
     return [_MARK.sub("", line.strip()).strip() for line in unfenced(text).splitlines() if line.strip()]
 
 
 def labels_in(prompt: str) -> frozenset[str]:
-    """What stands before a colon at the beginning of a prompt's lines: a reply may echo it.
+    r"""Return the labels before colons in a prompt's lines, which replies may repeat.
 
-    >>> sorted(labels_in("Question: how many?\\nRewritten: how much?"))
+    >>> sorted(labels_in("Question: how many?\nRewritten: how much?"))
     ['question', 'rewritten']
     """
     return frozenset(label.lower() for label in _LABEL_IN_PROMPT.findall(prompt))
 
 
 def bare(text: str, labels: Collection[str] = ()) -> str:
-    """A text without labels, quotes and emphasis around it.
+    """Strip labels, quotes and emphasis around a text.
 
     Args:
-        labels: words that the prompt has before colons, beside those that models use of themselves.
+        labels: the prompt's labels, in addition to usual ones.
 
     >>> bare('**Rewritten question:** "Is it nice?"'), bare("Twist: is it?", ["twist"]), bare('Why is it called "it"?')
     ('Is it nice?', 'is it?', 'Why is it called "it"?')
@@ -88,7 +87,7 @@ def bare(text: str, labels: Collection[str] = ()) -> str:
 
 
 def without_remarks(text: str) -> str:
-    """A question without what a reply adds behind it on its line: a remark in brackets, a sign, an offer of more.
+    """Strip a remark, sign or offer after the question on its line.
 
     >>> without_remarks("Is it nice? (The dog is not there.)"), without_remarks("Is it nice? Would you like another one?")
     ('Is it nice?', 'Is it nice?')
@@ -104,12 +103,12 @@ def without_remarks(text: str) -> str:
 
 
 def is_offer(line: str) -> bool:
-    """Whether a line speaks to whoever asked for the text, as `Would you like another?` and `Note: is this right?` do."""
+    """Return whether a line addresses the user: `Would you like another?`, `Note: is this right?`."""
     return bool(_OFFER.match(line) or _NOTE.match(line))
 
 
 def is_doubtful(text: str, labels: Collection[str] = ()) -> bool:
-    """Whether a bare text seems to be two, as in `Is it? Rewritten: is it nice?`, or begins with a quote that does not end."""
+    """Return whether a stripped text seems to be two texts, or begins with an unclosed quote."""
     opening, closing = text[:1], _PAIRS.get(text[:1], "")
     half = opening in set('"“„«') and (text.count('"') % 2 == 1 if opening == '"' else not set(closing) & set(text[1:]))
     return (bool(opening) and half) or _label_within(frozenset(labels)).search(text) is not None
@@ -149,7 +148,7 @@ def _label_within(labels: frozenset[str]) -> re.Pattern[str]:
 
 
 def _either(labels: frozenset[str]) -> str:
-    """A label of the prompt; or an opener, a few of the usual words, a number: `Sure! Here is the new question 1`."""
+    """Return a regular expression for labels: the prompt's, usual ones, and openers such as `Sure! Here is the new question 1`."""
     own = [re.escape(label).replace(r"\ ", r"\s+") for label in sorted(labels, key=len, reverse=True)]
     usual = rf"{_OPENER}(?:(?:the|my|your|an?)\s+)?{_TERM}(?:\s+{_TERM}){{0,3}}(?:\s*\d\b|\s*\([^)]*\))?(?:\s+is)?"
     return f"(?:{'|'.join([*own, usual, _ELSEWHERE, r'(?:q|a)[ ]?[0-9]?'])})"

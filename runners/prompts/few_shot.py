@@ -46,9 +46,9 @@ def examples_of(how: Mapping[str, Any], prompt: Prompt, folder: Folder, asked: S
 
 
 def split_hint(question: str, clean: str, hint: str) -> tuple[str, str]:
-    """Return the hint and the question of a text that may begin with the hint, perhaps perturbed.
+    r"""Return the hint and the question of a text that may begin with the hint, perhaps perturbed.
 
-    >>> split_hint("Look letf.\\nWhat is it?", "Look left.\\nWhat is it?", "Look left.")
+    >>> split_hint("Look letf.\nWhat is it?", "Look left.\nWhat is it?", "Look left.")
     ('Look letf.', 'What is it?')
     """
     if not hint or not clean.startswith(f"{hint}\n"):

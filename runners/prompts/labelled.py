@@ -1,8 +1,7 @@
-"""The parts of a reply that a prompt asked for by label, in whatever style they come: lines, lists, headings, a table, JSON.
+"""Labelled parts of a reply, in any style: lines, lists, headings, a table, JSON.
 
-What stands before the first part and after the last is nobody's: a greeting, a remark, an offer of help. What stands between two parts
-might belong to either, so the reply is refused, unless it is a heading or says itself that it is a remark. A part is always text of the
-reply as it stands there, and never two lines put together.
+Text before the first part and after the last is ignored. Text between two parts makes a reply unreadable, unless it is a heading or
+a remark. A part is always one verbatim line.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from qualm.runners.prompts.plain import plain_reply
 NONE, MISSING, SEVERAL, BETWEEN, CUT = (
     "no part found", "part missing", "several sets of parts", "text between the parts", "part goes on in the next line",
 )  # fmt: skip
-"""Why a reply cannot be read."""
+"""Reasons why a reply cannot be read."""
 DEPTH, DEEPEST, OPENINGS, LITERAL = 3, 8, 8, 20_000
 """Keys that make up a name; keys within keys that are looked into; brackets in a reply that are tried as the beginning of JSON; the longest
 object in Python's notation."""
@@ -38,40 +37,40 @@ _REMARK = re.compile(
     re.IGNORECASE,
 )
 _SIDE = re.compile(r"\A\W*(?:the )?(?P<side>(?:un)?answerable)(?: (?:question|one|pair))?\W*\Z", re.IGNORECASE)
-"""A heading, or what stands behind a label, that says which question it is."""
+"""Heading or text after a label that says which question it is."""
 _BLOCK_SCALAR = re.compile(r"\A[|>][+-]?\Z")
-"""What YAML has before a text on the next line."""
+"""YAML's mark of a text on the next line."""
 _EXPLAINS = re.compile(
     r"\A[\W_]*(?:explanations?|reason|reasons|reasoning|rationale|justification|analysis|notes?|why)(?:\s+\w+){0,6}[\W_]*\Z", re.IGNORECASE
 )
-"""A heading under which parts are spoken of by their names."""
+"""Heading of an explanation, which mentions parts by name."""
 _RULE = re.compile(r"\A\|[-:|\s]*-[-:|\s]*\|\Z")
 _GOES_ON = re.compile(r"\A(?:[a-zß-ÿ]|[-*•]\s|\d{1,2}[.)]\s)")
 _UNFINISHED = (":", ",", ";", "-", "–", "(", " and", " or", " the", " a", " of")
 _TAG_OF_SIDE = re.compile(r"<(answerable|unanswerable)(?:\s+\w+=[^<>]*)?>", re.IGNORECASE)
 _LONE_TAG = re.compile(r"\A(?:</?\w+(?:\s+\w+=[^<>]*)?>\s*)+\Z")
 _NOT_JSON = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])|//[^\n]*|/\*.*?\*/', re.DOTALL)
-"""A string, or what JSON does not have: a comma before a closing bracket, a comment."""
+"""A JSON string, or a trailing comma or comment, which JSON lacks."""
 
 
 _OPENED = {"}": "{", "]": "[", ")": "("}
 _YES, _NO = ("yes", "true", "✅", "✓", "✔"), ("no", "false", "❌", "✗", "✘")
 _NAMING, _HOLDING = ("label", "id", "name", "key", "part", "type", "kind"), ("text", "value", "content")
-"""Keys of an object that names a part and holds it: `{"label": "Q1", "text": "Is it?"}`."""
+"""Keys of an object that names and holds a part: `{"label": "Q1", "text": "Is it?"}`."""
 
 
 class Unreadable(ValueError):
-    """A reply that does not hold the parts. The message is one of the reasons above."""
+    """A reply without the parts; the message is one of the reasons above."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """The parts that were asked for."""
+    """Names of the requested parts."""
 
     names: Mapping[str, Sequence[str]]
-    """Label -> what replies call it, in lower case, words parted by one space."""
+    """Label -> its names in replies, in lower case, words separated by one space."""
     unnumbered: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """A name that says only what kind of part it is -> the labels that its occurrences are, in order."""
+    """Name of a kind of part -> labels of its occurrences, in order."""
 
     @cached_property
     def label_of(self) -> dict[str, str]:
@@ -79,7 +78,7 @@ class Form:
 
     @cached_property
     def line(self) -> re.Pattern[str]:
-        """A line that begins with a name: the name, what parts it from the rest, the rest."""
+        """Return a pattern of a line that begins with a name, followed by a separator and text."""
         tag = r"(?:\s*[(\[](?P<tag>[^()\[\]:：]{1,40})[)\]](?=[*_\s]*(?:[:：|]|[-–—=→]+>?\s|\Z)))?"
         ends = r"(?P<by>\.?[:：∶|]+|[-–—=→]+>?(?=\s)|—|[.)\]>](?=\s)|(?<=\t)|(?<=\*\*)(?=\s)|(?<=__)(?=\s)|\Z)"
         before = r"(?:\(?(?:[a-h]|[ivx]{1,4})[.)]\s+)?[^\w*]*?(?P<opened>[*_]*)[^\w*]*"
@@ -88,13 +87,13 @@ class Form:
 
     @cached_property
     def within(self) -> re.Pattern[str]:
-        """Where a further part begins in the middle of a line."""
+        """Return a pattern of the place in a line before another part."""
         between = r"(?<=[^\s:：*_;,|/])[;,]?(?:\s*(?:[|/–—→]|[-=]{1,4}>|-)\s+|[\s|]+)|(?<=[?？!.])(?=[QA]\d)"
         return re.compile(rf"(?:{between})(?=[*_\"“(]*(?:{self._either})[*_\"”]*[)\]]?\s*[:：]|[*_]*(?:[QA]\d)\)\s)", re.IGNORECASE)
 
     @cached_property
     def tagged(self) -> re.Pattern[str]:
-        """Other words that name a part in brackets, as in `Unanswerable (Q1): Is it?`."""
+        """Return a pattern of a name in brackets after other words: `Unanswerable (Q1): Is it?`."""
         return re.compile(rf"\A(\W*)[A-Za-z][A-Za-z -]{{0,30}}\s[(\[]({self._either})[)\]](?=[*_]*\s*[:：])", re.IGNORECASE)
 
     @cached_property
@@ -104,28 +103,28 @@ class Form:
 
     @cached_property
     def element(self) -> re.Pattern[str]:
-        """`<name>text</name>`."""
+        """Return a pattern of `<name>text</name>`."""
         return re.compile(rf"<\s*(?P<name>{self._either})(?:\s+\w+=[^<>]*)?>\s*(?P<text>[^<\n]*?)\s*</\s*(?P=name)\s*>", re.IGNORECASE)
 
     def numbered(self, row: str) -> bool:
-        """Whether a line begins with a name that says which part it is."""
+        """Return whether a line begins with the full name of a part."""
         match = self.line.match(row)
         return match is not None and " ".join(_words(match["name"])) in self.label_of
 
     def is_name(self, text: str) -> bool:
-        """Whether a text is a name of a part and nothing else."""
+        """Return whether a text is the name of a part."""
         name = " ".join(_words(text))
         return name in self.label_of or name in self.unnumbered
 
 
 def read_labelled(text: str, form: Form) -> dict[str, str]:
-    """The parts of a reply by label, each on one line, with the marks around it.
+    r"""Parse a reply's parts by label, each a verbatim line.
 
-    >>> read_labelled("Sure!\\n- **Color:** red\\n- Size: big\\n\\nAnything else?", Form({"C": ["color"], "S": ["size"]}))
+    >>> read_labelled("Sure!\n- **Color:** red\n- Size: big\n\nAnything else?", Form({"C": ["color"], "S": ["size"]}))
     {'C': 'red', 'S': 'big'}
 
     Raises:
-        Unreadable: why the parts are not all there, once each.
+        Unreadable: a part is missing or repeated; the message says why.
     """
     text = plain_reply(text)
     values = list(json_values(text))
@@ -147,9 +146,9 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
 
 
 def read_json_answer(text: str) -> str | None:
-    """Return the value of `answer` of the first JSON object in a reply that has one; None without.
+    r"""Return the value of `answer` of the first JSON object in a reply that has one; None without.
 
-    >>> read_json_answer('```json\\n{"reason": "It is round.", "answer": 3}\\n```')
+    >>> read_json_answer('```json\n{"reason": "It is round.", "answer": 3}\n```')
     '3'
     """
     answers = (value["answer"] for value in json_values(text) if isinstance(value, dict) and "answer" in value)
@@ -158,9 +157,9 @@ def read_json_answer(text: str) -> str | None:
 
 
 def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
-    """Lines in which a table whose heads name parts is a line `head: cell` for each cell.
+    """Replace tables with named heads by a line `head: cell` per cell.
 
-    A cell that says `answerable` or `unanswerable` says so of its row.
+    A cell `answerable` or `unanswerable` applies to its row.
 
     >>> rows_of_tables(["| Color | Size |", "|---|---|", "| red | big |"], Form({"C": ["color"], "S": ["size"]}))
     ['Color: red', 'Size: big']
@@ -185,17 +184,17 @@ def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
 
 
 def _cells(row: str) -> list[str]:
-    """The cells of a table's row, without emphasis; none where it is no row."""
+    """Return the cells of a table's row, without emphasis; [] for other lines."""
     return [cell.strip().strip("*_ ") for cell in row.strip()[1:-1].split("|")] if row.startswith("|") and row.endswith("|") else []
 
 
 def is_aside(line: str) -> bool:
-    """Whether a line is a fence, a heading or says itself that it is a remark, and so belongs to no part."""
+    """Return whether a line is a fence, heading or remark, and so belongs to no part."""
     return bool(_FENCE.match(line) or _HEADING.match(line) or _REMARK.match(line))
 
 
 def goes_on(line: str) -> bool:
-    """Whether a line looks like the rest of the one before it."""
+    """Return whether a line looks like a continuation of the previous one."""
     return bool(_GOES_ON.match(line))
 
 
@@ -248,7 +247,7 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
 
 
 def _label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
-    """Which part a line begins; None where its first word only looks like a name."""
+    """Return the label of the part that a line begins; None if it begins none."""
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
@@ -265,12 +264,12 @@ def _label(match: re.Match[str], form: Form, counts: dict[str, int], side: str =
 
 
 def _generic(match: re.Match[str], form: Form) -> str | None:
-    """The name of a line that says only what kind of part it is."""
+    """Return the kind of part that a line names without saying which; None if it names none."""
     return next((n for n in form.unnumbered if _words(n) == _words(match["name"])), None)
 
 
 def _rest(match: re.Match[str]) -> str:
-    """What follows a name on its line, without the end of an emphasis that began before it, the bar of a table, the comma of JSON."""
+    """Return the text after a name on its line, without emphasis, table bars and JSON commas."""
     opened, rest = match["opened"], match["rest"].strip()
     if opened and not match["closed"]:
         rest = rest.removeprefix(opened) if rest.startswith(opened) else rest.removesuffix(opened)
@@ -280,7 +279,7 @@ def _rest(match: re.Match[str]) -> str:
 
 
 def _closed(text: str) -> str:
-    """A text without the brackets at its end that nothing in it opened."""
+    """Strip unmatched closing brackets at the end of a text."""
     for _ in range(8):
         if text[-1:] not in _OPENED or text.count(text[-1]) <= text.count(_OPENED[text[-1]]):
             break
@@ -293,7 +292,7 @@ def _is_whole(parts: Sequence[tuple[str, str]], form: Form) -> bool:
 
 
 def _complete(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
-    """Return each part once, None where one is missing; raise Unreadable for a repeated one."""
+    """Return the text of each part, None if one is missing; raise Unreadable for a repeated one."""
     values: dict[str, str] = {}
     twice = False
     for label, text in parts:
@@ -309,10 +308,10 @@ def _complete(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | 
 
 
 def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
-    """Every object or list that stands in a text, from its outermost brackets.
+    """Yield every outermost JSON object or list in a text.
 
     Args:
-        pairs: makes an object of its keys and values; a ValueError of its makes it none.
+        pairs: converts (key, value) pairs to an object; a ValueError skips it.
     """
     if "{" not in text and "[" not in text:
         return
@@ -333,7 +332,7 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
 
 
 def _literal(text: str) -> Any:
-    """The dictionary or list that a text which begins with a bracket is in Python's notation, up to its last bracket; None if none."""
+    """Parse a text up to its last bracket as a Python dictionary or list; None if it is neither."""
     end = max(text.rfind("}"), text.rfind("]")) + 1
     if end > LITERAL or "'" not in text[:end]:
         return None
@@ -352,7 +351,7 @@ def _has_twins(node: ast.Dict) -> bool:
 
 
 def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
-    """The parts in JSON: a key, or the last keys together, are a part's name; a place in a list counts as a key."""
+    """Yield the parts in JSON: their names are keys, or the last keys together; list places count as keys."""
     if len(path) > DEEPEST:
         return
     if isinstance(value, Mapping):
@@ -404,7 +403,7 @@ def _answerability_of(key: str, value: Any) -> str:
 
 
 def _words(name: str) -> list[str]:
-    """A name's words in lower case: `unanswerableQuestion`, `Q1`, `answer_to_q1`."""
+    """Split a name into words in lower case: `unanswerableQuestion`, `Q1`, `answer_to_q1`."""
     plain = re.sub(r"\b([qa])[\s_.#-]*(\d)\b", r"\1\2", name, flags=re.IGNORECASE)
     if not plain.isascii():
         return re.findall(r"[^\W\d_]+|\d+", plain.lower())

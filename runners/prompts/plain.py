@@ -1,7 +1,6 @@
-"""A reply without what stands around its words: thoughts, marks of a chat's turns, HTML and LaTeX, quotes around all of it.
+"""Plain text of replies: without thinking, chat tokens, HTML, LaTeX and outer quotes.
 
-What is said stays as it is said. Emphasis of HTML and LaTeX becomes that of Markdown, which readers of replies take off where it
-encloses a part.
+Emphasis of HTML and LaTeX becomes Markdown, which `qualm.runners.prompts.bare` strips.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ _WIDE_LABEL = re.compile(r"[ＱＡQA]\s?[０-９₀-₉]")
 _LABEL_IN_LATEX = re.compile(r"\$([QA])_\{?(\d)\}?\$")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z]\w{1,30});")
 _COMMENT = re.compile(r"/\*[^*]*\*/|(?<=[\"\]},])[ \t]*//[^\n]*$", re.MULTILINE)
-"""A remark as in a program."""
+"""Comment as in a program."""
 _FRAME = re.compile(r"^[ \t+┌-╬═─-]{3,}$", re.MULTILINE)
-"""A line of a table that is drawn."""
+"""Line of a drawn table."""
 _SPEAKER = re.compile(r"\A\W*(?:assistant|model|output|result|response)\s*[:：]\s*(?=\S)", re.IGNORECASE)
 _ESCAPED = re.compile(r"\A\s*[\[{]+\s*\\\"")
 
 
 def without_thoughts(text: str) -> str:
-    """A reply without the thoughts that a reasoning model begins with, also where the prompt has opened them and they only end.
+    """Strip a reasoning model's thinking, also if the prompt opened it.
 
     >>> without_thoughts("<think>Red?</think>Blue"), without_thoughts("Red?</think>Blue")
     ('Blue', 'Blue')
@@ -52,7 +51,7 @@ def without_thoughts(text: str) -> str:
 
 
 def plain_reply(text: str) -> str:
-    """A reply without all that: thoughts, tokens and speakers of a chat, HTML, line ends that were written out as `\\n`.
+    """Strip thinking, chat tokens, speakers and HTML from a reply; expand escaped line ends.
 
     >>> plain_reply("<think>Hm.</think><b>Color:</b> red<br>Size: big<|im_end|>").splitlines()
     ['**Color:** red', 'Size: big']
@@ -72,7 +71,7 @@ def plain_reply(text: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """What a reply is that is a string of JSON, or has quotes around all its lines, or quotes of JSON that are escaped."""
+    """Unquote a reply that is a JSON string, or has escaped JSON quotes."""
     inner = text.strip()
     if len(inner) > 1 and inner[0] == inner[-1] == '"':
         try:

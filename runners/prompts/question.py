@@ -1,4 +1,4 @@
-"""The one place where a sample's question becomes the conversation that a model is asked.
+"""Conversation of a sample's question: template, options, images, examples.
 
 Training, inference and the digest of what a model saw all use it; were there two of these, a model would be trained on one prompt and
 measured on another.
@@ -120,11 +120,11 @@ class Prompt:
         return image - len(self.example_images) if image else 0
 
     def verification(self, question: str, answer: str, image: int = True) -> list[Turn]:
-        """Return the conversation that goes on after an answer: is it right?"""
+        """Return the conversation that asks whether an answer is right."""
         return self._after(question, answer, VERIFY, image)
 
     def verbalisation(self, question: str, answer: str, image: int = True) -> list[Turn]:
-        """Return the conversation that goes on after an answer: how sure?"""
+        """Return the conversation that asks for the confidence of an answer."""
         return self._after(question, answer, CONFIDENCE, image)
 
     def _after(self, question: str, answer: str, follow_up: str, image: int) -> list[Turn]:
@@ -161,14 +161,14 @@ def _turn(before: Sequence[str], text: str) -> Turn:
 
 
 VERIFY = "Is that answer right? Answer yes or no."
-"""What a model is asked about its own answer, as the next turn of the conversation; P(pred) is read from its yes and no."""
+"""Next turn about the model's answer; P(pred) is read from its yes and no."""
 
 
 CONFIDENCE = "How sure are you of that answer, from 0 to 100 percent? Reply with the number alone."
-"""What a model is asked so that it puts its confidence in words; its number is read from the reply."""
+"""Next turn that asks for a confidence, read from the number in the reply."""
 
 CONFIDENCE_TOKENS = 8
-"""Of a reply that is to be a number."""
+"""Maximum tokens of a reply that is a number."""
 
 
 DEFAULT = Prompt()
@@ -195,7 +195,7 @@ verbalisation = DEFAULT.verbalisation
 
 
 def p_true(question: str, answer: str) -> str:
-    """Return the P(True) prompt: is the possible answer (A) True or (B) False? (Kadavath et al., 2022)"""
+    """Return the prompt of P(True): is the possible answer (A) True or (B) False (Kadavath et al., 2022)."""
     return f"Question: {question}\n{_true_or_false(answer)}"
 
 

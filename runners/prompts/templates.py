@@ -1,4 +1,4 @@
-"""Prompts that are files: Markdown under specs/prompts/, with places in braces to fill in.
+"""Prompt files: Markdown under specs/prompts/, with placeholders in braces.
 
 They shape results, so a stage depends on those it uses: a plugin names its own in `ASSETS`, and a user's by a parameter of type
 `Prompt`.
@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"<!--.*?-->\s*", re.DOTALL)
 
 
 class PromptError(Exception):
-    """A prompt file that is missing or lacks a placeholder. The message says which file, what was expected, what to do."""
+    """A prompt file is missing or lacks a placeholder; the message says which and what to do."""
 
 
 def read_prompt(name: str, own_path: str | None = None) -> str:
@@ -48,7 +48,7 @@ def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
 
 
 def with_sections(prompt: str, sections: Mapping[str, str]) -> str:
-    """A prompt with the text under some of its `## ` headings replaced; a section that it lacks is put before all others."""
+    """Replace the text under some `## ` headings of a prompt; missing sections are put first."""
     for title, body in sections.items():
         headings = list(_HEADING.finditer(prompt))
         place = next((i for i, m in enumerate(headings) if m[1].casefold() == title.casefold()), None)

@@ -1,7 +1,7 @@
-"""Where the thinking of a reasoning model ends and its answer begins: by the chat template's switch, and by tags.
+"""Thinking of reasoning models: its end, by the chat template's switch and by tags.
 
-What a model thinks is no part of its answer: the answer alone is judged, and shown where a model is asked about it. A model that is still
-thinking when its budget is spent has not answered. That is a value of its own, counted and never scored.
+Thinking is no part of the answer: only the answer is judged. A model that is still thinking when its budget is spent has not answered;
+such answers are counted and never scored.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TAGS: tuple[tuple[str, str], ...] = (
     ("<seed:think>", "</seed:think>"),
     ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
 )
-"""Openings and ends that published models put around their thinking."""
+"""Tags around the thinking of published models."""
 SWITCHES = ("enable_thinking", "thinking")
 """Variables by which chat templates turn thinking on and off."""
 BUDGET = 1024
 OF = ("answer", "thinking", "both")
 ANSWERED, CUT, NO_ANSWER = 0, 1, 2
-"""How an answer ended: with an answer, in the middle of thinking because the budget was spent, or by itself while thinking."""
+"""Outcome: with an answer, cut while thinking by the budget, or ended by itself while thinking."""
 FILTERED, TOO_LONG, UNREADABLE = 3, 4, 5
-"""Of a server's reply without an answer: held back by its filter, longer than was allowed, of no text."""
+"""Outcome of a server's reply without an answer: filtered, over the limit, no readable text."""
 AT_LIMIT, FILTER_CUT, REFUSED = 6, 7, 8
-"""Of a server's reply with an answer: as long as was allowed, ended by its filter, in the field `refusal`."""
+"""Outcome of a server's reply with an answer: at the limit, cut by the filter, in the field `refusal`."""
 REASONS: Mapping[int, str] = {
     CUT: CUT_SHORT,
     NO_ANSWER: ENDED_THINKING,
@@ -40,9 +40,9 @@ REASONS: Mapping[int, str] = {
     TOO_LONG: OVER_LIMIT,
     UNREADABLE: NO_READABLE_TEXT,
 }
-"""Why there is no answer."""
+"""Reason for a missing answer, by outcome."""
 FINISHES: Mapping[int, str] = {AT_LIMIT: "length", FILTER_CUT: "content_filter", REFUSED: "refusal"}
-"""What the column `finish` says of an answer that did not end by itself."""
+"""Value of the column `finish`, by outcome."""
 COUNTED: Mapping[int, str] = {
     **REASONS,
     AT_LIMIT: "answers that end at max_new_tokens",
@@ -50,44 +50,44 @@ COUNTED: Mapping[int, str] = {
     REFUSED: "answers in the field `refusal`",
 }
 PARTING = 2
-"""Version of the rule by which thinking ends. 2: tags within the thinking are counted (1: it ended at the first closing tag)."""
+"""Version of the rule for the end of thinking. 2: nested tags are counted (1: the first closing tag ended it)."""
 UNPARTED = "answers that hold thinking, of which the spec says nothing (`thinking: true`)"
-"""What is counted where it would be scored as part of the answer."""
+"""Counter of answers whose thinking would be scored as part of the answer."""
 SETTINGS = ("tags", "budget", "of", "switch", "effort")
 
 
 class ThinkingError(ValueError):
-    """What a spec says about thinking cannot be. The message says what was expected, what came, what to do."""
+    """Invalid `thinking` of a spec; the message says what was expected, what came and what to do."""
 
 
 @dataclass(frozen=True)
 class Thinking:
     on: bool = True
     tags: tuple[str, str] | None = None
-    """None: what most models use is looked for."""
+    """Opening and closing tag; None = those of published models."""
     budget: int = BUDGET
-    """Tokens of thinking, at most."""
+    """Maximum tokens of thinking."""
     of: Literal["answer", "thinking", "both"] = "answer"
-    """Whose tokens estimators read."""
+    """Tokens that estimators read."""
     switch: str = ""
-    """The template's variable; empty where it has none."""
+    """The chat template's variable; empty without one."""
     effort: str = ""
-    """What a server is told about how much to think."""
+    """Reasoning effort, sent to a server."""
 
     @property
     def shapes(self) -> dict[str, Any]:
-        """What of this shapes answers; which of their tokens are read is chosen afterwards."""
+        """Return the settings that change answers, for keys; estimators' tokens are chosen afterwards."""
         return {"on": self.on, "tags": self.tags, "budget": self.budget, "switch": self.switch, "effort": self.effort, "parting": PARTING}
 
 
 def declared(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
-    """What a spec says: `true`, `false`, or `{tags: [OPEN, CLOSE], budget: N, of: answer, switch: NAME, effort: WORD}`.
+    """Parse `thinking`: a boolean, or `{tags: [OPEN, CLOSE], budget: N, of: answer, switch: NAME, effort: WORD}`.
 
     >>> declared({"budget": 64, "of": "both"})
     Thinking(on=True, tags=None, budget=64, of='both', switch='', effort='')
 
     Raises:
-        ThinkingError: it says anything else.
+        ThinkingError: for any other value.
     """
     if value is None or isinstance(value, bool):
         return None if value is None else Thinking(value)
@@ -109,7 +109,7 @@ def declared(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
 
 
 def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
-    """Tokens of thinking that what a spec says allows beside an answer's.
+    """Return the maximum tokens of thinking in addition to an answer's.
 
     >>> thinking_budget(None), thinking_budget(False), thinking_budget(True), thinking_budget({"budget": 7})
     (0, 0, 1024, 7)
@@ -119,7 +119,7 @@ def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
 
 
 def of_template(template: str) -> Thinking | None:
-    """What a chat template shows of thinking: its switch and the tags that occur in it; None where it shows neither."""
+    """Detect switch and tags of thinking in a chat template; None without either."""
     from jinja2 import Environment, TemplateError, meta
 
     try:
@@ -132,10 +132,10 @@ def of_template(template: str) -> Thinking | None:
 
 
 def settled(thinking: Thinking, template: str) -> Thinking:
-    """Complete what a spec says of thinking by the model's chat template.
+    """Complete a spec's `thinking` by the model's chat template.
 
     Raises:
-        ThinkingError: neither tells by what the thinking is marked, a named switch is not the template's, or it is meant for a server.
+        ThinkingError: no tags are known, the template lacks the switch, or `effort` is set, which is for servers.
     """
     if thinking.effort:
         raise ThinkingError(
@@ -154,12 +154,12 @@ def settled(thinking: Thinking, template: str) -> Thinking:
 
 
 def opened(text: str, tags: tuple[str, str]) -> bool:
-    """Whether a prompt ends in the middle of thinking: its template has written the opening tag."""
+    """Return whether a prompt ends with the opening tag of thinking."""
     return text.rstrip().endswith(tags[0].rstrip())
 
 
 def silent(prompt: str, thinking: Thinking) -> str:
-    """A prompt after which the answer comes at once: the thinking, if the template leaves room for any, is closed and empty."""
+    """Close or skip the thinking in a prompt, so that the answer follows at once."""
     assert thinking.tags is not None
     if opened(prompt, thinking.tags):
         return f"{prompt.rstrip()}\n\n{thinking.tags[1]}\n\n"
@@ -167,11 +167,11 @@ def silent(prompt: str, thinking: Thinking) -> str:
 
 
 def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, str | None]:
-    """Split a reply into thinking and answer.
+    r"""Split a reply into thinking and answer.
 
     The thinking is None if the reply has none, the answer is None if the thinking does not end.
 
-    >>> parted("<think>Red or blue?</think>\\nRed")
+    >>> parted("<think>Red or blue?</think>\nRed")
     ('Red or blue?', 'Red')
     >>> parted("<think>Red <think>or</think> blue?</think>Red")
     ('Red <think>or</think> blue?', 'Red')
@@ -191,7 +191,7 @@ def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, 
 
 
 def end_of_thinking(text: str, begin: str, end: str) -> int | None:
-    """The place behind the tag that closes as many as were opened; where tags are missing, behind the last closing one. None without any.
+    """Return the position after the closing tag that balances the tags, else after the last one; None without any.
 
     >>> end_of_thinking("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), end_of_thinking("a <t>b</t>Red", "<t>", "</t>")
     (19, 10)

@@ -1,4 +1,4 @@
-"""The batch API of OpenAI's protocol: a file of requests is uploaded, a batch is made of it, and a day later there is a file of replies.
+"""OpenAI's batch API: upload a file of requests, create a batch of it, download the file of replies within a day.
 
 `POST /files`, `POST /batches`, `GET /batches`, `GET /batches/ID`, `GET /files/ID/content`, through the official client and within the
 limits on replies (`qualm.runners.servers.transport`). A batch costs money once it is made, so it is never made twice: where it is not
@@ -20,14 +20,14 @@ from qualm.runners.servers.rate_limits import RetryPolicy
 from qualm.runners.servers.transport import LARGEST
 
 MOST_REQUESTS, MOST_BYTES = 50_000, 190 * 2**20
-"""Of one batch: OpenAI's limits are 50,000 requests and a file of 200 MB."""
+"""Limits of one batch, below OpenAI's 50,000 requests and 200 MB."""
 ENDPOINT, WINDOW = "/v1/chat/completions", "24h"
 ENDED = ("completed", "failed", "expired", "cancelled")
 FULL = "token_limit_exceeded"
-"""Why a batch fails where the account has too many tokens waiting."""
+"""Error code of a batch for an account with too many waiting tokens."""
 _OBJECT = 4 * 2**20
 _SLOWEST = 100_000
-"""Bytes a second of an upload or a download at least, beyond `deadline`."""
+"""Minimum bytes per second of a transfer, for its time limit beyond `deadline`."""
 _PAGE, _PAGES, _CLOCKS = 100, 50, 3600
 T = TypeVar("T")
 
@@ -39,12 +39,12 @@ class BatchJob:
     id: str
     status: str
     file: str
-    """Of its requests."""
+    """Id of the request file."""
     created: float
     files: tuple[str, ...] = ()
-    """Of its replies, and of its errors."""
+    """Ids of the files of replies and errors."""
     fault: str = ""
-    """Why it failed."""
+    """The server's error message."""
     code: str = ""
     done: int = 0
     total: int = 0
@@ -56,23 +56,23 @@ class BatchJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one line."""
+    """Result of one request of a batch."""
 
     key: str
     status: int
     data: bytes
-    """The reply's body, or what the server says instead."""
+    """Body of the reply or of the error."""
 
 
 class BatchApi:
-    """The batches of one server. Every call is tried again as requests are."""
+    """Batches of one server; every call is retried like a request."""
 
     def __init__(self, client: Client, wait: Callable[[float], None] = time.sleep) -> None:
         self.client, self._wait = client, wait
         self._policy = RetryPolicy(client.server.retries, client.server.pause)
 
     def upload(self, path: Path) -> str:
-        """Return the server's id of a file of requests; raise Stopped where it takes none."""
+        """Upload a file of requests and return its id; raise Stopped if the server refuses it."""
 
         def call(client: Any) -> Any:
             with path.open("rb") as file:
@@ -81,15 +81,15 @@ class BatchApi:
         return _text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
     def make(self, file: str, name: str, since: float) -> BatchJob:
-        """Return the batch of an uploaded file.
+        """Create a batch of an uploaded file, or return the one that already exists.
 
         Args:
             file: id of the file.
-            name: ours, which the server keeps beside it.
+            name: our label, stored in the server's metadata.
             since: when the file was written.
 
         Raises:
-            Stopped: the server makes none, could not be reached, or does not tell whether there is one.
+            Stopped: the server refuses, cannot be reached, or does not list its batches.
         """
 
         def call(client: Any) -> Any:
@@ -109,7 +109,7 @@ class BatchApi:
         return self._tried(once)
 
     def made_of(self, file: str, since: float) -> BatchJob | None:
-        """Find the batch that an interrupted run may have made; look twice, since lists lag.
+        """Find the batch that an interrupted run may have created; look twice, since lists lag.
 
         Raises:
             Stopped: the server lists no batches, or could not be reached.
@@ -121,7 +121,7 @@ class BatchApi:
         return there
 
     def find(self, file: str, since: float) -> BatchJob | None:
-        """The batch that was made of a file, if the server lists one since a time."""
+        """Find the batch of a file in the server's list since a time; None if there is none."""
         after = ""
         for _ in range(_PAGES):
             query = {"limit": _PAGE, **({"after": after} if after else {})}
@@ -138,11 +138,11 @@ class BatchApi:
         return None
 
     def get(self, batch: str) -> BatchJob:
-        """Return the state of a batch; raise Stopped where the server does not tell."""
+        """Return the state of a batch; raise Stopped if the server does not report it."""
         return self._tried(lambda: _batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response)))
 
     def download(self, file: str) -> bytes:
-        """Return a file of replies; raise Stopped where the server does not send it."""
+        """Download a file of replies; raise Stopped if the server does not send it."""
 
         def call(client: Any) -> Any:
             return client.files.with_raw_response.content(file).http_response
@@ -180,19 +180,19 @@ def attempts(count: int) -> str:
 
 
 def request_line(key: str, body: Mapping[str, Any]) -> bytes:
-    """A line of a file of requests; its key stands first."""
+    """Return a line for a request file, with its key first."""
     line = {"custom_id": key, "method": "POST", "url": ENDPOINT, "body": dict(body)}
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def reply_bytes(body: Mapping[str, Any]) -> int:
-    """About as many as an honest reply's line has at most: what a file of replies adds up from."""
+    """Estimate the maximum bytes of a valid reply line, to size a batch."""
     _, received = bounds(body)
     return 4096 + 512 * received * (1 + int(body.get("top_logprobs", 0)))
 
 
 def outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
-    """The lines of a file of replies or errors: where each begins, how long it is, and what it says. Others are passed over."""
+    """Yield (offset, length, outcome) of the valid lines of a file of replies or errors."""
     at = 0
     for line in data.splitlines(keepends=True):
         if (outcome := outcome_of(line)) is not None:
@@ -201,7 +201,7 @@ def outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
 
 
 def outcome_of(line: bytes) -> Outcome | None:
-    """One line; None where it is none."""
+    """Parse a line of a file of replies or errors; None if it is invalid."""
     try:
         entry = json.loads(line.decode("utf-8-sig", "replace"))
         key, response, error = entry["custom_id"], entry.get("response"), entry.get("error")
@@ -219,7 +219,7 @@ def _list(query: Mapping[str, Any], client: Any) -> Any:
 
 
 def _batch(entry: Any) -> BatchJob:
-    """Read a batch of a reply; raise Nonsense where it is none."""
+    """Parse a server's description of a batch; raise Nonsense if it is invalid."""
     if not isinstance(entry, dict):
         raise Nonsense(f"expected a batch, got {excerpt(json.dumps(entry))}")
     files = tuple(str(entry[name]) for name in ("output_file_id", "error_file_id") if entry.get(name))

@@ -1,4 +1,4 @@
-"""Requests to a server that speaks OpenAI's protocol: OpenAI itself, vLLM, SGLang, `transformers serve`.
+"""Client of servers with OpenAI's protocol: OpenAI itself, vLLM, SGLang, `transformers serve`.
 
 The client is the official one. What is added is what decides whether a night's run is lost: every answer is handed over (and
 kept) as it comes, what may pass is tried again with growing pauses, what will not pass stops the run at once, and a run never
@@ -28,61 +28,61 @@ from qualm.runners.servers.replies import Completion, longest, read_completion
 from qualm.runners.servers.spending_limit import WAIT, OverCap
 
 HOPELESS = (401, 402, 403, 404, 405, 501)
-"""Statuses that no other request will fare better with."""
+"""HTTP statuses that every other request would get too."""
 REJECTED = (400, 413, 422)
-"""Statuses that are about this one request: too long, or against the server's rules."""
+"""HTTP statuses that concern one request, such as a prompt that is too long."""
 GIVE_UP_AFTER = 3
-"""So many requests whose every try failed, with no answer in between, stop the run: a server that is down stays down for the rest."""
+"""Failed requests in a row, with no answer in between, that stop the run."""
 IMPOSSIBLE = 2
-"""Further tries at a reply that cannot be what it says: most likely the next one says the same."""
+"""Retries after an impossible reply, which the server will likely repeat."""
 FIRST_CONNECT = 4.0
-"""Seconds for a connection to a server that was not reached before; later ones have `timeout`."""
+"""Seconds for the first connection to a server; later ones have `timeout`."""
 AT_ONCE = 64
-"""Answers that one request asks for at most (`n`): servers have their limits, OpenAI 128."""
+"""Maximum `n` of one request; OpenAI allows 128."""
 NO_KEY = "none"
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class ServerError(Exception):
-    """The run ends here: the message says why, and what was left. All answers that were handed over are the caller's."""
+    """The run cannot go on; the message says why and what is missing. Earlier answers are stored."""
 
 
 class Stopped(Exception):
-    """No other request will fare better: the message says why."""
+    """Every other request would fail too; the message says why."""
 
 
 class Failed(Exception):
-    """One request failed at every try."""
+    """All tries of one request failed."""
 
 
 class Rejected(Exception):
-    """The server will not answer this one request, however often it is asked: the message says why."""
+    """The server refuses this request whenever it is sent; the message says why."""
 
 
 class NoUsableReply(Rejected):
-    """Every try brought a reply, and none could be used: the message says what was wrong with the last."""
+    """Every try returned an invalid reply; the message describes the last."""
 
 
 class Awaited(Exception):
-    """The reply comes with a batch, later: go on with what does not need it, and ask for the same again in the next round."""
+    """The reply will come with a batch; repeat the request in the next round."""
 
 
 class TryAgain(Exception):
-    """A try that failed and may be repeated, after as many seconds as the server asked for."""
+    """A failed try that may be repeated, after the seconds that the server asked for."""
 
     def __init__(self, message: str, after: float | None = None, silent: bool = False) -> None:
         super().__init__(message)
         self.after = after
         self.silent = silent
-        """The server took the request and may charge for it."""
+        """Whether the server received the request and may charge for it."""
 
 
 class Exchange(Protocol):
-    """Answers requests from batches."""
+    """Source of replies from batches."""
 
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
-        """As `Client.ask`, for one part of the item at this place.
+        """Return the reply as `Client.ask` does, for one part of the item at this place.
 
         Raises:
             Awaited: not yet.
@@ -90,13 +90,14 @@ class Exchange(Protocol):
 
 
 class Client:
-    """The connection to one model of one server. `ask` may be called from several threads.
+    """Connection to one model of one server; `ask` is thread-safe.
 
     Building it sends nothing and looks for no key: the first request does.
     """
 
     def __init__(self, who: str, model: str, base_url: str, server: Server) -> None:
-        """
+        """Check the addresses; nothing is sent.
+
         Args:
             who: for messages to people.
             model: as the server names it.
@@ -114,9 +115,9 @@ class Client:
         self.name = f"{who} ({model} at {server.address or base_url})"
         self.budget = Budget(server.price, server.max_spend, server.spending)
         self.counters: Counter[str] = Counter()
-        """Tries repeated, cents spent."""
+        """Counts of repeated tries and spent cents."""
         self.tokens: Counter[str] = Counter()
-        """Sent and received, as the server counts them."""
+        """Tokens sent and received, as the server counts them."""
         self._retry_policy = RetryPolicy(server.retries, server.pause)
         self._rate_limiter = RateLimiter(server.requests_per_minute, server.tokens_per_minute)
         self._client: Any = None
@@ -124,15 +125,15 @@ class Client:
         self._lock = threading.Lock()
         self._item = threading.local()
         self.exchange: Exchange | None = None
-        """What answers in the place of the server where requests go in batches (`qualm.runners.inference.batches`)."""
+        """Source of replies for requests that go in batches (`qualm.runners.inference.batches`)."""
         self._unusable: set[int] = set()
-        """Items whose request had no usable reply, since the last usable one."""
+        """Places of the items with invalid replies since the last valid one."""
         self._was_reached = False
-        """Whether the server ever replied; a connection that fails before that fails for good."""
+        """Whether the server has replied before; else a failed connection stops the run."""
         self._reason_to_stop = ""
 
     def ask(self, body: Mapping[str, Any], about: str = "", now: bool = False) -> Completion:
-        """Return the reply to one chat completion, with as many repetitions as it takes.
+        """Return the reply to a chat completion, retrying as the settings allow.
 
         Args:
             body: of the request.
@@ -189,7 +190,7 @@ class Client:
         raise AssertionError("unreachable")
 
     def last(self, error: Exception, attempts: int) -> Exception:
-        """What becomes of a request at whose last try this happened."""
+        """Return the exception for a request whose last try failed."""
         message = self.plain(str(error))
         if not isinstance(error, Nonsense) or isinstance(error, NoReply):
             return Failed(f"failed {attempts} times, the last time: {message}")
@@ -202,7 +203,7 @@ class Client:
         return NoUsableReply(f"none of {attempts} replies can be used; the last: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
-        """What `work` gives for every item, with the item's place, as soon as it is there; so many items at a time as the server takes.
+        """Yield the results of `work` with their item's place as they arrive, `concurrency` items at a time.
 
         Whatever comes from an item before its work fails is handed over too. Requests are only to be made within this.
 
@@ -268,11 +269,11 @@ class Client:
             raise ServerError(f"{self.name}: {stop or failed[0]}. {missing}; what was answered is kept, run again to go on")
 
     def stop(self, reason: str) -> None:
-        """End `pooled` when the requests on their way are answered: a reply that is paid for is handed over."""
+        """End `pooled` after the running requests, whose replies are already paid for."""
         self._reason_to_stop = reason
 
     def close(self) -> None:
-        """Give up what is on its way, and count what was spent."""
+        """Cancel running requests and count the spent money."""
         self._stop.set()
         with self._lock:
             client, self._client = self._client, None
@@ -282,7 +283,7 @@ class Client:
             self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
 
     def opened(self) -> Any:
-        """Return the official client; raise Stopped where there is no key."""
+        """Return OpenAI's client, created on first use; raise Stopped without a key."""
         import httpx
         from openai import OpenAI
 
@@ -298,7 +299,7 @@ class Client:
             return self._client
 
     def _key(self) -> str:
-        """The key, looked up when the first request is made and not before: answers that are kept need none."""
+        """Return the API key, read on the first request only, since stored answers need none."""
         if not self.server.key:
             return NO_KEY
         key = os.environ.get(self.server.key)
@@ -310,7 +311,7 @@ class Client:
         return key
 
     def _once(self, body: Mapping[str, Any]) -> Completion:
-        """Return the reply to one try.
+        """Send one try and return its reply.
 
         Raises:
             Nonsense, Rejected, Stopped, TryAgain: there is none, by whose fault.
@@ -323,7 +324,7 @@ class Client:
         return self.accepted(self.sent(call, longest(body), self.server.deadline).http_response.content, body)
 
     def sent(self, call: Callable[[Any], T], largest: int, seconds: float) -> T:
-        """What one call of the official client gives, its reply of so many bytes and within so many seconds.
+        """Run a call of OpenAI's client, with its reply limited in bytes and seconds.
 
         Raises:
             Nonsense, Rejected, Stopped, TryAgain: it gives none, by whose fault.
@@ -357,7 +358,7 @@ class Client:
             raise TryAgain(self.plain(f"{error}{why}"), silent=silent) from None
 
     def accepted(self, data: bytes, body: Mapping[str, Any]) -> Completion:
-        """Read a reply's bytes, and count what is odd about it; raise Nonsense where it is none."""
+        """Parse a reply and count its remarks; raise Nonsense if it is invalid."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
             raise Impossible("expected an answer, got one that repeats the key it was asked with; it is not kept")
@@ -367,7 +368,7 @@ class Client:
         return completion
 
     def refusal(self, status: int, text: str, retry_after: str | None = None) -> Exception:
-        """What a status means that is not 200."""
+        """Return the exception for an HTTP status other than 200."""
         message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
         if 300 <= status < 400:
             return Stopped(
@@ -380,7 +381,7 @@ class Client:
         return TryAgain(message, _seconds(retry_after))
 
     def _settle(self, usage: tuple[int | None, int | None], most: float, reserved: int) -> float:
-        """What a reply cost; the most it can have cost where the server does not say."""
+        """Return the cost of a reply in dollars, or its maximum if the server reports no usage."""
         read, written = usage
         if not read or not written:  # nobody reads a request of no tokens
             return most
@@ -390,13 +391,13 @@ class Client:
         return self.budget.price.of(read, written)
 
     def plain(self, text: str) -> str:
-        """A message on one line, without the key, which some servers send back."""
+        """Return a message on one line, without the API key."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         return one_line(redacted(text, key))
 
 
 def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
-    """Everything in a queue, at least one thing."""
+    """Yield all items of a queue, waiting for the first."""
     yield queue.get()
     while True:
         try:
@@ -406,7 +407,7 @@ def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
 
 
 def _seconds(text: str | None) -> float | None:
-    """What `Retry-After` asks for: seconds, or the time of day when to come back."""
+    """Parse `Retry-After`, in seconds or as a date; None if it is neither."""
     try:
         seconds = float(text) if text else math.nan
         return seconds if math.isfinite(seconds) else None

@@ -28,21 +28,21 @@ from qualm.runners.servers.spending_limit import SpendingLimit
 
 DEFAULT, MODELS = "default", "models"
 OWN_KEY = {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key}
-"""Hosts whose key is looked for where the settings name none. No other host is ever sent a key that the settings do not name for it."""
+"""Environment variables of keys by host, if the settings name none. No other host gets a key by default."""
 
 
 BATCH_SHARE = 0.5
-"""Of the price that batches cost where the settings name none: so at OpenAI, Gemini, Groq and Mistral."""
+"""Price of batches as a share of `price`, if the settings give none: so at OpenAI, Gemini, Groq and Mistral."""
 
 
 class SettingValueError(ValueError):
-    """A setting, of a server or else, that says something which cannot be."""
+    """A setting with an invalid value."""
 
 
 Dollars = Annotated[float, Ge(0), Le(10_000_000)]
 Seconds = Annotated[float, Gt(0), Le(604_800)]
 PerMinute = Annotated[float, Ge(0), Le(10_000_000_000)]
-"""Types of settings: the bounds of each number stand in its annotation, and nowhere else."""
+"""Types of settings, with their bounds."""
 
 
 @dataclass(frozen=True)
@@ -59,39 +59,39 @@ class Price:
 @dataclass(frozen=True)
 class Server:
     address: str = ""
-    """Where it is now, up to and with `/v1`, where that is not the spec's `base_url`: an equal server elsewhere."""
+    """Address up to and including `/v1`, if it differs from the spec's `base_url`."""
     key: str = ""
-    """The environment variable that holds the key; empty for a server that wants none. The key itself is never written anywhere."""
+    """Environment variable with the key; empty for a server without one."""
     concurrency: Annotated[int, Ge(1), Le(10_000)] = 8
-    """Requests at one time."""
+    """Maximum number of simultaneous requests."""
     timeout: Seconds = 120.0
-    """Seconds that a try may be silent."""
+    """Maximum seconds of silence during a try."""
     deadline: Seconds = 600.0
-    """Seconds that a try may take in all, however busily the server sends."""
+    """Maximum seconds of a try in all."""
     retries: Annotated[int, Ge(0), Le(1000)] = 6
-    """Further tries where the server is busy (429), fails (5xx), is silent, or answers nonsense."""
+    """Retries after status 429 or 5xx, a timeout or an invalid reply."""
     pause: Seconds = 1.0
-    """Seconds before the first of them; each next pause is twice as long, at most 60, and up to half is left to chance."""
+    """Seconds before the first retry; each next pause is twice as long, at most 60, and randomized by half."""
     requests_per_minute: PerMinute = 0.0
-    """Not more; 0 = no limit."""
+    """Rate limit; 0 = none."""
     tokens_per_minute: PerMinute = 0.0
-    """Not more, sent and received together; 0 = no limit."""
+    """Rate limit of tokens sent and received together; 0 = none."""
     price: Price | None = None
-    """What tokens cost; None = not known."""
+    """Price of tokens; None = unknown."""
     batch: bool = False
-    """Ask for answers of models by the server's batch API: cheaper, within a day."""
+    """Whether to use the server's batch API: cheaper, within a day."""
     batch_price: Price | None = None
-    """What tokens cost in batches; None = half of `price`."""
+    """Price of tokens in batches; None = half of `price`."""
     max_spend: Dollars = 0.0
-    """Dollars that a spec may cost here at most, over all its runs; 0 = no limit."""
+    """Maximum dollars of a spec on this server over all its runs; 0 = no limit."""
     image_tokens: Annotated[int, Ge(0), Le(1_000_000)] = 0
-    """What a picture counts in estimates; 0 = see `qualm.compiler.forecast.prices`."""
+    """Tokens of an image in estimates; 0 = see `qualm.compiler.forecast.prices`."""
     spending: SpendingLimit | None = field(default=None, compare=False)
-    """What holds spending limits over all runs; not a setting: `Settings.server` gives it."""
+    """Spending limits over all runs; set by `Settings.server`, not a setting."""
 
     @property
     def answer_price(self) -> Price | None:
-        """What tokens of answers cost the way that they are asked for; None = not known."""
+        """Return the price of answers by the chosen API; None = unknown."""
         if not self.batch or self.price is None:
             return self.price
         return self.batch_price or Price(self.price.input * BATCH_SHARE, self.price.output * BATCH_SHARE)

@@ -1,4 +1,4 @@
-"""What servers with OpenAI's protocol offer, by their API documentation: their addresses, and what may be asked of them.
+"""Capabilities and addresses of servers with OpenAI's protocol, from their API documentation.
 
 A spec names one: `openai: {preset: ollama, model: ...}`. The compiler then fills in `base_url` and how to ask, and refuses what the server
 cannot give. A server may give less than its description: what single models lack, only their first answer tells.
@@ -20,7 +20,7 @@ class Preset:
     """Condition of that maximum."""
     prompts: bool = False
     n: bool = False
-    """Whether one request can ask for several answers."""
+    """Whether a request can ask for several answers."""
     seeds: bool = True
     hottest: float = 2.0
     """Highest sampling temperature."""
@@ -102,11 +102,11 @@ PRESETS = {
 
 
 SHOWN_BY = {"logprobs": "top", "truncated_entropies": "top", "partial_p_true": "top", "prompt_logprobs": "prompts"}
-"""Parameter by which a spec asks for a signal -> what the server must give for it."""
+"""Parameter of a spec -> field of `Preset` that it requires."""
 
 
 def not_shown(preset: Preset | None, parameters: Iterable[str]) -> str:
-    """Why setting these parameters brings nothing; empty where it does."""
+    """Return why a server cannot give what these parameters ask for; "" if it can."""
     if preset is None or all(getattr(preset, SHOWN_BY[name]) for name in parameters if name in SHOWN_BY):
         return ""
     what = "log-probabilities of prompts" if preset.top else "log-probabilities"
@@ -116,15 +116,15 @@ def not_shown(preset: Preset | None, parameters: Iterable[str]) -> str:
 def faults(
     preset: Preset, logprobs: int = 0, prompts: bool = False, n: bool = False, seeds: bool = False, heat: float = 0.0
 ) -> dict[str, str]:
-    """Which parameters ask for what a server does not give: parameter -> what is wrong.
+    """Map each parameter that the server does not support to an error message.
 
     Args:
         preset: the server.
-        logprobs: how many of the likeliest tokens it shall show.
-        prompts: it shall score prompts.
-        n: it shall give several answers at once.
-        seeds: it shall take seeds.
-        heat: temperature of draws.
+        logprobs: requested number of likeliest tokens.
+        prompts: whether prompts are scored.
+        n: whether a request asks for several answers.
+        seeds: whether requests have seeds.
+        heat: sampling temperature.
     """
     wrong: dict[str, str] = {}
     if logprobs > preset.top:

@@ -1,4 +1,4 @@
-"""Chat completions of OpenAI's protocol as data: what a request can cost, what a reply says it did, pictures as URLs."""
+"""Chat completions of OpenAI's protocol as data: token bounds, usage, images as URLs."""
 
 import base64
 import json
@@ -8,17 +8,17 @@ from typing import Any
 from qualm.registry.text import one_line
 
 MAX_COUNT = 10_000_000
-"""Of a request or a reply: more than any model reads."""
+"""Maximum tokens of a request or reply; no model reads more."""
 IMAGE_TOKENS = 2048
-"""What a picture is taken to cost at most before the server has said."""
+"""Maximum tokens of an image before the server reports its count."""
 
 
 class Nonsense(Exception):
-    """An invalid reply: the message says what was expected, and what came."""
+    """An invalid reply; the message says what was expected and what came."""
 
 
 class Impossible(Nonsense):
-    """A reply that says what cannot be, and most likely would again."""
+    """An invalid reply that the server would most likely repeat."""
 
 
 class ReplyTooLarge(Impossible):
@@ -26,11 +26,11 @@ class ReplyTooLarge(Impossible):
 
 
 class NoReply(Nonsense):
-    """A page of whatever stands between us and the server."""
+    """A page of a proxy or gateway instead of a reply."""
 
 
 def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
-    """How many tokens a request can send and be answered with at most: a token has at least one byte."""
+    """Return the maximum tokens of a request and its reply; a token has at least one byte."""
     sent = 0
     for message in body["messages"]:
         content = message["content"]
@@ -41,12 +41,12 @@ def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def limit_of(body: Mapping[str, Any]) -> int:
-    """Return the tokens that a request allows each answer; 0 where it does not say."""
+    """Return the token limit of each answer; 0 without one."""
     return int(next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0))
 
 
 def usage_of(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return the tokens of a request and its reply as the server counts them; None where it does not, or cannot have.
+    """Return the tokens of a request and its reply by the server's count; None if missing or invalid.
 
     >>> usage_of({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), usage_of({"usage": None})
     ((10, None), (None, None))
@@ -59,18 +59,18 @@ def usage_of(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 def is_count(value: Any, most: int = MAX_COUNT) -> bool:
-    """Whether a value is a plain number of tokens."""
+    """Return whether a value is a valid token count."""
     return type(value) is int and 0 <= value <= most
 
 
 def excerpt(text: str) -> str:
-    """A server's words on one line."""
+    """Shorten a text to one line for messages."""
     plain = one_line(" ".join(text.split()))
     return f"{plain[:200]}..." if len(plain) > 200 else plain or "nothing"
 
 
 def data_url(image: bytes) -> str:
-    """A picture file as a URL that holds it."""
+    """Encode an image file as a data URL."""
     kinds = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
     kind = next((name for start, name in kinds.items() if image.startswith(start)), "png")
     return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"

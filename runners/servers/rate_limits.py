@@ -1,4 +1,4 @@
-"""Limits on requests: pauses between retries, rates per minute, and the budget."""
+"""Pauses between retries, rate limits, and the budget."""
 
 import random
 import threading
@@ -10,18 +10,18 @@ from qualm.runners.servers.config import Price
 from qualm.runners.servers.spending_limit import WAIT, RunLimit, SpendingLimit
 
 LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
-"""Seconds of a pause of ours, and of one that a server asks for."""
+"""Maximum seconds of a pause by our rule, and of one that a server asks for."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and after what pauses a request is tried again."""
+    """Number of retries and the pauses before them."""
 
     retries: int
     pause: float
 
     def before(self, attempt: int, retry_after: float | None) -> float:
-        """Seconds before try `attempt` (1 is the first repetition); what the server asks for comes first, within bounds."""
+        """Return the seconds before retry `attempt`, from 1; the server's request counts, within bounds."""
         # At least half of the pause, and by chance: clients that failed together would else come back together.
         longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
@@ -29,13 +29,14 @@ class RetryPolicy:
 
 
 class RateLimiter:
-    """Requests and tokens per minute, spread evenly: a request begins when all before it have been paid for in time.
+    """Limits of requests and tokens per minute, spread evenly over time.
 
     Safe for several threads.
     """
 
     def __init__(self, requests: float, tokens: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """
+        """Start without reservations.
+
         Args:
             requests: per minute; 0 = no limit.
             tokens: per minute; 0 = no limit.
@@ -47,7 +48,7 @@ class RateLimiter:
         self._lock = threading.Lock()
 
     def reserve(self, tokens: int) -> float:
-        """Take the next place for a request of about so many tokens; seconds until it comes."""
+        """Reserve the next slot for a request of about `tokens`; return the seconds until it."""
         with self._lock:
             now = self._clock()
             start = max(now, self._free)
@@ -56,25 +57,26 @@ class RateLimiter:
             return start - now
 
     def correct(self, tokens: int) -> None:
-        """So many tokens more (or fewer, where negative) than was reserved."""
+        """Correct a reservation by the difference in tokens, which may be negative."""
         with self._lock:
             self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + LONGEST_ASKED))
 
     def rest(self, seconds: float) -> None:
-        """Nobody begins for so long: the server asked for it."""
+        """Pause all requests, as the server asked."""
         with self._lock:
             self._free = max(self._free, self._clock() + min(seconds, LONGEST_ASKED))
 
 
 POLL = 0.2
-"""Seconds between looks at what other processes have settled."""
+"""Seconds between checks of what other processes have settled."""
 
 
 class Budget:
-    """Dollars: what this run spent, and what requests on their way may still cost. Safe for several threads."""
+    """Money spent by this run, and reserved for running requests; thread-safe."""
 
     def __init__(self, price: Price | None, cap: float, limit: SpendingLimit | None = None) -> None:
-        """
+        """Start without spending.
+
         Args:
             price: None where it is not known; nothing is counted then.
             cap: 0 = none.
@@ -86,11 +88,10 @@ class Budget:
         self._change = threading.Condition()
 
     def hold(self, amount: float, stopped: Callable[[], bool] = lambda: False, key: str = "") -> str:
-        """Set aside, once those on their way leave room for it; a key to settle it by (this one, if it is given), or WAIT where the run
-        was stopped meanwhile.
+        """Reserve dollars, waiting for room; return the reservation's key, or WAIT if the run was stopped.
 
         Raises:
-            OverCap: it would pass the cap whatever they cost.
+            OverCap: there never will be room.
         """
         while (key := self._limit.hold(amount, key)) == WAIT and not stopped():
             # Woken when this process settles; others can only be looked at now and then.
@@ -105,9 +106,9 @@ class Budget:
             self._change.notify_all()
 
     def holds(self, key: str) -> bool:
-        """Whether it is still set aside."""
+        """Return whether a reservation is open."""
         return self._limit.holds(key)
 
     def room(self) -> float:
-        """Dollars that could be set aside now."""
+        """Return the dollars that can be reserved now."""
         return self._limit.room()

@@ -1,25 +1,25 @@
-"""Removes API keys from messages and stored text: some servers send them back, plainly or in another encoding."""
+"""Removal of API keys from messages and stored text, since some servers echo them, in plain text or encoded."""
 
 import base64
 import re
 from urllib.parse import quote
 
 SHORTEST = 8
-"""Characters of a key below which a text may hold it by chance: EMPTY, none, token."""
+"""Minimum length of a key to search for; shorter ones (EMPTY, none, token) occur by chance."""
 
 
 def redacted(text: str, key: str) -> str:
-    """A text without the key, however it is written: plainly, percent-encoded, in JSON escapes, in hexadecimal, base64 or UTF-16."""
+    """Replace the key in a text, in any encoding: percent, JSON, hexadecimal, base64, UTF-16."""
     return pattern(key).sub("[key]", text.replace("\0", "")) if key else text
 
 
 def reveals(text: str, key: str) -> bool:
-    """Whether a text holds a key that is long enough not to stand there by chance."""
+    """Return whether a text contains a key that is too long to occur by chance."""
     return len(key) >= SHORTEST and pattern(key).search(text.replace("\0", "")) is not None
 
 
 def pattern(key: str) -> re.Pattern[str]:
-    """Every way in which a key may be written.
+    """Return a pattern of all encodings of a key.
 
     >>> [bool(pattern("sk-1").search(t)) for t in ("SK-1", "%73k%2D1", "736b2d31", "c2stMQ", "sk-2")]
     [True, True, True, True, False]
@@ -30,7 +30,7 @@ def pattern(key: str) -> re.Pattern[str]:
 
 
 def _base64(raw: bytes) -> list[str]:
-    """The letters that a key has in base64, after zero, one or two other bytes: those that its neighbours shape are left out."""
+    """Return the base64 forms of a key at offsets 0 to 2, without letters that depend on neighbours."""
     forms = []
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")

@@ -36,12 +36,12 @@ BROKEN = ("error", "abort", "aborted", "cancelled", "canceled", "failed", "insuf
 EXTRA_TOKENS = 1
 """Tokens beyond the limit that are let pass: some servers list the mark that ends an answer."""
 EXTRA_COUNTED = 2
-"""The same of a count in `usage`, where some servers include marks at both ends."""
+"""Excess tokens of a count in `usage` that are accepted: some servers include marks at both ends."""
 MAX_END_MARKS = 4
 MAX_TOKEN_BYTES = 128
 """Bytes of the longest tokens of published vocabularies."""
 _BASE, _TOKEN = 2**20, 512
-"""Bytes of a reply: beside its tokens, and for each token and each of the likeliest in its place."""
+"""Maximum bytes of a reply: fixed part, and per token or alternative token."""
 _END_MARK = re.compile(r"<\|[^<>]{1,40}\|>|<[^<>\s]{1,40}>|\[/?[A-Z_]{1,20}\]")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _UNREADABLE = "\ufffd"
@@ -57,27 +57,27 @@ class Choice:
     """One answer of a completion."""
 
     text: str
-    """Without the blanks around it; empty where there is none."""
+    """Stripped text; "" without one."""
     logprobs: list[float] | None = None
-    """Of its tokens; None where undefined."""
+    """Log-probabilities of its tokens; None if undefined."""
     tops: list[dict[str, float]] = field(default_factory=list)
-    """For each of them the likeliest tokens of its position and their log-probabilities."""
+    """Likeliest tokens with log-probabilities, by position."""
     ids: list[int] | None = None
-    """Ids of its tokens, where the server shows them."""
+    """Token ids, if the server shows them."""
     ended: bool = False
-    """It ended by itself, and the end is not among the tokens that are shown."""
+    """Whether it ended by itself, with the end mark not among the tokens."""
     filtered: bool = False
-    """The server's filter ended it."""
+    """Whether the server's filter ended it."""
     tokens: list[str] | None = None
-    """Its tokens as text, where they have log-probabilities; bytes that are no text are in them as `surrogateescape` writes them."""
+    """Tokens as text, with undecodable bytes as in `surrogateescape`, if they have log-probabilities."""
     reasoning: str | None = None
-    """What was thought before it, where the server tells it apart."""
+    """Thinking, if the server separates it."""
     cut: bool = False
-    """It ended because it was as long as was allowed."""
+    """Whether it reached the token limit."""
     refused: bool = False
-    """The text is that of the message's `refusal` field."""
+    """Whether the text is from the message's `refusal` field."""
     too_long: bool = False
-    """Its text is left out, since it is longer than was allowed."""
+    """Whether the text is left out because it is longer than allowed."""
     unreadable: str = ""
     """Why the text cannot be read."""
     no_logprobs: str = ""
@@ -88,17 +88,17 @@ class Choice:
 class Completion:
     choices: list[Choice]
     prompt: list[dict[int, float]] | None = None
-    """For every token of the prompt its id and log-probability, where the server shows them."""
+    """Id and log-probability of every prompt token, if the server shows them."""
     served: tuple[str, str] = ("", "")
     """The model as the server names it, and its fingerprint."""
     usage: tuple[int | None, int | None] = (None, None)
-    """Tokens sent and received, None where the server does not say."""
+    """Tokens sent and received; None if the server reports none."""
     remarks: tuple[str, ...] = ()
-    """What is to be counted, once for each reply."""
+    """Names of counters to raise, each once per reply."""
 
 
 def longest(body: Mapping[str, Any]) -> int:
-    """Return the bytes that an honest reply to a request has at most."""
+    """Return the maximum bytes of a valid reply to a request."""
     sent, received = bounds(body)
     tokens = received * (1 + body.get("top_logprobs", 0)) + (sent if "prompt_logprobs" in body else 0)
     return int(_BASE + _TOKEN * tokens)
@@ -132,7 +132,7 @@ def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
 
 
 def locate(tokens: Sequence[str], text: str) -> tuple[int, int] | None:
-    """Return the first and the end of the tokens that spell a text; None where none do.
+    """Return the (start, end) of the tokens that spell a text; None if none do.
 
     Only blanks and marks that end an answer may follow.
 
@@ -177,7 +177,7 @@ def _is_end(token: str) -> bool:
 
 
 def _parse(data: bytes) -> Any:
-    """Return a reply's JSON value, also where blanks, comments or events of a stream stand around it."""
+    """Parse a reply's JSON value, ignoring comments, blanks and stream events around it."""
     text = data.decode("utf-8-sig", "replace")
     lines = [line for line in text.splitlines() if not line.startswith(":")]
     try:
@@ -193,7 +193,7 @@ def _parse(data: bytes) -> Any:
 
 
 def _of_stream(events: Sequence[str]) -> Any:
-    """Return the completion that the events of a stream add up to; no request asks for one, but some gateways send it."""
+    """Join the events of a stream to a completion; some gateways stream unasked."""
     chunks = [json.loads(event) for event in events if event and event != "[DONE]"]
     chunks = [chunk for chunk in chunks if isinstance(chunk, dict)]
     choices: dict[Any, dict[str, Any]] = {}
@@ -298,7 +298,7 @@ def _with_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: l
 
 
 def _held_to_limit(choice: Choice, limit: int, counted: int | None, remarks: list[str]) -> Choice:
-    """Cut an answer that is longer than was allowed; where its tokens do not show where, leave its text out."""
+    """Cut an answer to the token limit, or remove its text if its tokens are not shown."""
     size = len(choice.text.encode())
     listed = choice.tokens if choice.tokens is not None else choice.ids
     if listed is not None and choice.reasoning is None:
@@ -318,13 +318,13 @@ def _held_to_limit(choice: Choice, limit: int, counted: int | None, remarks: lis
 
 
 def _finish(raw: Mapping[str, Any]) -> str:
-    """Return why an answer ended, in lower case; empty where nothing is said."""
+    """Return the finish reason in lower case; "" without one."""
     reason = raw.get("finish_reason")
     return reason.strip().lower().rpartition(".")[2] if isinstance(reason, str) else ""
 
 
 def _entries(shares: Any) -> list[Any] | None:
-    """Return an entry for each token, in the form of chat completions or of plain ones; None where there are none."""
+    """Return the entry of each token, from chat or plain completions; None without any."""
     if not isinstance(shares, dict):
         return None
     content = shares.get("content") or shares.get("refusal")
@@ -343,10 +343,10 @@ def _entries(shares: Any) -> list[Any] | None:
 
 
 def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
-    """Return a token's log-probability, and those of the likeliest in its place.
+    """Return a token's log-probability, and those of its likeliest alternatives.
 
     Raises:
-        Impossible: they cannot be: together likelier than certain, or not the same in one place as in the other.
+        Impossible: the probabilities add up to more than 1, or contradict each other.
     """
     own = _read_logprob(entry, where)
     if own <= LEAST_LOGPROB:
@@ -378,7 +378,7 @@ def _read_logprob(entry: Any, where: str) -> float:
 
 
 def _read_prompt(listed: Any) -> list[dict[int, float]] | None:
-    """Return ids and log-probabilities of a prompt's tokens; None where one of them is invalid."""
+    """Return ids and log-probabilities of the prompt's tokens; None if one is invalid."""
     if not isinstance(listed, list):
         return None
     prompt = []
@@ -409,7 +409,7 @@ def _is_near(first: float, second: float) -> bool:
 
 
 def _by_bytes(entry: Mapping[str, Any]) -> str:
-    """Return a token by its bytes, where the server shows them: a token may be a part of a character."""
+    """Return a token from its bytes if shown, since a token may be part of a character."""
     listed = entry.get("bytes")
     if isinstance(listed, list) and listed and all(is_count(b, 255) for b in listed):
         return bytes(listed).decode("utf-8", "surrogateescape")
@@ -421,7 +421,7 @@ def _by_token(entry: Mapping[str, Any]) -> str:
 
 
 def _by_piece(entry: Mapping[str, Any]) -> str:
-    """Return a token that is spelled as in a vocabulary (`▁red`, `Ġred`, `<0xE7>`)."""
+    """Decode a token in vocabulary spelling (`▁red`, `Ġred`, `<0xE7>`)."""
     token = _by_token(entry)
     if byte := _BYTE.fullmatch(token):
         return bytes([int(byte[1], 16)]).decode("utf-8", "surrogateescape")
@@ -429,7 +429,7 @@ def _by_piece(entry: Mapping[str, Any]) -> str:
 
 
 def _spells_roughly(tokens: Sequence[str], text: str) -> bool:
-    """Return whether tokens spell a text, blanks aside, where a run of unreadable characters may be as many others, or fewer."""
+    """Return whether tokens spell a text, ignoring blanks; unreadable runs match any text up to their length."""
     stop = next((n for n in range(len(tokens), 0, -1) if not _is_end(tokens[n - 1])), 0)
     joined, wanted = (
         unicodedata.normalize("NFC", "".join(t.split())) for t in (_to_bytes("".join(tokens[:stop])).decode("utf-8", "replace"), text)
@@ -448,7 +448,7 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _excerpt(value: Any) -> str:
-    """Return a value as messages show it; of one that is large, only what it is."""
+    """Shorten a value for messages."""
     if type(value) is int and abs(value) >= 10**20:
         return f"an integer of {value.bit_length()} bits"
     try:

@@ -1,39 +1,39 @@
-"""Spending limits as a client sees them: money is set aside before a request is sent, and settled when its price is known."""
+"""Spending limits: money is reserved before a request is sent, and settled when its cost is known."""
 
 import math
 import threading
 from typing import Protocol
 
 WAIT = ""
-"""In the place of a key: no room now, perhaps later."""
+"""Returned instead of a key: no room now, perhaps later."""
 
 
 class OverCap(Exception):
-    """A request that passes a spending limit whatever those on their way cost. The message says which, and what was spent."""
+    """A request would exceed a spending limit; the message says which, and the amount spent."""
 
 
 class SpendingLimit(Protocol):
-    """Holds a spending limit. Safe for several threads."""
+    """Reservations against a spending limit; thread-safe."""
 
     def hold(self, amount: float, key: str = "") -> str:
-        """Set dollars aside and return their key, or WAIT; a held key stays as it is.
+        """Reserve dollars and return the reservation's key, or WAIT; an open key is returned unchanged.
 
         Raises:
             OverCap: there never will be room.
         """
 
     def settle(self, key: str, spent: float) -> None:
-        """What was set aside has cost so much."""
+        """Replace a reservation by the actual cost."""
 
     def holds(self, key: str) -> bool:
-        """Whether it is still set aside."""
+        """Return whether a reservation is open."""
 
     def room(self) -> float:
-        """Dollars that could be set aside now; infinite without a limit."""
+        """Return the dollars that can be reserved now; infinite without a limit."""
 
 
 class RunLimit:
-    """The limit of one run; `qualm.runners.runtime.spending` has one over all runs."""
+    """Spending limit of one run; `qualm.runners.runtime.spending` has one over all runs."""
 
     def __init__(self, cap: float) -> None:
         """`cap`: dollars; 0 = no limit."""

@@ -22,17 +22,17 @@ import httpx
 from qualm.runners.servers.protocol import Impossible, ReplyTooLarge
 
 HEADERS = ("host", "content-type", "content-length", "authorization")
-"""What goes to any server. The client's own would say more: the machine's kind, and organisation and project from the environment."""
+"""Headers sent to any server; the client's own would reveal the machine and the organization."""
 OPENAI = "api.openai.com"
 OPENAI_HEADERS = ("openai-organization", "openai-project")
-"""What goes to that host alone."""
+"""Headers sent to OpenAI only."""
 LARGEST = 256 * 2**20
-"""Bytes of a reply, whatever was asked."""
+"""Maximum bytes of any reply."""
 _SLICE = 64 * 1024
 
 
 class Bounded(httpx.BaseTransport):
-    """Connections to one server. Each thread may use it for one request at a time, within `bounds`."""
+    """Connections to one server; each thread sends one request at a time, within `bounds`."""
 
     def __init__(self, address: str) -> None:
         self._time = _Clock()
@@ -42,7 +42,7 @@ class Bounded(httpx.BaseTransport):
 
     @contextmanager
     def bounds(self, largest: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
-        """Limit this thread's next reply: bytes, seconds from now, and seconds for the connection (0 = as for all else)."""
+        """Limit this thread's next reply in bytes and seconds, and the connection in seconds (0 = same)."""
         self._time.largest, self._time.deadline, self._time.connect = min(largest, LARGEST), time.monotonic() + seconds, connect
         yield
 
@@ -67,12 +67,12 @@ class Bounded(httpx.BaseTransport):
 
 
 def is_unreachable(error: BaseException | None) -> bool:
-    """Return whether nothing can be connected to at an address: a refused connection, an unknown host, no TLS."""
+    """Return whether a connection failed: refused, unknown host, or no TLS."""
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.ProxyError | httpx.UnsupportedProtocol)
 
 
 def environment_proxy(address: str) -> str | None:
-    """The environment's proxy for a server; none for http://, since that proxy would read prompts and key, and none for this machine.
+    """Return the environment's proxy for an https server; None for http:// and local addresses.
 
     >>> environment_proxy("http://gpu7:8000/v1") is None
     True
@@ -86,11 +86,11 @@ def environment_proxy(address: str) -> str | None:
 
 
 def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
-    """A reply's bytes, decompressed.
+    """Read and decompress a reply.
 
     Raises:
         ReplyTooLarge: there are more than `largest`.
-        Impossible: they are compressed in a way that was not asked for, or badly.
+        Impossible: unrequested or invalid compression.
     """
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise Impossible(f"expected a reply that is plain or gzip, got content-encoding {encoding[:40]!r}")
@@ -122,14 +122,14 @@ def _encoding(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 class _Clock(threading.local):
-    """How long this thread may still wait."""
+    """Time and size limits of this thread's request."""
 
     deadline = 0.0
     connect = 0.0
     largest = LARGEST
 
     def left(self, timeout: float | None) -> float:
-        """Seconds until the deadline, or until this one step has taken too long.
+        """Return the seconds until the deadline or the step's timeout.
 
         Raises:
             httpcore.ReadTimeout: the deadline has passed.
@@ -145,7 +145,7 @@ class _Clock(threading.local):
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection whose every step ends by the deadline of its user."""
+    """Connection whose every step ends by its thread's deadline."""
 
     def __init__(self, inner: httpcore.NetworkStream, clock: _Clock) -> None:
         self._inner, self._clock = inner, clock
@@ -168,7 +168,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class _Backend(httpcore.SyncBackend):
-    """TCP connections that are such streams."""
+    """Factory of such connections."""
 
     def __init__(self, clock: _Clock) -> None:
         self._clock = clock

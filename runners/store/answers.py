@@ -1,4 +1,4 @@
-"""The sample-level store: every answer ever computed here, found again by the content that determined it.
+"""Sample-level store of answers, keyed by the content that determines them.
 
 Lost without it: everything a killed run had done, and the difference between adding one sample and computing all.
 What it must never do is return an answer to another question. So the key of each part of an answer (`qualm.runners.contracts.models.PARTS`)
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import PIL.Image
 
 FORMAT = b"qualm parts 3\n"
-"""Written into every key: with another format, nothing is found again."""
+"""Format version, part of every key."""
 VALUES = pa.schema(
     [
         ("text", pa.string()),
@@ -55,20 +55,20 @@ VALUES = pa.schema(
 )
 SCHEMA = pa.schema([("key", pa.binary(32)), ("part", pa.string()), *VALUES])
 ABOUT, USED = "about.json", "used"
-"""In a store's folder: whose answers it holds; who used it."""
+"""Files in a store's folder: its model and engine, and its uses."""
 STATES = "states"
-"""The column of hidden states and attention; segments without any do not have it."""
+"""Column of hidden states and attention; segments without any lack it."""
 
 _ATTEMPTS = 5
-"""At finding answers that are not where they were: a directory that others change may be listed without some of its files."""
+"""Maximum listings of a folder: one that others change may be listed incompletely."""
 
 
 class LostError(Exception):
-    """Answers that were here a moment ago and are not any more."""
+    """Stored answers have disappeared."""
 
 
 def base_key(model: str, engine: str, prompt: str, pixels: str | None, question: str) -> bytes:
-    """SHA-256 over what all parts of an answer depend on.
+    """Return the SHA-256 of the inputs that all parts of an answer share.
 
     Args:
         model: digest of weights, config, processor and dtype.
@@ -83,7 +83,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
 
 
 def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str, int] = MappingProxyType({})) -> bytes:
-    """What one part depends on beside its base, as bytes.
+    """Return the inputs that only one part depends on, as bytes.
 
     Args:
         part: its name (`qualm.runners.contracts.models.PARTS`, or `draw K`).
@@ -94,7 +94,7 @@ def decoding_bytes(part: str, decoding: Mapping[str, Any], versions: Mapping[str
 
 
 def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> bytes:
-    """SHA-256 over everything that one part of an answer depends on.
+    """Return the SHA-256 of all inputs of one part of an answer.
 
     Args:
         base: see `base_key`.
@@ -107,39 +107,39 @@ def part_key(base: bytes, how: bytes, stream: int, subject: bytes = b"") -> byte
 
 
 def subject(answer: Part, drawn: Sequence[str] = ()) -> bytes:
-    """SHA-256 over what a signal is about: text and tokens of the greedy answer, and the sampled answers that are shown with it."""
+    """Return the SHA-256 of a signal's subject: text and tokens of the greedy answer, and sampled answers."""
     return hashlib.sha256(json.dumps([answer.text, answer.tokens, list(drawn)], separators=(",", ":")).encode()).digest()
 
 
 def pixel_digest(image: PIL.Image.Image) -> str:
-    """SHA-256 of a picture's mode, size and pixels: of what the model is given, not of the file it came from."""
+    """Return the SHA-256 of an image's mode, size and pixels."""
     total = hashlib.sha256(f"{image.mode} {image.width} {image.height}\n".encode())
     total.update(image.tobytes())
     return total.hexdigest()
 
 
 def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
-    """Of all pictures that a model is given, in order: `pixel_digest` of a single one, of several a digest of theirs; empty without one."""
+    """Return the digest of a model's images in order; "" without any."""
     own = [pixel_digest(image) for image in images]
     return own[0] if len(own) == 1 else hashlib.sha256("\n".join(["pictures", *own]).encode()).hexdigest() if own else ""
 
 
 def segments(folder: Path, touch: bool = True) -> Segments:
-    """Those of one store, of which no impossible answer is read."""
+    """Return the segments of one store, without invalid rows."""
     return Segments(folder, SCHEMA, touch, without_impossible, (STATES,))
 
 
 class StoredAnswers(ABC):
-    """Parts of answers in some folders, to be read and added to. Opening reads and checks all segments, and keeps their keys in memory.
+    """Parts of answers in some folders; opening checks all segments and keeps 40 bytes per part in memory.
 
-    That is 40 bytes for each part; the answers themselves stay on disk, and are mapped into memory while they are taken.
+    The answers stay on disk and are mapped into memory while they are read.
     """
 
     def __init__(self, folder: Path, sources: dict[str, Segments], workers: int = 0) -> None:
         """Open.
 
         Args:
-            folder: whose parts count before those of the others.
+            folder: preferred for repeated keys.
             sources: the folders' segments, by the name of the folder.
             workers: threads that read; 0 = one per core.
         """
@@ -147,20 +147,20 @@ class StoredAnswers(ABC):
         self._open()
 
     def __len__(self) -> int:
-        """Parts, each counted once."""
+        """Return the number of distinct parts."""
         return self._index.count()
 
     @property
     def damaged(self) -> int:
-        """Segments that were found truncated or corrupt, and set aside."""
+        """Return the number of damaged segments."""
         return sum(source.damaged for source in self._sources.values())
 
     def has(self, keys: Sequence[bytes]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Which of these parts are here."""
+        """Return whether each part is stored."""
         return self._index.find(keys) >= 0
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
-        """Return parts in order, with the columns of `VALUES`; LostError where some are gone."""
+        """Return parts in order, with the columns of `VALUES`; LostError if one has disappeared."""
         for attempt in range(_ATTEMPTS):
             if attempt:  # others may have merged what we knew into what we do not know yet
                 time.sleep(0.02 * attempt)
@@ -172,30 +172,28 @@ class StoredAnswers(ABC):
         raise LostError(f"{self.folder}: {int((places < 0).sum())} of {len(keys)} answers are not stored (any more)")
 
     def parts(self, keys: Sequence[bytes]) -> list[Part]:
-        """These parts in this order."""
         return [Part(**row) for row in self.take(keys).to_pylist()]
 
     @abstractmethod
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Take in parts that were computed together, with their keys and names."""
+        """Store parts that were computed together."""
 
     def origins(self, keys: Sequence[bytes]) -> list[str]:
-        """The folder in which each of these parts lies; empty for what is not here."""
+        """Return the folder name of each part; "" for one that is not stored."""
         return [self._names[place >> 32][1] if place >= 0 else "" for place in self._index.find(keys).tolist()]
 
     def _listed(self) -> list[tuple[str, str]]:
-        """Every segment with its folder."""
         return [(name, folder) for folder, source in self._sources.items() for name in source.names()]
 
     def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Segments as they count: where a key occurs twice, the part in the first of them."""
+        """Sort segments by precedence for repeated keys."""
         return sorted(names, key=lambda name: (name[1] != self.folder.name, name))
 
     def _read(self, name: tuple[str, str]) -> pa.Table | None:
         return self._sources[name[1]].read(name[0])
 
     def _open(self) -> None:
-        """Read until a listing shows nothing new: while we read, others may merge what we had listed into what we had not."""
+        """Index all segments, listing again until none is new, since others may merge meanwhile."""
         keys: dict[tuple[str, str], Keys] = {}
         # Most rounds end after the second listing; a merge that falls between listing and reading costs one more.
         while new := [name for name in self._listed() if name not in keys]:
@@ -205,7 +203,7 @@ class StoredAnswers(ABC):
         self._index = KeyIndex([keys[name] for name in self._names])
 
     def _gather(self, places: Places) -> pa.Table | None:
-        """The rows at these places; None if a segment is gone."""
+        """Return the rows at these places; None if a segment has disappeared."""
         # Sorted, each segment is opened once and read front to back; `back` then restores the order that was asked for.
         order = np.argsort(places, kind="stable")
         ordered = places[order]
@@ -224,7 +222,7 @@ class StoredAnswers(ABC):
 
 
 class Store(StoredAnswers):
-    """The answers of one model by one engine."""
+    """Answers of one model by one engine."""
 
     def __init__(
         self,
@@ -264,14 +262,11 @@ class Store(StoredAnswers):
         super().__init__(folder, {folder.name: self._segments}, workers)
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
-        """Write one segment, and one of what was inside the model; when this returns, the parts survive a kill and a power cut.
-
-        What cannot be (`qualm.runners.store.sound`) is undefined from then on.
-        """
+        """Write parts durably, hidden states in a segment of their own; invalid numbers become undefined."""
         self.add(as_stored(keys, names, parts))
 
     def add(self, whole: pa.Table) -> None:
-        """The same of rows as `as_stored` gives them, as another store has written them."""
+        """Write rows in the form of `as_stored`, such as another store's."""
         whole = self._segments.complete(whole)
         # Hidden states go into a segment of their own: who takes answers alone neither maps nor hashes their megabytes.
         inside = whole[STATES].is_valid()
@@ -283,7 +278,7 @@ class Store(StoredAnswers):
         self._mark.touch()
 
     def refresh(self) -> None:
-        """Take note of what others have written or merged since."""
+        """Index the segments that others have written or merged."""
         if self._listed() != sorted(self._names):
             self._open()
 
@@ -306,25 +301,24 @@ class Store(StoredAnswers):
         return found
 
     def _ordered(self, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """In the order in which they were written, whoever looks."""
+        """Sort segments by time of writing, the same for every reader."""
         return sorted(names)
 
     def _writable(self) -> Path:
-        """This release's and these libraries' folder: a new one where the one before is refused."""
+        """Return the folder for this release and its libraries, a new one if the previous is refused."""
         name = hashlib.sha256(f"3 {json.dumps(self._own, sort_keys=True)}".encode()).hexdigest()[:32]
         # A refused folder is never written to again: new answers beside bad ones would be refused with them.
         numbers = (self._root / (f"{name}-{number}" if number else name) for number in itertools.count())
         return next(folder for folder in numbers if not (folder / REFUSED).exists())
 
     def _listed(self) -> list[tuple[str, str]]:
-        """Every segment that may be used, with its folder, in the order in which they were written."""
         for folder in self._root.iterdir():
             if folder.name not in self._sources and self._usable(folder):
                 self._sources[folder.name] = segments(folder)
         return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
 
     def _usable(self, folder: Path) -> bool:
-        """Whether another folder's answers are this model's and count as this engine's."""
+        """Return whether another folder's answers are valid for this model and engine."""
         about = read_about(folder)
         if any(about.get(name) != self._own[name] for name in ("model", "engine")) or (folder / REFUSED).exists():
             return False
@@ -342,7 +336,7 @@ class Store(StoredAnswers):
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Whose answers a folder holds: `model`, `engine`, `qualm`, `libraries`, and what opened it said; empty where nothing tells."""
+    """Return the metadata of a folder's answers; {} if missing or invalid."""
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -351,7 +345,7 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def sound(name: str, part: Part) -> tuple[Part, str]:
-    """A part with what cannot be undefined, and what that is."""
+    """Make invalid numbers of a part undefined; return the part and a description of them."""
     table = _table([bytes(32)], [name], [part])
     bad = [field for field, mask in impossible(table).items() if mask[0]]
     if not bad:
@@ -361,7 +355,7 @@ def sound(name: str, part: Part) -> tuple[Part, str]:
 
 
 def as_stored(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
-    """Rows of SCHEMA as a segment holds them: what cannot be is undefined."""
+    """Return parts as rows of SCHEMA, with invalid numbers undefined."""
     return undefined_where_impossible(_table(keys, names, parts))
 
 

@@ -1,4 +1,4 @@
-"""Append-only files of checksummed lines: what costs money or hours is on disk before it is used, whatever is killed then.
+"""Append-only files of checksummed lines, on disk before they are used.
 
 One journal (`qualm.runners.runtime.journal`) per process, so that any number of them may write at once, beneath one folder per kind of
 content; each line is the SHA-256 of the rest, a space, and the rest. One that fails its checksum is as good as absent.
@@ -22,19 +22,19 @@ T = TypeVar("T")
 
 class Lines:
     def __init__(self, folder: Path, kind: str) -> None:
-        """Open; reads nothing yet.
+        """Open without reading.
 
         Args:
-            folder: where; made when something is first written.
-            kind: suffix of the files, which messages call the lines by too.
+            folder: created by the first write.
+            kind: suffix of the files, used in messages.
         """
         self.folder, self.kind = folder, kind
         self.damaged = 0
-        """Lines that were cut short or changed, and are ignored."""
+        """Number of truncated or changed lines, which are ignored."""
         self._journal: Journal | None = None
 
     def read(self, parse: Callable[[bytes], T]) -> Iterator[T]:
-        """What is made of every whole line of every file, without checksum and newline.
+        """Yield the parsed content of every valid line.
 
         Args:
             parse: a line's content; one that it refuses (ValueError, TypeError, KeyError, AttributeError) is as good as damaged.
@@ -59,7 +59,7 @@ class Lines:
             print(f"{self.kind}: {self.folder}: {message}", file=sys.stderr, flush=True)
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Write at the end; when this returns, the lines survive a kill and a power cut.
+        """Append lines durably.
 
         Raises:
             OSError: the disk is full or cannot be written; all earlier lines stay readable.

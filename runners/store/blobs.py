@@ -1,4 +1,4 @@
-"""Results that took seconds or money, kept by the content they were made from, so that a killed run goes on where it was.
+"""Cache of costly results by the content of their inputs, so that a killed run resumes.
 
 One file for each, named by a digest of all that the result depends on, beneath two letters of it so that no folder holds
 thousands. A file begins with the SHA-256 of the rest: one that fails its checksum is as good as absent.
@@ -17,10 +17,10 @@ from qualm.runners.runtime.stage import LOCAL, StageError
 
 
 class BlobCache:
-    """The results of one kind. Any number of threads and processes may use it at once."""
+    """Results of one kind; safe for threads and processes."""
 
     def __init__(self, kind: str, *identity: Any, root: Path | None = None) -> None:
-        """Open.
+        """Open a cache.
 
         Args:
             kind: names the folder: `masks`, `pictures`.
@@ -31,12 +31,12 @@ class BlobCache:
         self.identity = json.dumps(identity, sort_keys=True, separators=(",", ":"))
 
     def key(self, *material: Any) -> str:
-        """Digest of the identity and of what one result depends on beside it, as JSON."""
+        """Return the digest of the identity and of a result's other inputs, as JSON."""
         text = json.dumps(material, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(f"{self.identity}\n{text}".encode()).hexdigest()
 
     def get(self, key: str) -> bytes | None:
-        """What is kept under a key; None if there is nothing, or nothing whole."""
+        """Return the result of a key; None if it is missing or damaged."""
         path = self.path(key)
         try:
             raw = path.read_bytes()
@@ -48,7 +48,7 @@ class BlobCache:
         return raw[32:]
 
     def put(self, key: str, data: bytes, durable: bool = True) -> None:
-        """Keep; when this returns it survives a kill and, if `durable`, a power cut.
+        """Store a result; it survives a kill and, if `durable`, a power cut.
 
         Raises:
             StageError: the disk is full or cannot be written to; what was kept before stays.
@@ -60,6 +60,6 @@ class BlobCache:
             raise StageError(f"{path}: a result cannot be kept: {error}; make room and run it again: earlier results are kept") from error
 
     def path(self, key: str) -> Path:
-        """Where it is kept, if it is."""
+        """Return the path of a key's file."""
         # Two letters to a folder: none holds thousands of files.
         return self.folder / key[:2] / key[2:]

@@ -1,4 +1,4 @@
-"""Every inference ever made here, found again by the texts it is of.
+"""Store of NLI logits by the digest of the texts.
 
 A line of the journal (`qualm.runners.store.append_log`) is one batch: its keys and its logits as raw numbers, since there may be millions.
 """
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from qualm.runners.store.append_log import Lines
 
 MAGIC = "qualm nli 1"
-"""In every file's place: with another format, nothing is found again."""
+"""Format version, part of the folder's name."""
 _KEY = 16
 # Fixed, not the machine's own: a cache may be shared between machines of either byte order.
 _ORDER = "<f4"
 
 
 class Inferences:
-    """The inferences of one engine. Opening reads and checks all its files."""
+    """Inferences of one engine; opening reads and checks all its files."""
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
@@ -41,14 +41,14 @@ class Inferences:
         return len(self._rows)
 
     def take(self, keys: Sequence[bytes]) -> NDArray[np.float64]:
-        """(n, 3) logits of these keys, all of which are here."""
+        """Return the (n, 3) logits of these keys, which must be stored."""
         # Joined when read, not when added: adding n batches one by one would copy n^2 rows.
         self._blocks = [np.concatenate(self._blocks)]
         logits: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
         return logits
 
     def put(self, keys: Sequence[bytes], logits: Sequence[Sequence[float]]) -> None:
-        """Append one batch; when this returns, it survives a kill and a power cut.
+        """Append one batch durably.
 
         Raises:
             OSError: the disk is full or cannot be written; all earlier batches stay readable.

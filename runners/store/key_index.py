@@ -1,4 +1,4 @@
-"""Where the keys of stored parts are: an index over segments, in memory, 40 bytes a key."""
+"""Index of the keys of stored parts, in memory, 40 bytes per key."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 Keys = np.ndarray[Any, np.dtype[np.uint64]]
-"""One key in a row, as four words."""
+"""Keys (n, 4), as 64-bit words."""
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class KeyIndex:
-    """Where each key is: segment * 2**32 + row. Of equal keys the first counts."""
+    """Place of each key, segment * 2**32 + row; the first of equal keys counts."""
 
     def __init__(self, keys: Sequence[Keys]) -> None:
-        """Of the keys of each segment, in order, as rows of four words."""
+        """Index the keys of each segment, in order."""
         places = [np.arange(len(k), dtype=np.int64) + (number << 32) for number, k in enumerate(keys)]
         # The empty array first, since nothing at all cannot be concatenated.
         every = np.concatenate([np.empty((0, 4), np.uint64), *keys])
@@ -30,14 +30,14 @@ class KeyIndex:
         self._recent: dict[bytes, int] = {}
 
     def add(self, keys: pa.ChunkedArray, segment: int) -> None:
-        """Of a segment that came later."""
+        """Add the keys of a later segment."""
         for row, (key, place) in enumerate(zip(listed := keys.to_pylist(), self._sorted(listed), strict=True)):
             # To sort anew for each batch would cost more than it saves: late keys go into a dictionary until the next opening.
             if place < 0:
                 self._recent.setdefault(key, (segment << 32) + row)
 
     def find(self, keys: Sequence[bytes]) -> Places:
-        """The place of each key, -1 where there is none."""
+        """Return the place of each key; -1 if it is absent."""
         places = self._sorted(keys)
         if self._recent:
             for row in np.flatnonzero(places < 0).tolist():
@@ -45,7 +45,7 @@ class KeyIndex:
         return places
 
     def count(self) -> int:
-        """Distinct keys."""
+        """Return the number of distinct keys."""
         ordered = self._keys[np.lexsort(self._keys.T)]
         # The recent ones are in none of the sorted segments (see `add`), so the two counts never overlap.
         distinct = int((ordered[1:] != ordered[:-1]).any(axis=1).sum()) + 1 if len(ordered) else 0
@@ -67,7 +67,7 @@ class KeyIndex:
 
 
 def key_words(keys: pa.ChunkedArray) -> Keys:
-    """Keys as rows of four words, copied out of the mapped file."""
+    """Copy keys from a mapped file as words (n, 4)."""
     # A slice of a table shares the whole buffer of its parent: the offset says where its own keys begin.
     joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)
     return np.frombuffer(joined, np.uint64).reshape(-1, 4)

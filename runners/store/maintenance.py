@@ -1,4 +1,4 @@
-"""What `qualm cache` does: how big the sample-level store is and of what, and keeping it small without losing an answer.
+"""Size, clean-up and merging of the answer store, for `qualm cache`.
 
 Merging keeps to one order of events, so that a kill at any moment and any number of runs and merges at the same time
 lose nothing: the merged segment is whole and on disk before what it was made of is retired, and retired files are removed
@@ -26,19 +26,19 @@ from qualm.runners.store.segments import Segments, leftovers, moment
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 BIG = 64 * 2**20
-"""Bytes of a merged segment; one of half this size is left alone."""
+"""Bytes of a merged segment; segments of half this size are not merged."""
 MANY = 1000
-"""Segments that one folder may hold before a stage that ends merges them."""
+"""Maximum segments of a folder; more are merged when a stage ends."""
 GRACE = 10.0
-"""Seconds for which a retired segment stays, for a reader on another machine that has it mapped."""
+"""Seconds before a retired segment is removed, for readers on other machines."""
 BUSY = 15 * 60
-"""Seconds after its last use for which a store counts as in use: its answers are not removed."""
+"""Seconds after its last use in which a store is not removed."""
 DAY = 24 * 3600
 
 
 @dataclass
 class Holding:
-    """The answers of one model by one engine."""
+    """Contents of one folder of the store."""
 
     folder: Path
     about: dict[str, Any]
@@ -46,12 +46,12 @@ class Holding:
     segments: int = 0
     bytes: int = 0
     parts: Counter[str] = field(default_factory=Counter)
-    """How many of each kind: answer, options, draw, p_yes..., each key once."""
+    """Number of distinct parts by kind: answer, options, draw, p_yes..."""
     repeats: int = 0
-    """Rows that say again what an earlier row says."""
+    """Rows that repeat an earlier row's key."""
     damaged: int = 0
     leftover_bytes: int = 0
-    """Of damaged, retired and stale partial files."""
+    """Bytes of damaged, retired and stale partial files."""
     last_use: float = 0.0
     """Seconds since the epoch."""
     stages: list[str] = field(default_factory=list)
@@ -62,30 +62,30 @@ class Holding:
 
     @property
     def refusal(self) -> str:
-        """Why these answers are not to be used; empty if they are."""
+        """Return why these answers are refused; "" if they are not."""
         return refusal(self.folder)
 
 
 def holdings(root: Path) -> list[Holding]:
-    """Everything in the store, the last used first. Reads and checks every segment."""
+    """Read and check every folder of the store; return the last used first."""
     folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
     return sorted((_weigh(folder) for folder in folders), key=lambda h: -h.last_use)
 
 
 @dataclass
 class Done:
-    """What `collect` did, or would do."""
+    """Result of `collect`, or of its dry run."""
 
     merged: int = 0
-    """Segments that went into bigger ones."""
+    """Number of merged segments."""
     into: int = 0
     repeats: int = 0
-    """Rows that were dropped, because an earlier one has their key."""
+    """Number of dropped rows with repeated keys."""
     leftovers: int = 0
-    """Damaged and stale partial files."""
+    """Number of damaged and stale partial files."""
     removed: list[Holding] = field(default_factory=list)
     busy: list[Holding] = field(default_factory=list)
-    """What would have been removed, were it not in use."""
+    """Unwanted folders that were kept because they are in use."""
     freed: int = 0
     """Bytes."""
 
@@ -97,12 +97,12 @@ def collect(
     dry: bool = False,
     grace: float | None = None,
 ) -> Done:
-    """Remove what nobody asks for any more, merge the rest into big segments, and tidy up.
+    """Remove unwanted answers, merge segments, and delete leftover files.
 
     Args:
-        root: of the stores.
-        older_than: remove answers that no run has used for so many days.
-        unused: remove answers of which this says so. With `older_than` too, only what both would remove.
+        root: folder of all stores.
+        older_than: remove answers that no run has used for this number of days.
+        unused: remove answers for which this is true; combined with `older_than` by "and".
         dry: change nothing, only count.
         grace: seconds for which a retired segment stays; `GRACE` by default.
     """
@@ -136,9 +136,9 @@ def collect(
 
 
 def tidy(folder: Path) -> bool:
-    """Merge one store's segments where there are very many, at once and without waiting: what a stage does as it ends.
+    """Merge a folder's segments if there are too many, without waiting; return whether it did.
 
-    What is merged stays on disk until the next time. Returns whether there was anything to do.
+    Merged segments stay on disk until the next call.
     """
     own = segments(folder)
     for path in leftovers(folder, GRACE):
@@ -154,7 +154,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file, or of the files of a folder; nothing for what another process has just removed."""
+    """Return the bytes of a file or folder; 0 for one that was just removed."""
     try:
         return sum(map(_size, path.iterdir())) if path.is_dir() else path.stat().st_size
     except FileNotFoundError:
@@ -169,7 +169,7 @@ def _unwanted(holding: Holding, older_than: float | None, unused: Callable[[Hold
 
 
 def _merge(segments: Segments, done: Done, dry: bool) -> int:
-    """Merge neighbours that are small, and drop rows that an earlier segment has; returns bytes that this saves, roughly.
+    """Merge small neighbours and drop repeated rows; return the approximate bytes saved.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.
@@ -201,7 +201,7 @@ def _merge(segments: Segments, done: Done, dry: bool) -> int:
 
 
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
-    """Write one segment with the first rows of these, then retire them; a segment that is gone meanwhile is left out of both."""
+    """Write the first rows of these segments as one, then retire them; skip segments that have disappeared."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
     merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes
@@ -215,7 +215,7 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
 
 
 def _firsts(segments: Segments) -> dict[str, Mask]:
-    """Of every segment, which rows have a key that no row before them has."""
+    """Return, per segment, a mask of the rows with new keys."""
     keys = {name: key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
     # Ties by position last (lexsort reads its keys from the end), so that of equal keys the earliest row comes first.

@@ -1,4 +1,4 @@
-"""What was computed of the newest object only: it is asked for many times in a row, and its value may be large."""
+"""Cache of the last computed value, for large values that are read many times in a row."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Value = TypeVar("Value")
 
 
 class Newest(Generic[Value]):
-    """One value, kept until it is asked for with another key."""
+    """Cache of one value, replaced when another key is asked for."""
 
     def __init__(self) -> None:
         self._entry: tuple[object, Hashable, Value] | None = None
 
     def of(self, key: object, compute: Callable[[], Value], also: Hashable = None) -> Value:
-        """The value kept of a key, or else the one that is computed, which takes its place.
+        """Return the value of a key, computing it if it is not the cached one.
 
         Args:
-            key: it is the same if it is the same object, whatever it holds.
+            key: compared by identity.
             compute: its value.
-            also: a part of the key that is the same if it is equal.
+            also: further key, compared by equality.
         """
         # The entry holds the key itself: were it given up, another object could get its place in memory and be taken for it.
         if self._entry is None or self._entry[0] is not key or self._entry[1] != also:

@@ -8,23 +8,23 @@ from pathlib import Path
 from qualm.registry.formats import atomic
 
 REFUSED = "refused.json"
-"""In a store's folder: that its answers are not to be used, and why."""
+"""File in a store's folder that forbids the use of its answers and says why."""
 
 
 def refuse(folder: Path, why: str) -> None:
-    """Say of a folder's answers that they are not to be used: no store reads it from then on, and none writes to it."""
+    """Mark a folder's answers as refused: no store reads it or writes to it."""
     atomic.write_text(folder / REFUSED, json.dumps({"why": why}) + "\n")
 
 
 def accept(folder: Path) -> bool:
-    """Take that back; whether it was said."""
+    """Remove the mark of a folder; return whether it was refused."""
     was_refused = bool(refusal(folder))
     (folder / REFUSED).unlink(missing_ok=True)
     return was_refused
 
 
 def refusal(folder: Path) -> str:
-    """Why a folder's answers are not to be used; empty if they are."""
+    """Return why a folder's answers are refused; "" if they are not."""
     try:
         return str(json.loads((folder / REFUSED).read_text(encoding="utf-8"))["why"]) or "unknown"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Every reply ever given here, found again by the content of its request.
+"""Store of generators' replies by the content of their requests.
 
 Lost without it: money, and everything a killed run had been told. What it must never do is give a reply to another request, so
 the key is a digest over all that a reply depends on. One line of JSON per reply (`qualm.runners.store.append_log`).
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from qualm.runners.contracts.generators import ChatRequest
 
 MAGIC = "qualm replies 1"
-"""In every key and file name: with another format, nothing is found again."""
+"""Format version, part of every key and file name."""
 
 
 def request_key(identity: str, request: ChatRequest) -> bytes:
-    """SHA-256 over everything that a reply depends on: generator, every turn with its pictures, limits, seed, and the schema if any."""
+    """Return the SHA-256 of all inputs of a reply, images included."""
     turns = [[m.role, m.text, [hashlib.sha256(image).hexdigest() for image in m.images]] for m in request.messages]
     material = json.dumps([MAGIC, identity, turns, request.max_new_tokens, float(request.temperature), request.seed, request.schema])
     return hashlib.sha256(material.encode()).digest()
 
 
 class Replies:
-    """The replies of one generator. Opening reads and checks all its files."""
+    """Replies of one generator; opening reads and checks all its files."""
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
@@ -41,7 +41,7 @@ class Replies:
 
     @property
     def damaged(self) -> int:
-        """Lines that were cut short or changed, and are ignored."""
+        """Return the number of truncated or changed lines, which are ignored."""
         return self._lines.damaged
 
     def __contains__(self, key: bytes) -> bool:
@@ -54,7 +54,7 @@ class Replies:
         return len(self._by_key)
 
     def put(self, replies: Sequence[tuple[bytes, Reply]]) -> None:
-        """Append; when this returns, the replies survive a kill and a power cut.
+        """Append replies durably.
 
         Raises:
             OSError: the disk is full or cannot be written; all earlier replies stay readable.

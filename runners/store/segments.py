@@ -1,4 +1,4 @@
-"""Append-only folders of checksummed Arrow files, which any number of processes on any number of machines may share.
+"""Append-only folders of checksummed Arrow files, shared by processes and machines without locks.
 
 A segment is a header with the SHA-256 of the rest, then an Arrow stream. It appears under its name by a rename after an
 fsync, its name is unique, and it is never changed afterwards; so nobody needs a lock, not even over NFS, and a process
@@ -29,7 +29,7 @@ STALE_SECONDS = 24 * 3600
 
 
 class Segments:
-    """The segments of one folder, in the order of their names, which is the order in which they were written."""
+    """Segments of one folder, sorted by time of writing."""
 
     def __init__(
         self,
@@ -42,31 +42,31 @@ class Segments:
         """Open without reading.
 
         Args:
-            folder: made when the first segment is written.
+            folder: created by the first write.
             schema: of every segment.
             touch: report damaged segments and set them aside; else only count them.
-            sound: the rows that can be; no others are read.
-            optional: the last columns of the schema that a segment does not have where they are null throughout.
+            sound: returns the valid rows of a table; no others are read.
+            optional: last columns of the schema, which segments lack if all values are null.
         """
         self._optional = optional
         self.folder, self.schema, self._touch, self._sound = folder, schema, touch, sound
         self._unsound: set[str] = set()
         self.damaged = 0
-        """Segments that were found truncated or corrupt."""
+        """Number of damaged segments."""
         self.durable = True
-        """Whether what is written survives a power cut, not only a kill."""
+        """Whether written segments survive a power cut, not only a kill."""
 
     def names(self) -> list[str]:
-        """Names of the segments that are there now."""
+        """List the segments that exist now."""
         try:
             return sorted(p.name for p in self.folder.iterdir() if p.suffix == ".segment")
         except FileNotFoundError:
             return []
 
     def read(self, name: str) -> pa.Table | None:
-        """A segment's rows, memory-mapped, its checksum verified; None if it is gone or damaged.
+        """Map a segment's rows into memory, verifying its checksum; None if it is missing or damaged.
 
-        A damaged one is reported and set aside, so that its answers count as never computed.
+        A damaged segment is reported and renamed; its answers are computed again.
         """
         path = self.folder / name
         raw = _mapped(path)
@@ -93,14 +93,14 @@ class Segments:
         return None
 
     def complete(self, table: pa.Table) -> pa.Table:
-        """A table with the optional columns that it lacks."""
+        """Add the missing optional columns to a table."""
         for name in self._optional:
             if name not in table.column_names:
                 table = table.append_column(self.schema.field(name), pa.nulls(table.num_rows, self.schema.field(name).type))
         return table
 
     def _whole(self, name: str, table: pa.Table) -> pa.Table:
-        """The rows that can be, the others told of once."""
+        """Return the valid rows and warn once about the others."""
         rows = self._sound(table)
         if rows.num_rows < table.num_rows and name not in self._unsound and self._touch:
             self._unsound.add(name)
@@ -109,11 +109,11 @@ class Segments:
         return rows
 
     def write(self, table: pa.Table, at: str | None = None) -> str:
-        """Write rows as one segment; when this returns they survive a kill and, if `durable`, a power cut.
+        """Write rows as one segment; it survives a kill and, if `durable`, a power cut.
 
         Args:
             table: of this folder's schema.
-            at: the time in the name (`moment`), for what takes the place of older segments; now by default.
+            at: time in the name (`moment`), for a replacement of older segments; now by default.
 
         Returns:
             Its name.
@@ -132,7 +132,7 @@ class Segments:
         return f"{name}.segment"
 
     def retire(self, name: str) -> None:
-        """Take a segment out of the list, all of whose rows are in an earlier or a merged one."""
+        """Remove a segment whose rows are all in earlier or merged ones."""
         try:
             # Not unlinked: who has listed it and not read it yet finds it under this name for a moment longer.
             (self.folder / name).replace(self.folder / f"{name.removesuffix('.segment')}.retired")
@@ -151,7 +151,7 @@ class Segments:
 
 
 def unpacked(data: bytes) -> pa.Table:
-    """Return a segment's rows; raise ValueError where its bytes were changed."""
+    """Parse a segment's bytes; raise ValueError if they were changed."""
     raw = pa.py_buffer(data)
     if fault := _fault(raw):
         raise ValueError(f"a segment {fault}")
@@ -160,12 +160,12 @@ def unpacked(data: bytes) -> pa.Table:
 
 
 def moment(name: str) -> str:
-    """The time in a segment's name."""
+    """Return the time in a segment's name."""
     return name.partition("-")[0]
 
 
 def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
-    """Files that nobody needs: damaged ones, partial ones of killed writers, retired ones that nobody reads any more."""
+    """Yield unneeded files: damaged ones, partial ones of killed writers, old retired ones."""
     now = time.time()
     for path in sorted(folder.iterdir()):
         age = {".damaged": 0.0, ".retired": retired_seconds, atomic.PARTIAL: float(STALE_SECONDS)}.get(path.suffix)
@@ -189,7 +189,7 @@ def _head(body: memoryview) -> bytes:
 
 
 def _fault(raw: pa.Buffer) -> str:
-    """What is wrong with a segment's bytes; empty if nothing is."""
+    """Return what is wrong with a segment's bytes; "" if they are valid."""
     view = memoryview(raw)
     if len(view) < HEAD or bytes(view[: len(MAGIC)]) != MAGIC:
         return f"does not begin as a segment does ({len(view)} bytes)"

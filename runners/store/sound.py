@@ -1,6 +1,6 @@
-"""Keeps impossible numbers out of stored answers: whoever wrote them, none is ever read.
+"""Validity of the numbers in stored answers.
 
-Such a number is stored as undefined, and an answer that is found with one in a store counts as never computed.
+Invalid numbers are stored as undefined. A stored answer with one is computed again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from qualm.registry.formats.plausible import LEAST_LOGPROB, SLACK
 
 LARGEST_ENTROPY = 30.0
-"""Nats: the entropy over as many tokens as no vocabulary has."""
+"""Maximum entropy in nats; no vocabulary has so many tokens."""
 _PROBABILITIES = ("p_yes", "p_true", "p_true_sampling")
 _DIVERGENCES = ("image_divergence", "uniform_divergence")
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def impossible(table: pa.Table) -> Mapping[str, _Mask]:
-    """Of each column of numbers of stored parts (`qualm.runners.store.answers`), the rows that hold what cannot be."""
+    """Return, per column of stored parts, a mask of the rows with invalid numbers."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
     least, most = (np.where(divergence, *ends) for ends in ((-SLACK, LEAST_LOGPROB), (np.inf, SLACK)))
@@ -38,13 +38,13 @@ def impossible(table: pa.Table) -> Mapping[str, _Mask]:
 
 
 def without_impossible(table: pa.Table) -> pa.Table:
-    """The parts all of whose numbers can be."""
+    """Return the rows without invalid numbers."""
     bad = np.logical_or.reduce(list(impossible(table).values()))
     return table.filter(pa.array(~bad)) if bad.any() else table
 
 
 def undefined_where_impossible(table: pa.Table) -> pa.Table:
-    """The same parts, undefined where their numbers cannot be."""
+    """Replace invalid numbers by null."""
     for name, mask in impossible(table).items():
         if mask.any():
             at = table.schema.get_field_index(name)
@@ -58,13 +58,13 @@ def _is_in(column: pa.ChunkedArray, *words: str) -> _Mask:
 
 
 def _lengths(column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    """Of each list; -1 where there is none."""
+    """Return the length of each list; -1 for null."""
     lengths: np.ndarray[Any, Any] = pc.fill_null(pc.list_value_length(column), -1).to_numpy()
     return lengths
 
 
 def _outside(column: pa.ChunkedArray, low: np.ndarray[Any, Any], high: np.ndarray[Any, Any]) -> _Mask:
-    """Rows with a value outside of the row's bounds, or none that is finite."""
+    """Return the rows with a value outside their bounds or not finite."""
     rows = pc.list_parent_indices(column).to_numpy()
     values = pc.list_flatten(column).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):

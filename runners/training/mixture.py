@@ -22,7 +22,8 @@ class Mixture:
         together: int = 1,
         alike: Callable[[Any], Any] = id,
     ) -> None:
-        """
+        """Plan the draws of all steps.
+
         Args:
             weights: relative frequencies of the pools.
             together: number of examples with equal `alike` that follow each other.

@@ -35,7 +35,7 @@ class Parcel:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """Path in a worker's tree -> SHA-256."""
+        """Map each path in a worker's tree to its SHA-256."""
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:

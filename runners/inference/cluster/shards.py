@@ -49,7 +49,7 @@ class Shards:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Identity of the answers, which must equal the driver's."""
+        """Return the identity of the answers, which must equal the driver's."""
         own = self.asker.engine
         return {"model": self.asker.model.digest, "engine": own.identity, "versions": own.behind(), "libraries": dict(own.libraries)}
 

@@ -308,7 +308,7 @@ class HfVlm:
 
     @cached_property
     def _max_prompt_tokens(self) -> int | None:
-        """Greatest number of prompt tokens of the model; longer prompts could exhaust the memory."""
+        """Return the maximum prompt tokens; longer prompts could exhaust the memory."""
         most = getattr(self._config().get_text_config(), "max_position_embeddings", None)
         return most if isinstance(most, int) and most > 0 else None
 

@@ -40,7 +40,7 @@ class ThoughtEnds:
 
     @property
     def steps(self) -> int:
-        """Greatest number of tokens of thinking and answer together."""
+        """Return the maximum tokens of thinking and answer together."""
         return self.thinking.budget + SEPARATORS + self.longest
 
     def __call__(self, step: int, rows: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:

@@ -247,7 +247,7 @@ class _Prompt:
 
     @property
     def kind(self) -> tuple[int, bool, float]:
-        """Properties that a batch shares."""
+        """Return the properties that a batch shares."""
         return self.request.max_new_tokens, self.sees, self.request.temperature
 
 

@@ -1,9 +1,9 @@
-"""Read which option a reply in words names, for every judge that receives options.
+r"""Read which option a reply in words names, for every judge that receives options.
 
 The kinds of evidence are tried in this order; the first that is there decides:
 
 1. The reply is an option: its letter, its text, or both.
-2. A statement: `Answer: B`, "the answer is (B)", `\\boxed{B}`, "I choose B", "B is correct", "is it B? Yes", a last line that is an
+2. A statement: `Answer: B`, "the answer is (B)", `\boxed{B}`, "I choose B", "B is correct", "is it B? Yes", a last line that is an
    option. Of several the last counts, so that "wait, I mean C" corrects what stands before it.
 3. The beginning: "B. a dog, because ...", unless the reply goes through the options.
 4. A conclusion: "therefore ... B", "B is the most similar".
@@ -46,7 +46,7 @@ OUTSIDE = -2
 
 @dataclass(frozen=True, slots=True)
 class OptionReading:
-    """The option that a reply names, or that it declines; neither where it cannot be read."""
+    """Named option, or abstention; neither if the reply cannot be read."""
 
     place: int | None = None
     declines: bool = False
@@ -279,7 +279,7 @@ class _Named:
 
     @property
     def is_heading(self) -> bool:
-        """State that the option is described: "Image B: a bus"."""
+        """Return whether the option is described: "Image B: a bus"."""
         return _HEADING.fullmatch(self.left) is not None and self.right.lstrip(" )*").startswith(":") and len(self.right) > 8
 
     @property
@@ -288,7 +288,7 @@ class _Named:
 
     @cached_property
     def is_stated(self) -> bool:
-        """State that the sentence says that this is the answer."""
+        """Return whether the sentence says that this is the answer."""
         if self.is_supposed:
             return False
         if _ALL_BUT.search(self.left[-80:]) and _DENIED_BEHIND.match(self._near_right):
@@ -331,7 +331,7 @@ class _Reply:
 
     @cached_property
     def named(self) -> list[list[_Named]]:
-        """Mentions of every sentence."""
+        """Return the mentions in every sentence."""
         rows = []
         for sentence in self.sentences:
             rows.append(
@@ -351,13 +351,13 @@ class _Reply:
         return rows
 
     def is_option(self, k: int) -> bool:
-        """State that a sentence is an option and nothing else."""
+        """Return whether a sentence is an option and nothing else."""
         return (
             k >= 0 and len(self.named[k]) == 1 and self.named[k][0].place != SEVERAL and _LAST_LINE.fullmatch(self.sentences[k]) is not None
         )
 
     def is_question(self, k: int) -> bool:
-        """State that a sentence asks; "B?" at the end is a cautious answer."""
+        """Return whether a sentence asks; "B?" at the end is a cautious answer."""
         if k == len(self.sentences) - 1 and _LAST_LINE.fullmatch(self.sentences[k].rstrip("? \n")):
             return False
         return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
@@ -370,7 +370,7 @@ class _Reply:
 
     @cached_property
     def goes_through_options(self) -> bool:
-        """State that several lines or sentences begin with an option of their own."""
+        """Return whether several lines or sentences begin with an option of their own."""
         begun = {self.place(m[1]) for s in self.sentences if (m := re.match(rf"[\s\-*•|\d.)(]*(?:option |choice )?({_X})", s))}
         return len(begun - {SEVERAL}) > 1
 
@@ -442,7 +442,7 @@ def _stated(reply: _Reply) -> int | None:
 
 
 def _another(n: _Named, behind: Sequence[_Named]) -> bool:
-    """State that "or C" follows in the same clause."""
+    """Return whether "or C" follows in the same clause."""
     return (
         bool(behind)
         and behind[0].place != n.place

@@ -72,12 +72,12 @@ class Candidate:
 
     @property
     def before(self) -> str:
-        """Text before the number, as far as it matters."""
+        """Return the relevant text before the number."""
         return self.sentence[max(self.quantity.start - CONTEXT, 0) : self.quantity.start]
 
     @property
     def behind(self) -> str:
-        """Text behind the number, as far as it matters."""
+        """Return the relevant text after the number."""
         return self.sentence[self.quantity.end : self.quantity.end + CONTEXT]
 
     @property
@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def is_alternative(self) -> bool:
-        """State that the number is one of several: "10 or 12", "5 to 10"."""
+        """Return whether the number is one of several: "10 or 12", "5 to 10"."""
         return bool(_OR_BEHIND.search(self.behind) or _OR_BEFORE.search(self.before))
 
 
@@ -152,7 +152,7 @@ def _without_bounds(found: list[Candidate]) -> list[Candidate]:
 
 
 def _is_counted(candidate: Candidate, question: str) -> bool:
-    """State that what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
+    """Return whether what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
     asked = _HOW_MANY.search(question)
     nouns = {_singular(w) for w in asked[1].casefold().split() if w not in _NOT_COUNTED} if asked else set()
     return any(
@@ -166,7 +166,7 @@ def _singular(word: str) -> str:
 
 
 def _is_of_kind(quantity: Quantity, references: Sequence[Quantity]) -> bool:
-    """State that a number may be of the kind of a reference: a year for a year, of the same dimension where both have a unit."""
+    """Return whether a number may be of the kind of a reference: a year for a year, of the same dimension where both have a unit."""
     kind, kinds = _kind(quantity), {_kind(reference) for reference in references}
     return kind in kinds or (kinds == {""} and kind != "year")
 

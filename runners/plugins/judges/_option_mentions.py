@@ -129,9 +129,9 @@ class Marked:
 
 
 def clean(reply: str) -> str:
-    """Return a reply without thoughts, mark-up and LaTeX; the text in its last box or tag stands behind "final answer:".
+    r"""Return a reply without thoughts, mark-up and LaTeX; the text in its last box or tag stands behind "final answer:".
 
-    >>> clean("<think>A?</think>It is **B**, $10{,}000$ \\\\boxed{\\\\text{B}}").split("\\n")
+    >>> clean("<think>A?</think>It is **B**, $10{,}000$ \\boxed{\\text{B}}").split("\n")
     ['It is (B), 10,000 ', 'final answer: B']
     """
     text = _PRIVATE.sub(" ", reply)
@@ -148,7 +148,7 @@ def clean(reply: str) -> str:
 
 
 def _unboxed(text: str) -> str:
-    """Every box as a statement of its own: braces may be nested, which a regular expression cannot follow."""
+    """Replace every box by a statement on its own line; braces may be nested, which a pattern cannot follow."""
     parts, end = [], 0
     for box in _BOX.finditer(text):
         if box.start() < end:
@@ -167,9 +167,9 @@ def _unboxed(text: str) -> str:
 
 
 def first_turn(reply: str, question: str) -> str:
-    """Return a reply without what a base model wrote after it: the next question, or the user's next turn.
+    r"""Return a reply without what a base model wrote after it: the next question, or the user's next turn.
 
-    >>> first_turn("B\\n\\nQuestion: What is it?\\nAnswer: C", "")
+    >>> first_turn("B\n\nQuestion: What is it?\nAnswer: C", "")
     'B'
     """
     asked = "".join(question.split())[:30].casefold()
@@ -244,7 +244,7 @@ class Options:
             if len(self.whole[i]) > 1
             for match in re.finditer(rf"\b[A-{LETTERS[max(self.n, 1) - 1]}]\b", text)
         )
-        """State that a letter may be part of an option's text: of "A is larger than B"."""
+        """Return whether a letter may be part of an option's text: of "A is larger than B"."""
         self.units = self._shared_units()
         self._edges = [
             (text[: row[0].start], text[row[-1].end :]) if row else ("", "") for text, row in zip(self.cleaned, full, strict=True)
@@ -256,7 +256,7 @@ class Options:
                 self._by_first.setdefault(words[0], []).append(i)
 
     def has_its_letter(self, i: int) -> bool:
-        """State that an option's text has its letter in it: "Point A" of option A."""
+        """Return whether an option's text has its letter in it: "Point A" of option A."""
         return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
 
     def _shared_beginning(self) -> int:
@@ -270,7 +270,7 @@ class Options:
         return shared if all(is_found) else 0
 
     def _shared_units(self) -> int:
-        """How many words stand behind the number of each option, the same behind all: "12 cm" may be named by its number."""
+        """Return the number of words after each option's number, equal for all: "12 cm" may be named by its number."""
         if self.with_signs or len(self.words) < 2 or not all(words and _is_number(words[0]) for words in self.words):
             return 0
         behind = {words[1:] for words in self.words}
@@ -329,7 +329,7 @@ class Options:
 
     @staticmethod
     def _is_whole(text: str, start: int, end: int, words: Sequence[str]) -> bool:
-        """State that a number is no part of a longer expression: 6 in 6√7, 5 in 5/12."""
+        """Return whether a number is no part of a longer expression: 6 in 6√7, 5 in 5/12."""
         before = _GLUED_BEFORE.search(text[max(start - 8, 0) : start]) if _is_number(words[0]) else None
         if before is not None or (len(words) == 1 and _is_number(words[0]) and _OPERAND_BEHIND.match(text, end)):
             return False

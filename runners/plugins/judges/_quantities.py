@@ -110,9 +110,9 @@ class Quantity:
 
 
 def plain_math(text: str) -> str:
-    """Return a text with LaTeX and number words in digits and plain characters.
+    r"""Return a text with LaTeX and number words in digits and plain characters.
 
-    >>> plain_math(r"$\\frac{1}{2}$ of 1{,}000 or twenty-one"), plain_math("one of the dogs")
+    >>> plain_math(r"$\frac{1}{2}$ of 1{,}000 or twenty-one"), plain_math("one of the dogs")
     ('1/2 of 1,000 or 21', 'one of the dogs')
     """
     text = compatible(text)
@@ -227,7 +227,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 
 def equal(reference: Quantity, answer: Quantity, tolerance: float = 0.0, rounded: bool = False) -> bool:
-    """State that two quantities are the same: of equal value and not of different units.
+    """Return whether two quantities are the same: of equal value and not of different units.
 
     A unit may be left out. "50%" equals "0.5". A fraction such as 1/3 equals a decimal of two or more digits to which it rounds.
 

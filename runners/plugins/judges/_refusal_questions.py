@@ -1,4 +1,4 @@
-"""What a question asks for, as far as it decides which clause of a reply answers it."""
+"""Kind of answer that a question asks for."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def is_english(text: str) -> bool:
 
 
 def is_foreign(text: str) -> bool:
-    """State that a text in lower case has two or more function words of other European languages, and more of them than of English."""
+    """Return whether a text in lower case has two or more function words of other European languages, and more of them than of English."""
     foreign = len(_FOREIGN.findall(text))
     return foreign > 1 and foreign > len(_ENGLISH.findall(text))
 
@@ -145,7 +145,7 @@ def content(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a question asks for."""
+    """Words and kind of a question."""
 
     text: str
     """In lower case, without spaces at either end."""
@@ -153,130 +153,130 @@ class Asked:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Stems of what it mentions."""
+        """Return the stems of the words that it mentions."""
         return content(self.text)
 
     @cached_property
     def is_yes_or_no(self) -> bool:
-        """True if the question asks for yes or no."""
+        """Return whether it asks for yes or no."""
         if not self.is_english:
             return bool(self.text) and not _WORD_QUESTION.search(self.text)
         return _YES_OR_NO.search(self.text) is not None and not _CAN_YOU.search(self.text)
 
     @cached_property
     def is_english(self) -> bool:
-        """State that it is asked in English; an empty question is taken for one."""
+        """Return whether it is asked in English; an empty question is taken for one."""
         return not self.text or is_english(self.text)
 
     @cached_property
     def is_existence(self) -> bool:
-        """State that it asks whether something is there, or can be seen."""
+        """Return whether it asks whether something is there, or can be seen."""
         return self.is_yes_or_no and _EXISTENCE.search(self.text) is not None
 
     @cached_property
     def existing(self) -> frozenset[str]:
-        """Stems of what it asks the existence of: of "is there food on the plate?" the food."""
+        """Return the stems of the thing whose existence it asks about: the food of "is there food on the plate?"."""
         match = _EXISTS.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def is_visibility(self) -> bool:
-        """State that it asks whether something can be seen or read."""
+        """Return whether it asks whether something can be seen or read."""
         return self.is_yes_or_no and _ASKS_WHETHER_SEEN.search(self.text) is not None
 
     @cached_property
     def is_how_many(self) -> bool:
-        """State that it asks for a count."""
+        """Return whether it asks for a count."""
         return _HOW_MANY.search(self.text) is not None
 
     @cached_property
     def is_number(self) -> bool:
-        """State that a number answers it."""
+        """Return whether a number answers it."""
         return self.is_how_many or _NUMBER.search(self.text) is not None
 
     @cached_property
     def is_color(self) -> bool:
-        """State that a color answers it."""
+        """Return whether a color answers it."""
         return _COLOR.search(self.text) is not None
 
     @cached_property
     def is_where(self) -> bool:
-        """State that a place answers it."""
+        """Return whether a place answers it."""
         return _WHERE.search(self.text) is not None
 
     @cached_property
     def is_why(self) -> bool:
-        """State that a reason answers it."""
+        """Return whether a reason answers it."""
         return _WHY.search(self.text) is not None
 
     @cached_property
     def is_text(self) -> bool:
-        """State that written words answer it."""
+        """Return whether written words answer it."""
         return _TEXT.search(self.text) is not None
 
     @cached_property
     def is_doing(self) -> bool:
-        """State that an action answers it."""
+        """Return whether an action answers it."""
         return _DOING.search(self.text) is not None
 
     @cached_property
     def is_feeling(self) -> bool:
-        """State that a mood answers it."""
+        """Return whether a mood answers it."""
         return _FEELING.search(self.text) is not None
 
     @cached_property
     def is_description(self) -> bool:
-        """State that any statement about the image answers it."""
+        """Return whether any statement about the image answers it."""
         return _DESCRIBE.search(self.text) is not None
 
     @cached_property
     def is_what_is_wrong(self) -> bool:
-        """State that something missing, hidden or not so may be the answer."""
+        """Return whether something missing, hidden or untrue may be the answer."""
         return _WHAT_IS_WRONG.search(self.text) is not None
 
     @cached_property
     def asks_for_unknown(self) -> bool:
-        """State that it asks for what lacks something or cannot do something, so that these words answer it."""
+        """Return whether it asks for something that lacks a property, so that such words answer it."""
         return (_ABILITY if self.is_yes_or_no else _UNKNOWN).search(self.text) is not None
 
     @cached_property
     def lacking(self) -> frozenset[str]:
-        """Stems of what the thing asked for lacks: of "which shape has no corners?" the corners."""
+        """Return the stems of what the thing lacks: the corners of "which shape has no corners?"."""
         return content(" ".join(re.findall(r"(?:\bno|\bnot|n't|\bwithout) (?:an? |the )?(\w+)", self.text)))
 
     @cached_property
     def counted(self) -> frozenset[str]:
-        """Stems of what is counted."""
+        """Return the stems of what is counted."""
         match = _COUNTED.search(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def alternatives(self) -> tuple[frozenset[str], ...]:
-        """Stems of the words between which it lets choose: of "is it full or empty?" full, and empty."""
+        """Return the stems of the offered alternatives: of "is it full or empty?" full, and empty."""
         found = None if self.has_options else re.search(r"([\w-]+),? or (?:is it |is he |is she |an? |the )?([\w-]+)\W*$", self.text)
         pair = tuple(content(word) for word in found.groups()) if found else ()
         return pair if all(pair) else ()
 
     @cached_property
     def topic(self) -> frozenset[str]:
-        """Stems of what it is about, without what it is to be read from: "in the chart"."""
+        """Return the stems of its topic, without the source: "in the chart"."""
         return content(re.sub(r"\b(?:in|from|by|using|to|of) (?:the|this|that) \w+", "", self.text))
 
     @cached_property
     def kind(self) -> frozenset[str]:
-        """Stems of the kind of thing that it asks for: of "what shape is the table?" the shape."""
+        """Return the stems of the requested kind of thing: the shape of "what shape is the table?"."""
         match = _KIND.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def subject(self) -> frozenset[str]:
-        """Stems of what the question takes for granted first: "the red car"."""
+        """Return the stems of what it presupposes first: "the red car"."""
         match = _SUBJECT.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def verbs(self) -> frozenset[str]:
-        """Stems of its words in -ing, and of the verb behind "does"."""
+        """Return the stems of its words in -ing, and of the verb after "does"."""
         found = re.findall(r"\b(\w{2,}ing)\b", self.text) + re.findall(r"\b(?:does|do|did) (?:\w+ ){1,3}?(\w+)\W*$", self.text)
         return frozenset(
             stem(verb)

@@ -1,4 +1,4 @@
-"""Does a reply abstain? By the answer that it commits to, not by any phrase in it.
+"""Abstention of replies, by the answer that they commit to, not by single phrases.
 
 A reply is split into clauses. A clause abstains (not known, cannot be told, not allowed, asks back), says that something is hidden or not
 there, commits to an answer of the kind that the question asks for, or says nothing on the matter. A reply abstains where a clause abstains,
@@ -321,7 +321,7 @@ _INSTEAD = re.compile(
 
 
 class Role(Enum):
-    """What a clause does."""
+    """Role of a clause in a reply."""
 
     ABSTAINS = "abstains"
     DOUBTS = "doubts"
@@ -340,7 +340,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """What a reply does with its question."""
+    """Abstention and hedging of a reply."""
 
     abstains: bool
     hedges: bool
@@ -550,7 +550,7 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
 
 
 def _negates_verb(clause: str, asked: Asked) -> bool:
-    """State that a clause denies the action that the question takes for granted: "she isn't crying"."""
+    """Return whether a clause denies the action that the question takes for granted: "she isn't crying"."""
     negated = re.findall(
         r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|the|at|in|on|here|there"
         r"|right now)\b)",
@@ -560,7 +560,7 @@ def _negates_verb(clause: str, asked: Asked) -> bool:
 
 
 def _denies_premise(clause: str, asked: Asked) -> bool:
-    """State that a clause denies what the question takes for granted: its thing or its action."""
+    """Return whether a clause denies what the question takes for granted: its thing or its action."""
     denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)} - asked.lacking
     base = {
         stem(verb)
@@ -577,7 +577,7 @@ def _denies_premise(clause: str, asked: Asked) -> bool:
 
 
 def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
-    """State that "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
+    """Return whether "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
     words = content(clause)
     if _NO_RELATION.search(clause) or (
         asked.is_how_many and _ONLY_SOME.search(clause) and (words & asked.counted or not words & asked.words)
@@ -599,7 +599,7 @@ def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
 
 
 def _is_fragment(clause: str, asked: Asked, place: int, follows: str, in_english: bool) -> bool:
-    """State that a clause is a bare answer, "blue" or "a red hat", and no introduction of what follows."""
+    """Return whether a clause is a bare answer, "blue" or "a red hat", and no introduction of what follows."""
     words = clause.split()
     if asked.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
         return True
@@ -722,7 +722,7 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
 
 
 def _echoes(clause: str, asked: Asked) -> bool:
-    """State that a clause repeats the question and adds to it: "a photograph is to the left of the lamp"."""
+    """Return whether a clause repeats the question and adds to it: "a photograph is to the left of the lamp"."""
     words, asked_for = content(clause), asked.words - asked.kind
     return bool(
         asked_for - asked.subject
@@ -738,19 +738,19 @@ def _echoes(clause: str, asked: Asked) -> bool:
 
 
 def _echoes_abroad(clause: str, asked: Asked) -> bool:
-    """State that a clause of another language repeats most words of the question, or characters of one without spaces, and adds to them."""
+    """Return whether a clause in another language repeats most of the question and adds to it."""
     said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(asked.text)) - _ASKING
     return len(words) > 2 and 3 * len(words & said) >= 2 * len(words) and len(said - words) > 1
 
 
 def _is_about_picture(clause: str, asked: Asked) -> bool:
-    """State that a clause is about the image, and the question about something in it."""
+    """Return whether a clause is about the image, and the question about something in it."""
     match = _FROM_PICTURE.search(clause)
     return match is not None and not content(match[0]) & asked.topic and not (asked.is_text and "text" in match[0])
 
 
 def _is_state(clause: str) -> bool:
-    """State that a guess is about a state that is no answer: "it seems to be blurry"."""
+    """Return whether a guess is about a state that is no answer: "it seems to be blurry"."""
     match = re.search(
         r"\b(?:seems?|appears?|looks?|be|think|guess|believe|probably|likely|maybe|perhaps)(?: (?:to be|like|that|it is|it's"
         r"|something is|that it is|it may be))? (\w.*)$",
@@ -773,7 +773,7 @@ def _subject(clause: str) -> str:
 
 
 def _copula(clause: str, asked: Asked) -> bool:
-    """State that a clause says what the thing asked about is: "it is a beagle"."""
+    """Return whether a clause says what the thing asked about is: "it is a beagle"."""
     match = _COPULA.match(clause)
     if match is None or _STATE.match(match["rest"]) or _SOMETHING.search(clause) or _is_about_picture(clause, asked):
         return False
@@ -791,7 +791,7 @@ def _copula(clause: str, asked: Asked) -> bool:
 
 
 def _option(clause: str) -> bool:
-    """State that a clause names one option's letter, and does not reject it."""
+    """Return whether a clause names one option's letter, and does not reject it."""
     if _LETTER_LIST.search(clause):
         return False
     letters = {letter for groups in _OPTION.findall(clause) for letter in groups if letter}
@@ -897,7 +897,7 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
 
 
 def _leads(clause: _Clause, asked: Asked) -> bool:
-    """State that a reply begins with a plain statement on the matter: only a caveat on the asked thing itself leaves it open."""
+    """Return whether a reply begins with a plain statement on the matter: only a caveat on the asked thing itself leaves it open."""
     return (
         clause.role is Role.OTHER
         and bool(asked.text)
@@ -912,7 +912,7 @@ def _leads(clause: _Clause, asked: Asked) -> bool:
 
 
 def _is_led(clauses: Sequence[_Clause], i: int) -> bool:
-    """State that a sentence goes on in spite of what stands before it, up to a clause: "still, ...", "based on ...", "I guess"."""
+    """Return whether a sentence goes on in spite of what stands before it, up to a clause: "still, ...", "based on ...", "I guess"."""
     begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
     return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 
@@ -924,12 +924,12 @@ def _listed_letter(clause: _Clause) -> str | None:
 
 
 def _is_open(clause: _Clause) -> bool:
-    """State that a clause leaves the question open, and does not only doubt an answer."""
+    """Return whether a clause leaves the question open, and does not only doubt an answer."""
     return clause.role in (Role.ABSTAINS, Role.DOUBTS) and _NAMES_QUESTION.search(clause.text) is not None
 
 
 def _is_relevant(clause: str, asked: Asked, n_sentences: int) -> bool:
-    """State that what is hidden or not there is what the question is about."""
+    """Return whether what is hidden or not there is what the question is about."""
     if not asked.text:
         return n_sentences <= 2
     if _FROM_PICTURE.search(clause):

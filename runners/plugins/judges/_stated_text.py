@@ -89,7 +89,7 @@ class Text:
 
     @cached_property
     def mentions(self) -> list[tuple[int, int]]:
-        """Start and end of every occurrence of a reference, without those within a longer one."""
+        """Return the (start, end) of every mention of a reference, without those within a longer one."""
         texts = [word.text for word in self.words]
         found = {(i, i + len(ref)) for ref in self.references for i in range(len(texts)) if ref and texts[i : i + len(ref)] == list(ref)}
         longest: list[tuple[int, int]] = []
@@ -120,7 +120,7 @@ class Text:
         return words
 
     def is_denied(self, start: int, end: int) -> bool:
-        """State that a mention is denied: "not red", "rather than red", "red is wrong"; not where the question has the same denial."""
+        """Return whether a mention is denied: "not red", "rather than red", "red is wrong"; not where the question has the same denial."""
         before = self.clause_before(start)
         following = [self.text(start), *before]
         if (self.text(start - 2), self.text(start - 1)) == ("anything", "but") or any(
@@ -137,7 +137,7 @@ class Text:
         return word in _DENIALS and (word, behind) not in _NO_DENIALS and not behind.isdigit() and word not in self.question
 
     def is_alternative(self, start: int, end: int) -> bool:
-        """State that a mention is one of several: "red or blue", "red/blue", "red, blue, or green"; not where all are references."""
+        """Return whether a mention is one of several: "red or blue", "red/blue", "red, blue, or green"; not where all are references."""
         if (self.words[end - 1].is_joined and end not in self.starts) or (
             start and self.words[start - 1].is_joined and start not in self.ends
         ):
@@ -150,14 +150,14 @@ class Text:
         return self.text(start - 1) in _OR and start - 1 not in self.ends
 
     def is_doubted(self, start: int) -> bool:
-        """State that a mention is asked, supposed, compared with, or said of an earlier impression."""
+        """Return whether a mention is asked, supposed, compared with, or said of an earlier impression."""
         before = self.clause_before(start)
         compared = "than" in before[:2] or (self.text(start - 2), self.text(start - 1)) in _LIKE
         compared = compared or bool(_COMPARED & set(before)) or _is_beside_a_place(before)
         return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.says_earlier(start)
 
     def says_earlier(self, start: int) -> bool:
-        """State that a mention is what something looked like at first."""
+        """Return whether a mention is what something looked like at first."""
         near = range(start, min(start + SENTENCE, len(self.words)))
         end = next((i for i in near if self.words[i].ends_clause), start)
         sentence = [w.text for w in self.words[max(start - SENTENCE, 0) : end + 1] if w.sentence == self.words[start].sentence]
@@ -165,7 +165,7 @@ class Text:
 
 
 def _is_beside_a_place(before: Sequence[str]) -> bool:
-    """State that a thing is named only to say where a place is: "under the table next to the sofa"."""
+    """Return whether a thing is named only to say where a place is: "under the table next to the sofa"."""
     beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
     return bool(beside) and bool(_PLACES & set(before[beside:]))
 

@@ -50,7 +50,7 @@ def visible_reply(reply: str) -> str:
 
 
 def _boxes_as_statements(text: str) -> str:
-    """Return a text whose last `\\boxed{}` stands alone in its last line, as an answer."""
+    r"""Return a text whose last `\boxed{}` stands alone in its last line, as an answer."""
     for match in reversed(list(_BOX.finditer(text))):
         depth, end = 1, match.end()
         while end < len(text) and depth:
@@ -84,9 +84,9 @@ def after_correction(text: str) -> str | None:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences and lines of a text, at least one.
+    r"""Return the sentences and lines of a text, at least one.
 
-    >>> sentences("It is 3.5 m. Mr. X says so!\\nYes")
+    >>> sentences("It is 3.5 m. Mr. X says so!\nYes")
     ['It is 3.5 m.', 'Mr. X says so!', 'Yes']
     """
     parts: list[str] = []

@@ -105,7 +105,7 @@ _OPPOSITE = {"yes": "no", "no": "yes"}
 
 
 def polarity(word: str) -> YesNo:
-    """Return what a word says that is yes or no, true or false, in one of many languages; None for any other.
+    """Return whether a word means yes or no, in many languages; None for others.
 
     >>> polarity("Yes"), polarity("否"), polarity("False."), polarity("maybe")
     ('yes', 'no', 'no', None)
@@ -114,7 +114,7 @@ def polarity(word: str) -> YesNo:
 
 
 def begins_in_another_language(text: str) -> bool:
-    """State that a reply begins with a yes or no that is not English, behind which our rules for English phrases prove little.
+    """Return whether a reply begins with a yes or no that is not English, behind which our rules for English phrases prove little.
 
     >>> begins_in_another_language("Nein, da ist kein Hund"), begins_in_another_language("No, there is none")
     (True, False)
@@ -124,7 +124,7 @@ def begins_in_another_language(text: str) -> bool:
 
 
 def yes_or_no(text: str) -> YesNo:
-    """Return what a reply comes to; None where it says neither, both, or neither clearly.
+    """Return a reply's final yes or no; None if it is neither, both or unclear.
 
     A correction counts before an announcement, this before a conclusion, this before the first word, and this before the only one of
     the two words. Of several announcements the last counts.
@@ -187,7 +187,7 @@ def restated(question: str, text: str) -> YesNo:
 
 
 def _first(plain: str) -> YesNo:
-    """Return what the beginning of a reply says."""
+    """Return the yes or no at the beginning of a reply."""
     start = re.sub(
         r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i would say|i'd say|i guess)(?! so)|probably|maybe|"
         r"based on [^,.]{0,60},|in (?:this|the) (?:image|picture|photo),?)\b(?= ?[^\s.]))+",
@@ -221,7 +221,7 @@ def _plain(text: str) -> str:
 
 
 def judged(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Right where what is read is the reference, wrong where it is the other or neither; marks `said` and `truth`.
+    """Judge yes or no against the references, with marks `said` and `truth`; neither is wrong.
 
     A question whose references are not just one of yes and no is unscored; one without references is right where it is declined.
     """

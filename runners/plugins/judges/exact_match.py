@@ -1,4 +1,4 @@
-"""A judge of plain equality, as evaluators of short answers have it. GQA: Hudson, Manning, 2019; TDIUC: Kafle, Kanan, 2017."""
+"""Judge of plain equality, as evaluators of short answers have it. GQA: Hudson, Manning, 2019; TDIUC: Kafle, Kanan, 2017."""
 
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal

@@ -1,4 +1,4 @@
-"""A judge of yes and no at the end of reasoning: what does a long reply come to?"""
+"""Judge of the yes or no that ends a long reply."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""A judge of final numbers and expressions. MathVista: Lu et al., 2024; GSM8K: Cobbe et al., 2021; Math-Verify compares expressions."""
+"""Judge of final numbers and expressions. MathVista: Lu et al., 2024; GSM8K: Cobbe et al., 2021; Math-Verify compares expressions."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A judge of multiple-choice answers in words: the reply's first character, as most harnesses read SEED-Bench. Li et al., 2023."""
+"""Judge of multiple-choice answers by a reply's first character, as most harnesses read SEED-Bench. Li et al., 2023."""
 
 from collections.abc import Sequence
 from typing import Literal

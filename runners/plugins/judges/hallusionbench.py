@@ -16,10 +16,10 @@ CITES = ["guan2024hallusionbench"]
 MARKS = ["code"]
 ASSETS = ["../../../specs/prompts/hallusionbench.md"]
 UNCLEAR = "unclear"
-"""A reference of this word says that not to know is right as well: HallusionBench's questions without the figure they need."""
+"""Reference of a question whose right answer is not to know: those without their figure."""
 SHORT = ("yes", "no", UNCLEAR)
 INCORRECT, CORRECT, OPEN = 0.0, 1.0, 2.0
-"""The codes of the official result files."""
+"""Codes of the official result files."""
 
 
 def hallusionbench(
@@ -56,13 +56,13 @@ def hallusionbench(
 
 
 def _sentence(references: list[str]) -> str:
-    """The reference in a sentence, or the yes or no where there is none."""
+    """Join the references that are sentences; yes or no if there are none."""
     sentences = [r for r in references if r.casefold() not in SHORT]
     return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])
 
 
 def code(reply: str | None, on_failure: str) -> float | None:
-    """The code of a reply; None where it cannot be read.
+    """Return the code in a reply; None if it has none.
 
     >>> [code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]

@@ -1,4 +1,4 @@
-"""A language model as the judge, in two stages: does the answer decline, and if not, how right is it?
+"""Judge that asks a language model in two stages: whether an answer abstains, and if not, how right it is.
 
 LAVE: Oscar Mañas, Benno Krojer, Aishwarya Agrawal, "Improving Automatic VQA Evaluation Using Large Language Models", AAAI 2024.
 With the stage on refusals and with the rating first: Khyathi Raghavi Chandu, Linjie Li et al., "CertainlyUncertain", 2025.
@@ -21,7 +21,7 @@ from qualm.runners.prompts.plain import plain_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 ASKS = {"each": "answer", "requests": 2}
-"""Of a server: whether an answer declines, then its rating; see `qualm.compiler.forecast.text_prices`."""
+"""Requests per answer: abstention, then rating; see `qualm.compiler.forecast.text_prices`."""
 CITES = ["manas2024improving", "chandu2025certainlyuncertain"]
 DECIDES_ABSTENTIONS = True
 
@@ -32,7 +32,7 @@ ASSETS = [
 ]
 YES_OR_NO = "The question asks for yes or no: a candidate that commits to neither, in whatever words, is rated 1."
 RARE = 0.25
-"""References given at most this share as often as the commonest are left out, as LAVE's code has it."""
+"""Share of the most frequent reference's count up to which a reference is dropped, as in LAVE's code."""
 
 
 def lave(
@@ -89,11 +89,11 @@ def lave(
 
 
 NumberReading = tuple[int | None, str]
-"""The number in a reply, None where it could not be read, and the reply."""
+"""Number in a reply (None if unreadable), and the reply."""
 
 
 class _NumberReader:
-    """Asks the model and reads a number in each reply."""
+    """Reader of a number from a model's reply to each prompt."""
 
     def __init__(self, generator: Generator, max_new_tokens: int) -> None:
         self.generator, self.max_new_tokens = generator, max_new_tokens
@@ -114,14 +114,14 @@ _RATING = re.compile(
 
 
 def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | None:
-    """The number after "Rating:" on its line, in any style; None where there is none, or none that is allowed.
+    r"""Return the number after "Rating:" on its line; None without an allowed one.
 
     Args:
         text: the reply; what was thought before it is not read.
         allowed: numbers of the scale.
         first: the first "Rating:" counts; otherwise the last, after the rationale.
 
-    >>> read_rating("Rating: 3\\nRationale: of 3 experts...", (1, 2, 3), True), read_rating("Rating: 1-3", (1, 2, 3), True)
+    >>> read_rating("Rating: 3\nRationale: of 3 experts...", (1, 2, 3), True), read_rating("Rating: 1-3", (1, 2, 3), True)
     (3, None)
     >>> read_rating("<think>Rating: 1?</think>Rating: 3", (1, 2, 3), True)
     3
@@ -136,7 +136,7 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
 
 
 def kept_references(references: Sequence[str]) -> list[str]:
-    """The references that are not rare, each once, sorted."""
+    """Return the distinct frequent references, sorted."""
     counts = Counter(references)
     most = max(counts.values())
     return sorted(text for text, n in counts.items() if n > RARE * most)

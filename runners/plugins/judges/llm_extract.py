@@ -1,4 +1,4 @@
-"""A language model takes the short answer out of a long reply, and rules judge it. MathVista: Lu et al., 2024; BLINK: Fu et al., 2024.
+"""Judge that lets a language model extract the short answer. MathVista: Lu et al., 2024; BLINK: Fu et al., 2024.
 
 The prompt is our own.
 """

@@ -1,4 +1,4 @@
-"""Rates an answer from 0 to 6: is it informative, and free of invention? MMHal-Bench: Sun, Shen, Cao et al., 2023 (LLaVA-RLHF).
+"""Judge of informativeness and hallucination, from 0 to 6. MMHal-Bench: Sun, Shen, Cao et al., 2023 (LLaVA-RLHF).
 
 The prompt is our own.
 """
@@ -56,9 +56,9 @@ def mmhal(
 
 
 def points(reply: str | None) -> int | None:
-    """The one rating in a reply; None where there is none or several.
+    r"""Return the only rating in a reply; None for none or several.
 
-    >>> [points(text) for text in ("Fine.\\nRating: 5, very", "rating: 3 ... Rating: 4", "Rating: five", None)]
+    >>> [points(text) for text in ("Fine.\nRating: 5, very", "rating: 3 ... Rating: 4", "Rating: five", None)]
     [5, None, None, None]
     """
     ratings = [n for n in range(BEST + 1) if f"rating: {n}" in (reply or "").lower()]

@@ -1,4 +1,4 @@
-"""A judge of multiple-choice answers in words: which option does the reply name, or does it decline? MMBench: Liu et al., 2023."""
+"""Judge of multiple-choice answers in words, by the option that they name. MMBench: Liu et al., 2023."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -29,10 +29,10 @@ def option_match(
     otherwise: Annotated[Chosen, Kind("judges")] | None = None,
     on_failure: Literal["unscored", "wrong"] = "unscored",
 ) -> list[Judgement]:
-    """Accept a reply that names the right option by its letter or its text.
+    r"""Accept a reply that names the right option by its letter or its text.
 
     `harnesses`: the first kind of evidence found decides. 1. The reply is an option's letter, text, or both. 2. It states its answer
-    ("the answer is B", `\\boxed{B}`, "B is correct", a last line that is an option); the last statement counts, so that "wait, I mean C"
+    ("the answer is B", `\boxed{B}`, "B is correct", a last line that is an option); the last statement counts, so that "wait, I mean C"
     corrects. 3. It begins with an option. 4. It gives each option a percentage or a rank. 5. It concludes ("therefore ... B", "B is the
     most similar"). 6. It rejects all options but one. 7. It mentions one option only. Mentions that are denied, supposed or asked do not
     count. A reply that abstains is wrong. One that names several options or none is unscored with `parse_ok` false, or goes to the judge
@@ -61,7 +61,7 @@ def _mmbench(prediction: str, choices: Sequence[str], question: str) -> OptionRe
 
 
 def named(prediction: str, choices: Sequence[str]) -> int | None:
-    """The place of the option that a reply names by MMBench's first two steps.
+    """Return the option that a reply names, by MMBench's first two steps; None for none.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [named(reply, options) for reply in ("B", "(B) a red cube", "A cat, I think it is C", "It is a Blue ball.", "A or B", "blue")]

@@ -8,11 +8,11 @@ MARKS = ["said", "truth"]
 
 
 def pope(questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Apply POPE's rule: "no" if the first sentence has `No`, `not` or `no`, else "yes".
+    r"""Apply POPE's rule: "no" if the first sentence has `No`, `not` or `no`, else "yes".
 
     The first sentence is the text before the first full stop.
 
-    Commas are deleted and words are parted by single spaces, so that "NO", "nothing", "Yes. No" and "\\nNo" are "yes", and "It is not
+    Commas are deleted and words are parted by single spaces, so that "NO", "nothing", "Yes. No" and "\nNo" are "yes", and "It is not
     visible" is "no". There is no third reading: whatever a model says is one of the two. For `yes_no_f1` and its like.
     """
     return judged(_read, questions, references, predictions)

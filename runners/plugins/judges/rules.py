@@ -1,4 +1,4 @@
-"""A judge of fixed rules: the reference a reply states, the option it names, refusals by their usual phrases. Free and fast.
+"""Judge of fixed rules: stated references, named options, refusals by usual phrases. Free and fast.
 
 It is strict: a right answer in other words counts as wrong.
 """
@@ -79,7 +79,7 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
 
 
 def _is_negative_answer(said: str, truths: Sequence[str]) -> bool:
-    """State that a reply which abstains elsewhere, such as "Nothing.", is the reference answer of this question."""
+    """Return whether a reply which abstains elsewhere, such as "Nothing.", is the reference answer of this question."""
     return said in NEGATIVE_ANSWERS and said in truths
 
 

@@ -1,4 +1,4 @@
-"""Which sentences of a description are made up? SHR: Zhao, Wang, Ouyang et al., 2023 (HA-DPO). The prompt is our own."""
+"""Judge of hallucinated sentences in descriptions. SHR: Zhao, Wang, Ouyang et al., 2023 (HA-DPO). The prompt is our own."""
 
 import re
 from typing import Annotated
@@ -59,7 +59,7 @@ def shr(
 
 
 def sentences(description: str) -> list[str]:
-    """What stands between full stops, less what an earlier sentence has said: equal to it, or a part of it.
+    """Split a description at full stops; drop sentences that are part of an earlier one.
 
     >>> sentences("A dog sits. A cat runs. A dog sits. A cat. ")
     ['A dog sits', 'A cat runs']
@@ -72,9 +72,9 @@ def sentences(description: str) -> list[str]:
 
 
 def verdicts(reply: str | None, n: int) -> list[str] | None:
-    """What sentences 1 to n are called; None where the numbered lines are not just these, in order.
+    r"""Return the labels of sentences 1 to n; None unless the lines are numbered exactly so.
 
-    >>> verdicts("Judgement:\\n1. Correct: yes\\n2. hallucination: no cat", 2), verdicts("1. correct: yes", 2)
+    >>> verdicts("Judgement:\n1. Correct: yes\n2. hallucination: no cat", 2), verdicts("1. correct: yes", 2)
     (['correct', 'hallucination'], None)
     """
     lines = _LINE.findall(reply or "")

@@ -9,7 +9,7 @@ from qualm.runners.plugins.judges._refusals import is_refusal
 
 CITES = ["antol2015vqa"]
 PEOPLE = 2
-"""Where a question that cannot be answered has so many references, they are people's answers, to which the reply is compared."""
+"""Minimum references of an unanswerable question that count as people's answers, to be compared with."""
 
 Rule = Literal["official", "evalai", "reliable"]
 
@@ -48,7 +48,7 @@ def _judge(question: str, references: list[str], prediction: str, refusal: str |
 
 
 def accuracy(prediction: str, references: list[str], rule: Rule = "official") -> float | None:
-    """VQA accuracy of one answer; None with fewer than two references."""
+    """Compute the VQA accuracy of one answer; None with fewer than two references."""
     if len(references) < 2:
         return None
     answer, truths = _plain(prediction), [_plain(r) for r in references]
@@ -68,7 +68,7 @@ _RUN = f"[ {re.escape(_MARKS)}]+"
 _BESIDE_ANOTHER = re.compile(f"(?<=[ {re.escape(_MARKS)}]){_MARK}|{_MARK}(?=[ {re.escape(_MARKS)}])")
 _BETWEEN_LETTERS = re.compile(f"(?<=[a-zA-Z]){_MARK}(?=[a-zA-Z])")
 MOST_PERIODS = 32
-"""The original code hands `re.UNICODE`, which is 32, to `sub` as its count."""
+"""Maximum deleted periods: the original code passes `re.UNICODE`, which is 32, as `count`."""
 _WORDS = "zero one two three four five six seven eight nine ten"
 _DIGITS = {word: str(number) for number, word in enumerate(_WORDS.split())} | {"none": "0"}
 _ARTICLES = {"a", "an", "the"}
@@ -87,7 +87,7 @@ _TWICE_CONTRACTED = (
 
 @cache
 def _contractions() -> dict[str, str]:
-    """The official table: a word without its apostrophe, or without one of several. Its capitals ("Im") are never met and not here."""
+    """Return the official table of contractions without apostrophe -> with it."""
     table = {word.replace("'", ""): word for word in _CONTRACTED.split()} | {"somebody'd": "somebodyd"}
     for word in _TWICE_CONTRACTED.split():
         table |= {word[:i] + word[i + 1 :]: word for i, letter in enumerate(word) if letter == "'"}
@@ -95,7 +95,7 @@ def _contractions() -> dict[str, str]:
 
 
 def normalise(text: str, rule: Rule = "official") -> str:
-    """Punctuation, case, number words, articles and contractions, in the order of that rule.
+    """Normalize punctuation, case, number words, articles and contractions by a rule.
 
     >>> [normalise(t) for t in ("1,000", "The Cat.", "ice-cream", "dont know", "U.S.A.", "3.5", "$5.00", "none")]
     ['1000', 'cat', 'ice cream', "don't know", 'usa', '3.5', '$5.00', '0']
@@ -111,7 +111,7 @@ def normalise(text: str, rule: Rule = "official") -> str:
 
 
 def each_mark(text: str) -> str:
-    """Marks that touch a space are deleted, all of them where the text has a comma between digits; others become a space."""
+    """Delete marks next to a space, or all if a comma stands between digits; replace others by a space."""
     deleted = re.search(r"\d,\d", text) is not None
     plain = text
     for mark in _MARKS:
@@ -120,7 +120,7 @@ def each_mark(text: str) -> str:
 
 
 def _runs_of_marks(text: str) -> str:
-    """Marks at the ends are deleted, as are commas between digits; next to another, to a space or between letters they become a space."""
+    """Delete outer marks and commas between digits; replace marks next to marks, spaces or letters by a space."""
     plain = re.sub(rf"\A{_RUN}(?=[a-zA-Z0-9 ])", "", text)
     plain = re.sub(rf"(?<=[a-zA-Z0-9 ]){_RUN}\Z", "", plain)
     plain = re.sub(r"(?<=\d),+(?=\d)", "", plain)

@@ -52,7 +52,7 @@ def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDiffere
 
 
 def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
-    """Return True if more sampled answers branched than rounding explains.
+    """Return whether more sampled answers branched than rounding explains.
 
     If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
     """
@@ -74,7 +74,7 @@ def _until(part: Part, place: int) -> Part:
 
 
 def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
-    """Return True if the likeliest tokens at a place were equally likely."""
+    """Return whether the likeliest tokens at a place were equally likely."""
     if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
         return False
     (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))

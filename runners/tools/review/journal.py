@@ -65,7 +65,7 @@ class ReviewJournal:
             self._apply(line)
 
     def knows(self, sample_id: str) -> bool:
-        """Return True if this reviewer decided on the question, also in an earlier form."""
+        """Return whether this reviewer decided on the question, also in an earlier form."""
         return sample_id in self._ids
 
     def get(self, sample_id: str, content: str) -> Decision | None:

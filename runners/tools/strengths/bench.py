@@ -69,7 +69,8 @@ class Answer:
 
 class Respondent:
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
-        """
+        """Open the model.
+
         Args:
             ref: the model, as in parameters of an `infer` stage.
             folder: folder of its weights, if they are an input.

@@ -60,7 +60,7 @@ class Range:
 
     @property
     def widens(self) -> bool:
-        """Return True if the strong end may be moved."""
+        """Return whether the strong end may be moved."""
         return self.knob.open_above and self.strong > self.weak
 
     def wider(self) -> Range:

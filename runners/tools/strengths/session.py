@@ -43,7 +43,7 @@ class SampleView:
 
     @property
     def changed(self) -> bool:
-        """Return True if the answers to both versions differ."""
+        """Return whether the answers to both versions differ."""
         answers = [side.answer for side in (self.before, self.after) if side is not None and side.answer is not None]
         return len(answers) == 2 and answers[0].key != answers[1].key
 

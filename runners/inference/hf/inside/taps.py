@@ -34,7 +34,7 @@ class Taps:
 
     @property
     def states(self) -> torch.Tensor:
-        """(layers, rows, keep, width) of the last pass."""
+        """Return the states of the last pass, (layers, rows, keep, width)."""
         import torch
 
         return torch.stack([self._passed[layer].to(self._passed[self.layers[0]].device) for layer in self.layers])
