@@ -3,7 +3,6 @@
 The stages of a dvc.yaml start it through the project's `specs/run.py`, which finds the environment.
 """
 
-import gc
 import os
 import subprocess
 import sys
@@ -11,8 +10,6 @@ import time
 from pathlib import Path
 
 LAUNCHED = "QUALM_LAUNCHED"
-GC_THRESHOLD = 50_000
-"""New objects after which Python looks for cycles: tables of many rows have few."""
 
 
 def _launch(launcher: str, key: str) -> int:
@@ -63,8 +60,6 @@ def main(arguments: list[str]) -> int:
         if not is_first():  # another process of the same training: the first one holds the lock and publishes
             run(stage)
             return 0
-        gc.freeze()  # what was imported lives as long as the process
-        gc.set_threshold(GC_THRESHOLD)
         with only_writer(stage):
             start = time.monotonic()
             run(stage)

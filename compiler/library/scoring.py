@@ -359,7 +359,7 @@ def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> No
 
 
 def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str, Any]:
-    """Return columns that follow from option probabilities and are not in the table."""
+    """Return a table's columns, and those derived from option probabilities that it lacks."""
     scored = ~np.isnan(probabilities).any(axis=1) & (sizes > 0)
     best = np.where(scored[:, None], probabilities, -1.0)
     predicted = np.where(scored, best.argmax(axis=1), np.nan)

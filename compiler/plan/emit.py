@@ -33,7 +33,7 @@ def plot_templates() -> dict[str, str]:
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Return the path of a spec's dvc.yaml; that of the default spec is in the root."""
+    """Return the path of a spec's dvc.yaml: `specs/NAME/dvc.yaml`, or `dvc.yaml` for the default spec."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 

@@ -238,7 +238,7 @@ class ModelUse:
     source: str | None
     gives: frozenset[str]
     entry: Model = field(default_factory=Model)
-    """What the spec says beside the plugin; a fine-tuned model has the defaults."""
+    """Keys of the spec beside the plugin; a fine-tuned model has the defaults."""
     beneath: tuple[str, ...] = ()
     """Paths of the base models under an adapter."""
     preset: Preset | None = None

@@ -102,13 +102,13 @@ def compare_models(side: ComparisonSide, a: str, b: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """One side of a comparison: a score stage and the models of its spec, or one of them."""
+    """Side of a comparison: a score stage and the models of its spec, or one of them."""
 
     name: str
     stage: PlannedStage
     models: Sequence[str]
     root: Path
-    """Where the stage's paths begin."""
+    """Folder to which the stage's paths are relative."""
     model: str | None = None
     """The one that is meant; None where the spec is."""
 

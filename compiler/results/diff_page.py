@@ -1,4 +1,4 @@
-"""What a change does to results as a comment on a pull request: Markdown, significant differences first, the others folded."""
+"""Comment on a pull request: changed results as Markdown, significant ones first, the others folded."""
 
 from __future__ import annotations
 

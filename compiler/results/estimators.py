@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import of_estimator
 
 
 def read_rankings(path: Path) -> list[Row]:
-    """What the score stage ranked; nothing where it has not."""
+    """Return the rows of `rankings.parquet`; none if nothing was ranked."""
     from qualm.registry.sample import RANKINGS
 
     return read_rows(path, RANKINGS)
@@ -56,7 +56,7 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
 
 
 def _separation(best: Row, others: Sequence[Row]) -> str:
-    """What is said of the other estimators."""
+    """Say that the best estimator beats all others significantly, or which may be best too."""
     if best["is_best"]:
         return f"significantly better than all {len(others):,} others" if len(others) > 1 else "significantly better than the other"
     close = [row["candidate"] for row in others if row["may_be_best"]]

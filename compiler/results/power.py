@@ -32,7 +32,7 @@ NONE, UNKNOWN = "none", "unknown"
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What is asked for, and what stands in for answers that are not there."""
+    """Requested power and level, and assumed values where no answers are stored."""
 
     power: float = 0.8
     tests: int = 1
@@ -44,13 +44,13 @@ class Assumptions:
 
     @property
     def level(self) -> float:
-        """Of one test, so that of all together it is .05 at most."""
+        """Return the level of one test (Bonferroni), so that the family-wise level is at most .05."""
         return 0.05 / self.tests
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What can be shown on one dataset and slice."""
+    """Differences that a study can detect on one dataset and slice."""
 
     dataset: str
     slice: str

@@ -44,9 +44,9 @@ class Item:
     files: Sequence[RemoteFile] = ()
     notes: list[str] = field(default_factory=list)
     terms: str = ""
-    """What must be accepted first."""
+    """Licence that must be accepted before the download."""
     is_tried: bool = True
-    """Whether its addresses were tried when its card was written."""
+    """True if the addresses were tried when the card was written."""
     bring: Callable[[Progress, bool], str] | None = None
     """Fetch it and return what was done; the second argument shows the hub's progress bars."""
 

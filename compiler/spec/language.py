@@ -31,9 +31,9 @@ def whole(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(whole)]
 UNITS = ("questions", "images", "pairs")
-"""What a `limit` counts: samples, images with all their samples, whole contrastive pairs."""
+"""Unit of a `limit`: samples, images with all their samples, whole contrastive pairs."""
 PAIR_UNITS = ("questions", "pairs")
-"""What the `limit` of a pair recipe counts; a pair is two questions."""
+"""Unit of a pair recipe's `limit`; a pair is two questions."""
 NAME_KEY = "as"
 """Key beside a recipe's plugin that names the recipe, so that one plugin can be used twice in a set."""
 LIMIT_KEY = "limit"

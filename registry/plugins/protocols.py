@@ -48,7 +48,7 @@ class Plugin(Protocol):
     SERVER: str = ""
     """Parameter with the address of the server that it asks; `model` names the model there."""
     ASKS: Asks = _NOTHING
-    """How often it asks the generator that a parameter names, for prices (`qualm.compiler.forecast.text_prices` explains the keys)."""
+    """Number of requests to the generator that a parameter names, for prices (`qualm.compiler.forecast.text_prices` explains the keys)."""
     ASSETS: Texts = ()
     """Files beside the module that it reads."""
     EXTRA: Literal[tuple(EXTRAS)] = ""  # type: ignore[valid-type]
@@ -87,7 +87,7 @@ class Preparation(Plugin, Protocol):
     """
 
     META: MetaKeys = ()
-    """As for datasets."""
+    """Keys of `meta`, as for datasets."""
 
     def __call__(self, context: Any, samples: Sequence[Any]) -> Iterator[Any]: ...
 
@@ -124,7 +124,7 @@ class Perturbation(Plugin, Protocol):
     """
 
     MODALITY: Literal[MODALITIES]  # type: ignore[valid-type]
-    """What it changes."""
+    """Modality that it changes."""
     STRENGTHS: Texts = ()
     """Numeric parameters that make it stronger, for `qualm calibrate`; by default all numbers, `()` for none."""
     KEEPS_ANSWER: bool = True
@@ -236,7 +236,7 @@ class Probe(Plugin, Protocol):
     NEEDS: Needs = ()
     """As for estimators."""
     TARGET: Annotated[Literal["wrong"] | Annotated[dict[Literal["high"], str], Len(1, 1)], '"wrong", or {"high": "parameter"}']
-    """What it learns: which answers are wrong, or where the estimator that a parameter names is high."""
+    """Target of its training: which answers are wrong, or where the estimator that a parameter names is high."""
     BESIDE: str = ""
     """Parameter that names a perturbed variant, with which the design's `ranking` compares answers in training."""
 
@@ -281,7 +281,7 @@ class Conformal(Plugin, Protocol):
 
 
 class Abstention(Plugin, Protocol):
-    """Choose the confidence below which a model should abstain: an `AbstentionRule` (`qualm.runners.contracts.abstentions`).
+    """Fit a rule for when a model should abstain, and return it (`qualm.runners.contracts.abstentions.AbstentionRule`).
 
     `fit` (`Answers`) holds clean, judged open answers of one model to one dataset or category, perhaps none. Answers of confidence below
     `threshold` become "I don't know", after rescaling to sigmoid(logit(p) / temperature + shift). `statement` says in one sentence what the
@@ -293,7 +293,7 @@ class Abstention(Plugin, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricMeta:
-    """What a metric is and how it is tested: `META = MetricMeta(higher_is_better=True, interval="proportion")`."""
+    """Properties of a metric and of its tests: `META = MetricMeta(higher_is_better=True, interval="proportion")`."""
 
     higher_is_better: ByArgument[bool | None] = None
     """Its direction; None if neither is better."""
@@ -374,7 +374,7 @@ class Metric(Plugin, Protocol):
     """
 
     META: MetricMeta = MetricMeta()
-    """What the metric is, and how it is tested."""
+    """Properties of the metric and of its tests."""
     NEEDS: Needs = ()
     """Columns that depend on parameters: `{"groups": "group_of_{by}"}`."""
 

@@ -58,7 +58,7 @@ class GeneratorEngine(Protocol):
 
 @runtime_checkable
 class Composer(Protocol):
-    """A generator that writes pairs of questions about a scene."""
+    """Generator of contrastive questions that works by rules on a scene graph, without a language model."""
 
     def compose(self, scene: Mapping[str, Any], category: str, rng: Any) -> Any:
         """Return a pair of a category; None if the scene offers none."""

@@ -83,7 +83,7 @@ def sum_products(weights: Weights | Floats, left: NDArray[Any], right: NDArray[A
 
 
 def sum_bins(weights: Weights | Floats, column: Floats, place: NDArray[np.int64], bins: int) -> Floats:
-    """Return `weights @ (column where a row is in a bin, else 0)` for each bin, (B, bins); `place` is -1 for rows in no bin."""
+    """Return weighted sums of a column within each bin, (B, bins); `place` (n,) is a row's bin, -1 for none."""
     if isinstance(weights, Weights):
         return weights.sum_bins(column, place, bins)
     sums: Floats = weights @ (column[:, None] * (place[:, None] == np.arange(bins)))

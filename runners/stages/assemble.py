@@ -105,7 +105,7 @@ def run(stage: Stage) -> None:
 
 
 def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
-    """What can be told of the set without looking: published beside it, and said aloud."""
+    """Publish how well text-only and image-only classifiers predict answerability; warn where they do."""
     name = stage.params["dataset"]
     rows = shortcuts.read_shortcuts(name, folder)
     file = stage.scratch / "shortcuts.parquet"

@@ -143,7 +143,7 @@ def render(results: Results) -> bytes:
 
 
 def described(svg: str, text: str) -> str:
-    """Return a drawing with a text alternative."""
+    """Return an SVG drawing with `text` as its `aria-label`, for screen readers."""
     return svg.replace('role="img"', f'role="img" aria-label="{escape(text.strip())}"', 1)
 
 

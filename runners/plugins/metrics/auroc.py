@@ -37,7 +37,7 @@ def classes(uncertainty: Floats, correct: Floats, *, right_from: float = 0.5) ->
 
 
 def least_error(uncertainty: Floats, correct: Floats, value: float, *, right_from: float = 0.5) -> float:
-    """Of independent answers, by the value."""
+    """Return the standard error that an AUROC of this value has with independent answers."""
     wrong = int((correct < right_from).sum())
     return auroc_error(uncertainty, wrong, len(correct) - wrong, value)
 

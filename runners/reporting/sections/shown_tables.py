@@ -17,7 +17,7 @@ MOST_ROWS, MOST_COLUMNS = 200, 24
 
 
 def shown_tables(results: Results) -> list[Sheet]:
-    """One for each table, as it is.
+    """Return a sheet for each table that stages of the project's own plugins publish.
 
     Raises:
         StageError: a file is not a table.

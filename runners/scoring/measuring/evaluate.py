@@ -105,7 +105,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
 
 
 def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Yield the slices that a macro average is over, by name; of another slice the whole of it, without a name."""
+    """Yield name and rows of each slice that a macro average is over; one unnamed slice if there is none."""
     if not part.macro:
         yield "", universe
         return

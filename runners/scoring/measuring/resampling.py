@@ -90,7 +90,7 @@ def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[
 
 
 def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights: Weights) -> Floats:
-    """(b,) values in resamples that each have columns of their own; NaN where one of these lacks a value."""
+    """Return (b,) values in resamples whose columns are refitted or redrawn; NaN if a column lacks a value."""
     own = {name: anew[name][:, task.of_cell].astype(np.float64) for name in task.metric.reads if name in anew}
     values = np.full(len(weights.counts), np.nan)
     # A resample without a threshold or a fit has no value at all, rather than one over the rows that happen to have one.
