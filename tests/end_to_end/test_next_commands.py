@@ -116,5 +116,5 @@ def test_a_log(clone: Clone, tmp_path: Path, tasks: list[str]) -> None:
 
 def test_a_new_spec(clone: Clone) -> None:
     commands = typed(clone, "qualm new mine --extends quickstart").splitlines()[1:]
-    assert [c.split()[1] for c in commands] == ["validate", "plan", "run"]
+    assert [c.split()[1] for c in commands] == ["validate", "plan", "fetch", "run"]
     typed(clone, "\n".join(commands[:2]))

@@ -141,6 +141,6 @@ def test_counts_of_reasons_are_the_truth_of_attribution(results):
 
 def test_the_page_has_the_grids_and_says_how_attribution_was_checked(results):
     page = (results / "report.html").read_text()
-    assert "of base, the known modality is named for" in page and f"n = {2 * EACH}" in page
+    assert "for base, the known modality is named for" in page and f"n = {2 * EACH}" in page
     assert "URR" in page and all(f">{name.upper()}" in page or f">{name}" in page for name in sorted(REWRITTEN))
     assert "labelled" in page and "floor" in page

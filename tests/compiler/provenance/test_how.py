@@ -24,7 +24,7 @@ def test_what_every_report_says(tmp_path: Path) -> None:
     assert (model["model"], model["files"], model["dtype"]) == ("base", "registry/data/scene-vlm-base", "float32")
     assert model["digest"].startswith("md5 ") and model["digest"][4:] in (project.root / "registry/data/scene-vlm-base.dvc").read_text()
     (data,) = found["data"]
-    assert (data["data set"], data["made of"], data["licence"]) == ("scenes", "synthetic_scenes", "CC0-1.0")
+    assert (data["dataset"], data["source"], data["licence"]) == ("scenes", "synthetic_scenes", "CC0-1.0")
     assert found["facts"]["Judge rules"] == "rules (match: stated)" and "max-T" in found["facts"]["Rankings"]
     assert found["run"] is None and found["stages"] == {} and found["spent"] == {"settled": 0.0, "open": 0.0}
     record = project.root / ".qualm/runs/mini/judge.json"

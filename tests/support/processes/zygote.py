@@ -18,7 +18,7 @@ import json, os, signal, sys
 from contextlib import chdir
 warm = sys.argv[1]
 from qualm.runners import __main__ as runner; from qualm.runners.stages import infer
-from qualm.runners.plugins.models.hf_vlm import HfVlm
+from qualm.runners.inference.hf.model import HfVlm
 with chdir(warm):
     assert runner.main(["t/infer"]) == 0
 plain = HfVlm.answer
