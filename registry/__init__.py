@@ -29,7 +29,7 @@ MACRO_DATASETS = f"{MACRO}{DATASETS}"
 """A macro average is a slice `macro:FIELD` of its dataset, or of the dataset `macro:datasets`; no dataset can have such a name."""
 
 EVIDENCE = "evidence"
-"""Key of a sample's `meta`: what is known of its picture in words, for judges that ask for it."""
+"""Key of a sample's `meta`: what is known of its image in words, for judges that ask for it."""
 
 REJECTED = "rejected"
 """Key of a sample's `meta`: an answer that is worse than its references, for training that prefers."""
@@ -38,7 +38,7 @@ HISTORY = "history"
 """Key of a sample's `meta`: what was said before its question, a JSON list of [question, answer]. Tuning shows it; nothing else does."""
 
 MODALITIES = ("image", "text", "cross")
-"""What a perturbation changes, and what a question's uncertainty can come from: the picture, the words, the match of the two."""
+"""What a perturbation changes, and what a question's uncertainty can come from: the image, the words, the match of the two."""
 
 UNCERTAIN = "uncertain"
 """Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
@@ -64,7 +64,7 @@ BLIND: Mapping[str, str] = MappingProxyType({
     "removed": "removed_picture",
 })  # fmt: skip
 """Ways not to look, by the spec's names, and what a model is called behind its own name that answers so: a classifier of questions, or
-one of pictures, refuses for it; it is shown another sample's picture; it is shown none."""
+one of images, refuses for it; it is shown another sample's image; it is shown none."""
 REFUSERS = ("refuser", "picture_refuser")
 """Those of them in which a classifier refuses that sees one of the two."""
 
@@ -77,15 +77,15 @@ def method_name(label: str, fit: str) -> str:
     return f"{label} (optimistic)" if fit == "test" else label
 
 
-def abstaining(model: str, method: str) -> str:
+def abstaining_name(model: str, method: str) -> str:
     """Return the name of a model that abstains by a method."""
     return f"{model}+{method}"
 
 
-def blind_of(name: str) -> str:
+def baseline_model(name: str) -> str:
     """Return the model behind a text-only or shuffled-image baseline; empty for others.
 
-    >>> blind_of("base+swapped_picture"), blind_of("base+thresholding")
+    >>> baseline_model("base+swapped_picture"), baseline_model("base+thresholding")
     ('base', '')
     """
     model, plus, way = name.rpartition("+")

@@ -45,7 +45,7 @@ class Sample:
     """Stable: the source's own id where it has one, else derived from content. Never a row number of ours."""
     question: str
     image_id: str | None = None
-    """Of its picture; None without one; of several pictures their ids as a JSON list (`qualm.registry.formats.picture_lists`)."""
+    """Of its image; None without one; of several images their ids as a JSON list (`qualm.registry.formats.picture_lists`)."""
     references: tuple[str, ...] = ()
     """Acceptable answers of an open-ended question. Of an unanswerable one: how declining may be put, for training; judges need none."""
     choices: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ WHERE_USED = {"written": "where used"}
 """Metadata of a column that a table without any value in it does not have; it is read as null there."""
 
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-"""How Hugging Face `datasets` stores pictures, so that `load_dataset("parquet", ...)` opens ours."""
+"""How Hugging Face `datasets` stores images, so that `load_dataset("parquet", ...)` opens ours."""
 
 IMAGES = pa.schema(
     [("image_id", pa.string()), ("image", IMAGE_STRUCT)],
@@ -224,7 +224,7 @@ PROBE_FITS = pa.schema(
         ("probe", pa.string()),
         ("model", pa.string()),
         ("dataset", pa.string()),  # whose answers it speaks of
-        ("learnt_from", pa.string()),  # data sets, joined by commas
+        ("learnt_from", pa.string()),  # datasets, joined by commas
         ("n", pa.int64()),  # answers that it has learnt from
         ("n_groups", pa.int64()),  # groups of them
         ("share", pa.float64()),  # of these that were wrong, or of high uncertainty; null = none
@@ -239,7 +239,7 @@ PROBE_FITS = pa.schema(
 SHORTCUTS = pa.schema(
     [
         ("category", pa.string()),  # "all" = all of them
-        ("sees", pa.string()),  # nothing, question or picture
+        ("sees", pa.string()),  # nothing, question or image
         ("n_learnt", pa.int64()),  # rows that were learnt from
         ("n", pa.int64()),  # rows that were told of
         ("in_turn", pa.bool_()),  # no train split: groups were told of in turn, by what the others teach

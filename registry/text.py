@@ -12,12 +12,12 @@ import tokenize
 import unicodedata
 from typing import Any
 
-LONGEST = 600
+MAX_LENGTH = 600
 """Characters of one text that a page shows; a question longer than this is cut, with its length told."""
 _DIRECTION = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
 
 
-def hides(character: str) -> bool:
+def is_hidden(character: str) -> bool:
     """Return whether a character controls, reverses or hides text; line ends do not."""
     code = ord(character)
     if character in "\n\t" or 0x20 <= code < 0x7F:
@@ -46,7 +46,7 @@ def quoted(name: str) -> str:
 
 def lines(text: str) -> str:
     """Return a text with its line ends, invisible characters written out."""
-    return text if text.isascii() and text.isprintable() else "".join(escaped(c) if hides(c) else c for c in text)
+    return text if text.isascii() and text.isprintable() else "".join(escaped(c) if is_hidden(c) else c for c in text)
 
 
 def escaped(character: str) -> str:
@@ -54,11 +54,11 @@ def escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def visible(text: object, longest: int = LONGEST) -> str:
+def visible(text: object, longest: int = MAX_LENGTH) -> str:
     """Return a text for a page, with invisible characters as ⟨U+202E⟩."""
     raw = str(text)
     cut = f"… ({len(raw):,} characters)" if len(raw) > longest else ""
-    return "".join(" " if c == "\t" else f"⟨U+{ord(c):04X}⟩" if hides(c) else c for c in raw[:longest]) + cut
+    return "".join(" " if c == "\t" else f"⟨U+{ord(c):04X}⟩" if is_hidden(c) else c for c in raw[:longest]) + cut
 
 
 def list_in_text(text: str) -> list[Any] | None:
@@ -89,7 +89,7 @@ def _texts_in(value: Any) -> int:
     return sum(map(_texts_in, value)) if isinstance(value, list | tuple | set) else isinstance(value, str | bytes)
 
 
-def human(n: int | None) -> str:
+def format_size(n: int | None) -> str:
     if n is None:
         return "-"
     size, units = float(n), ["B", "KiB", "MiB", "GiB"]

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
     from qualm.registry.diagnostics.failures import log_error, print_traceback, summarize_error
     from qualm.registry.dvc.files import DvcStateError
-    from qualm.registry.formats.disk_errors import explained, is_of_disk
+    from qualm.registry.formats.disk_errors import explain_error, is_disk_error
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.rule import PluginError
     from qualm.runners.contracts.stages import stage_kind
@@ -76,8 +76,8 @@ def main(arguments: list[str]) -> int:
         print(f"qualm: stage {key}: interrupted; what was done is kept, run it again to go on", file=sys.stderr)
         return 130
     except Exception as error:  # noqa: BLE001 - it is logged
-        if isinstance(error, OSError) and is_of_disk(error):
-            message = f"{explained(error)}; what was done is kept"
+        if isinstance(error, OSError) and is_disk_error(error):
+            message = f"{explain_error(error)}; what was done is kept"
         elif isinstance(error, ModuleNotFoundError) and (extra := extra_of(error.name or "")) is not None:
             message = f"{error.name} is not installed: `{install_line(extra)}`"
         else:

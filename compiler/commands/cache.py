@@ -18,7 +18,7 @@ from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.commands.printing import print_labelled
-from qualm.registry.text import human, print_json
+from qualm.registry.text import format_size, print_json
 from qualm.runners.runtime.libraries import same
 
 if TYPE_CHECKING:
@@ -243,14 +243,14 @@ def _table(rows: list[Holding], current: Users) -> None:
         state = engine if not why else f"[yellow]{engine} {why[:7]}[/]"
         stages = ", ".join(h.stages[:2]) + (f" and {len(h.stages) - 2} more" if len(h.stages) > 2 else "")
         numbers = [f"{n:,}" if n else "-" for n in (*counts.values(), h.segments)]
-        grid.add(str(h.about.get("label", "unknown")), Text.from_markup(state), *numbers, human(h.bytes), _ago(h.last_use))
+        grid.add(str(h.about.get("label", "unknown")), Text.from_markup(state), *numbers, format_size(h.bytes), _ago(h.last_use))
         users.append((f"{h.about.get('label', 'unknown')} {engine}", stages))
     grid.print(Console())
     out.print("\n[bold]used by[/]")
     print_labelled(out, users)
     old = sum(h.bytes for h in rows if current.state(h) not in ("", "unclear"))
-    notes = [f"{human(sum(h.bytes for h in rows))} in all"]
-    notes += [f"{human(old)} that no run uses (`qualm cache gc --unused` removes them)"] if old else []
+    notes = [f"{format_size(sum(h.bytes for h in rows))} in all"]
+    notes += [f"{format_size(old)} that no run uses (`qualm cache gc --unused` removes them)"] if old else []
     notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in rows if h.refusal]
     notes += [f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`)" for spec in current.unreadable]
     small = sum(h.segments for h in rows)
@@ -287,4 +287,4 @@ def _say(done: Done, dry: bool) -> None:
         lines.append(f"{holding.parts.total():,} answers of '{label}' by {_engine(holding)} {would}removed")
     for holding in done.busy:
         lines.append(f"answers of '{holding.about.get('label', 'unknown')}' were used minutes ago and are kept; try again later")
-    typer.echo("\n".join([*lines, f"{human(max(0, done.freed))} {would}freed"]) if lines else "nothing to do")
+    typer.echo("\n".join([*lines, f"{format_size(max(0, done.freed))} {would}freed"]) if lines else "nothing to do")

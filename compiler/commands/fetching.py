@@ -125,7 +125,7 @@ def _print(items: Sequence[Item], title: str) -> None:
     from qualm.compiler.run.fetch import TO_FETCH
     from qualm.compiler.terminal.views import console
     from qualm.registry.terminal.grids import Grid
-    from qualm.registry.text import human, plain
+    from qualm.registry.text import format_size, plain
 
     out = console()
     if not items:
@@ -135,7 +135,7 @@ def _print(items: Sequence[Item], title: str) -> None:
     grid = Grid(columns)
     for item in items:
         at = f" at {item.revision[:12]}" if item.revision else ""
-        size = "" if not item.files else human(item.size) if item.size is not None else "?"
+        size = "" if not item.files else format_size(item.size) if item.size is not None else "?"
         licence = re.split(" as generally|not verified| \\(|;|,", item.licence)[0] or "?"
         grid.add(item.what, item.state, size, item.checksums or "-", textwrap.shorten(licence, 28, placeholder="..."), item.source + at)
     grid.print(out)
@@ -148,7 +148,7 @@ def _print(items: Sequence[Item], title: str) -> None:
     known = sum(file.size or 0 for item in coming for file in item.files)
     unknown = sum(file.size is None for item in coming for file in item.files)
     more = f", and {unknown:,} files of unknown size" if unknown else ""
-    out.print(f"to fetch: {len(coming)} of {len(items)}, {human(known)}{more}")
+    out.print(f"to fetch: {len(coming)} of {len(items)}, {format_size(known)}{more}")
 
 
 def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str], left: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from qualm.registry.dvc.files import DvcStateError
 from qualm.registry.dvc.git import GitError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError
-from qualm.registry.formats.disk_errors import explained
+from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.formats.textfiles import TextFileError
 from qualm.registry.places import project_root
 from qualm.registry.plugins.rule import PluginError
@@ -178,7 +178,7 @@ def error_report(error: Exception) -> tuple[str, int]:
         case ProjectError() | PluginError() | CardError() | EntryError() | DvcStateError() | GitError() | SettingsError() | TextFileError():
             return str(error), 2
         case OSError():
-            return explained(error), 2
+            return explain_error(error), 2
         case UnicodeError():
             return f"expected UTF-8 text: {error}", 2
         case RecursionError():

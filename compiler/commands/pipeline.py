@@ -92,12 +92,12 @@ def plan(
     stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
     beside = None
     if jobs is not None or on is not None:
-        from qualm.compiler.forecast.together import together
+        from qualm.compiler.forecast.parallel import forecast_parallel
         from qualm.compiler.run.cluster import check_address, resources
 
         check_address(on)
         cluster = resources(on, project.settings) if on else None
-        beside = together(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
+        beside = forecast_parallel(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
     if as_json:
         answers = {k.stage: k.as_json() for k in stored_answers}
         takes = {e.stage: e.as_json() for e in estimates} | {name: c.as_json() | {"spent": spent.all} for name, c in joined(paid).items()}
@@ -203,7 +203,7 @@ def run(
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
     from qualm.compiler.project.new_spec import write_limited
-    from qualm.compiler.run.again import Selection
+    from qualm.compiler.run.recomputation import Selection
     from qualm.compiler.run.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):

@@ -30,10 +30,10 @@ def advice(missing: Mapping[str, list[str]]) -> str:
 
 
 def _extras(stage: PlannedStage) -> set[str]:
-    return {extra for ref in stage.refs for plugin, args in ref.uses for extra in _of(plugin, args)}
+    return {extra for ref in stage.refs for plugin, args in ref.uses for extra in _plugin_extras(plugin, args)}
 
 
-def _of(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[str]:
+def _plugin_extras(plugin: Plugin, args: Mapping[str, Any]) -> Iterator[str]:
     if "EXTRA" in plugin.declares:
         yield plugin.declares["EXTRA"]
     if plugin.declares.get("EXTRA") == "models" and args.get("quantization", "none") != "none":

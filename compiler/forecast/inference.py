@@ -19,7 +19,7 @@ from qualm.runners.runtime.settings import Settings
 
 HALF = 2
 """Bytes of a stored number of hidden states or of a token."""
-LARGEST = 512
+MAX_BATCH = 512
 """Maximum batch of an estimate, in questions: larger ones are no faster."""
 
 
@@ -87,7 +87,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     work = Workload(needs, stage.params.get("draws", 0), longest, size.image_tokens)
     dtype, quantised = chosen["args"].get("dtype") or "float32", chosen["args"].get("quantization") or "none"
     room = on.memory if on else 0.0
-    fits = min(max(1, largest_batch(size, work, room, dtype, quantised)), LARGEST) if on else settings.batch
+    fits = min(max(1, largest_batch(size, work, room, dtype, quantised)), MAX_BATCH) if on else settings.batch
     batch = settings.batch_size or fits
     # No batch is larger than the stage: memory would be overestimated.
     batch = min(batch, samples or batch)

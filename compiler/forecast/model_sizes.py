@@ -101,12 +101,12 @@ def of_folder(folder: Path) -> Size | str:
     image_tokens, how = _image_tokens(config)
     return Size(
         sum(map(math.prod, text.values())), sum(math.prod(shape_of[name]) for name in sight), len(keys), embedding[1], queries[0][0],
-        keys[0][0], embedding[0], image_tokens, f"{folder}, {how}{_plain(config)}",
+        keys[0][0], embedding[0], image_tokens, f"{folder}, {how}{_plain_path_note(config)}",
         not any(name.endswith("lm_head.weight") for name in text),
     )  # fmt: skip
 
 
-def _plain(config: Mapping[str, Any]) -> str:
+def _plain_path_note(config: Mapping[str, Any]) -> str:
     """Return a note if a model runs on the slower plain path, which estimates of time ignore."""
     return "; read by plain passes, which take longer than estimated" if plain_reason(config) else ""
 
@@ -152,7 +152,7 @@ def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
     if same and (not side or side >= _SMALLEST):
         return same[len(same) // 2], "image tokens as in published models of its class"
     if side and patch:
-        return (side // patch) ** 2, "one picture token per patch"
+        return (side // patch) ** 2, "one image token per patch"
     return 576, "576 image tokens assumed"
 
 

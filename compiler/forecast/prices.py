@@ -187,7 +187,7 @@ def _rewriting(
     dollars = server.price.of(load.sent, load.received) if server.price else None
     lines = (
         f"a question: at most {way.tries} tries; one is enough if its first reply can be used",
-        f"tokens: prompt {way.prompt}, picture {way.image or 'none, as it is not shown'}, reply at its longest {way.longest}",
+        f"tokens: prompt {way.prompt}, image {way.image or 'none, as it is not shown'}, reply at its longest {way.longest}",
         *money(server, dollars),
     )
     return Cost(stage.name, ref.label, where, count, load, dollars, server.max_spend, lines)
@@ -245,7 +245,7 @@ def _loads(table: pa.Table, each: QuestionLoad) -> Iterator[Load]:
 def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
     how = "in one request" if each.together else "in a request each"
     yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
-    yield f"tokens: picture {each.image}, text one per four bytes, answer at its longest {each.longest}"
+    yield f"tokens: image {each.image}, text one per four bytes, answer at its longest {each.longest}"
     if server.batch:
         rounds = 2 if each.needs & AFTER_THE_ANSWER else 1
         yield f"in batches, {rounds} one after another: each may take a day" if rounds > 1 else "in batches: a day at most"

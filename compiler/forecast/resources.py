@@ -142,7 +142,7 @@ def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quant
     """Estimate the time of one question.
 
     prefill: operations = 2 x parameters x tokens (the language model's body for prompt and follow-ups, the vision part for 4 patches
-    to a picture token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
+    to an image token) + 2 x 2 x layers x width x prompt^2 / 2 of attention, at 40% of the card's peak. decode: each of the new tokens
     reads all weights once for the whole batch and the cache of its own row once; or computes 2 x parameters for every answer, if that
     takes longer. launches: 0.7 ms x layers x passes, for the whole batch.
     """

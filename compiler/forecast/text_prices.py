@@ -134,7 +134,7 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
     requests = int(asker.asks.get("requests", 1))
     lines = (
         f"{requests} requests for each, at most {asker.attempts} attempts; tokens: prompts {asker.prompt(root)}, reply at its longest "
-        f"{asker.args.get('max_new_tokens', 0)}, picture {image if asker.asks.get('pictures') else 'none, as it is not shown'}",
+        f"{asker.args.get('max_new_tokens', 0)}, image {image if asker.asks.get('pictures') else 'none, as it is not shown'}",
         *money(server, dollars),
     )
     part = ref.label if asker.plugin is ref.plugin else f"{ref.label}: {asker.plugin.name}"
@@ -153,7 +153,7 @@ def _pairing(stage: PlannedStage, asker: _Asker, root: Path) -> _Items:
         return _Items((unknown,), False, about)
     rows = [row for table in tables for row in table.to_pylist() if row["image_id"] is not None]
     if asker.asks.get("each") == "image":
-        # Reversed, so that of several rows of a picture the first one wins.
+        # Reversed, so that of several rows of an image the first one wins.
         rows = list({row["image_id"]: row for row in reversed(rows)}.values())
     return _Items(tuple(_item_tokens(row, asker, unknown) for row in rows for _ in range(times)), True, about)
 

@@ -19,7 +19,7 @@ Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints
 
 
 def catalogue() -> str:
-    rows = [card for card in cards.every_card() if card.kind == "dataset"]
+    rows = [card for card in cards.load_all_cards() if card.kind == "dataset"]
     head = ("card", "dataset", "format", "verified", "splits", "scoring", "licence")
     return f"{_HEAD}\n{table(head, [_row(card) for card in rows])}"
 

@@ -41,7 +41,7 @@ def check_values(name: str, values: Floats) -> None:
         raise ArgumentError(f"{name}: row {place[0]}: expected {expected}, got {values[place]:g}")
 
 
-def listed(values: Any) -> list[Any]:
+def as_list(values: Any) -> list[Any]:
     """Return a list, array, series or Arrow array as a list."""
     for method in ("to_pylist", "to_list", "tolist"):  # Arrow; Polars, pandas; NumPy, torch
         if hasattr(values, method):
@@ -54,11 +54,11 @@ def listed(values: Any) -> list[Any]:
 
 def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
     """Return an Arrow column, None and NaN as null; ArgumentError for another type."""
-    rows = [value.tolist() if hasattr(value, "tolist") else value for value in listed(values)]
+    rows = [value.tolist() if hasattr(value, "tolist") else value for value in as_list(values)]
     try:
         return pa.chunked_array([pa.array(rows, kind)])
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
-        raise ArgumentError(f"{name}: expected {spoken(kind)} for each row: {str(error).strip().splitlines()[0]}") from None
+        raise ArgumentError(f"{name}: expected {describe_type(kind)} for each row: {str(error).strip().splitlines()[0]}") from None
 
 
 def floats(name: str, values: Any) -> Floats:
@@ -67,7 +67,7 @@ def floats(name: str, values: Any) -> Floats:
     Raises:
         ArgumentError: a value is no number.
     """
-    rows = listed(values)
+    rows = as_list(values)
     try:
         if any(hasattr(row, "__len__") and not isinstance(row, str) for row in rows):
             width = max(len(row) for row in rows if row is not None)
@@ -80,7 +80,7 @@ def floats(name: str, values: Any) -> Floats:
         raise ArgumentError(f"{name}: expected a number for each row: {error}") from None
 
 
-def same_length(columns: Mapping[str, Any]) -> int:
+def common_length(columns: Mapping[str, Any]) -> int:
     """Return the columns' number of rows; raise ArgumentError if they differ."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -105,17 +105,17 @@ def frame(table: Any) -> pl.DataFrame:
         assert isinstance(converted, pl.DataFrame)
         return converted
     if isinstance(table, Mapping):
-        same_length({name: listed(values) for name, values in table.items()})
-        return pl.DataFrame({name: listed(values) for name, values in table.items()}, strict=False)
+        common_length({name: as_list(values) for name, values in table.items()})
+        return pl.DataFrame({name: as_list(values) for name, values in table.items()}, strict=False)
     if hasattr(table, "columns") and hasattr(table, "to_dict"):  # pandas, without which Polars could not convert it either
-        return pl.DataFrame({str(name): listed(table[name]) for name in table.columns}, strict=False)
+        return pl.DataFrame({str(name): as_list(table[name]) for name in table.columns}, strict=False)
     raise ArgumentError(f"expected a table (Polars, pandas, Arrow, or a mapping of columns), got {type(table).__name__}")
 
 
-def spoken(kind: pa.DataType) -> str:
+def describe_type(kind: pa.DataType) -> str:
     """Return an Arrow type in words.
 
-    >>> spoken(pa.list_(pa.list_(pa.float64())))
+    >>> describe_type(pa.list_(pa.list_(pa.float64())))
     'a list of lists of numbers'
     """
     words = {True: "numbers", False: "texts"}

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.compiler.library.columns import ArgumentError, Floats, floats, listed, same_length
+from qualm.compiler.library.columns import ArgumentError, Floats, as_list, common_length, floats
 from qualm.compiler.library.functions import reference
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import UNIFORM
@@ -108,11 +108,11 @@ def calibrate(
     if groups is not None:
         if quantile != "standard":
             raise ArgumentError(f"groups: {quantile} counts each question as independent; use quantile='standard', or leave groups out")
-        columns["groups"] = listed(groups)
+        columns["groups"] = as_list(groups)
         code: dict[Any, int] = {}
         alone = [("alone", row) if name is None else name for row, name in enumerate(columns["groups"])]
         units = np.array([code.setdefault(name, len(code)) for name in alone], dtype=np.int64)
-    n = same_length(columns)
+    n = common_length(columns)
     if np.isnan(right).any() or (right % 1 != 0).any() or (right < 0).any() or (right >= probs.shape[1]).any():
         raise ArgumentError(f"right_options: expected the index of an option, 0 to {probs.shape[1] - 1}, for each question")
     scores = _scores(ref.plugin.name, ref.args, probs, uniform)[np.arange(n), right.astype(np.int64)]
@@ -146,5 +146,5 @@ def _scores(name: str, args: Mapping[str, Any], probs: Floats, uniform: Any) -> 
     if uniform is None:
         raise ArgumentError(f"{name} is randomised: expected `uniform`, a number in [0, 1) for each question")
     numbers = floats(UNIFORM, uniform)
-    same_length({"probabilities": probs, UNIFORM: numbers})
+    common_length({"probabilities": probs, UNIFORM: numbers})
     return np.asarray(partial(function, probs, numbers)(**args), dtype=np.float64)

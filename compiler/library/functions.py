@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 
-from qualm.compiler.library.columns import ArgumentError, Floats, arrow, check_values, floats, same_length
+from qualm.compiler.library.columns import ArgumentError, Floats, arrow, check_values, common_length, floats
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Position, Problem, nearest
 from qualm.compiler.spec.plugin_ref import Ref, located
@@ -28,7 +28,7 @@ from qualm.registry.sample import GENERATIONS
 
 Function = Callable[..., Any]
 WEIGHTS = "weights"
-ASSUMED = {"is_calibration": 0.0}
+ASSUMED_VALUES = {"is_calibration": 0.0}
 """Columns that a metric reads and that a call may leave out, and what they are then: no row calibrates."""
 
 
@@ -86,7 +86,9 @@ def _in_words(problems: Iterable[Problem]) -> str:
     return "; ".join(f"{p.path}: " * bool(p.path) + p.message + f" ({p.hint})" * bool(p.hint) for p in problems)
 
 
-def bound(plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
+def bind_arguments(
+    plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
     """Bind a call's arguments to a plugin.
 
     Returns:
@@ -125,11 +127,11 @@ def estimator(plugin: Plugin) -> Function:
         from qualm.runners.contracts.estimators import EstimatorContext
         from qualm.runners.stages.estimate import Estimator, values_of
 
-        inputs, ref, read = bound(plugin, positional, named)
+        inputs, ref, read = bind_arguments(plugin, positional, named)
         _complete(plugin, [name for name, column in read.items() if column is not None and name not in inputs])
         taken = {column: arrow(name, inputs[name], _kind(column)) for name, column in read.items() if column is not None}
         one = Estimator(ref.label, plugin, read, ref.args)
-        values = values_of(one, taken, same_length(taken), EstimatorContext())
+        values = values_of(one, taken, common_length(taken), EstimatorContext())
         return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     return _named(function, plugin, "numpy.ndarray")
@@ -144,13 +146,13 @@ def metric(plugin: Plugin) -> Function:
     def function(*positional: Any, **named: Any) -> float:
         from qualm.runners.contracts.metrics import lacking
 
-        inputs, ref, read = bound(plugin, positional, named)
-        _complete(plugin, [column or name for name, column in read.items() if name not in inputs and column not in ASSUMED])
+        inputs, ref, read = bind_arguments(plugin, positional, named)
+        _complete(plugin, [column or name for name, column in read.items() if name not in inputs and column not in ASSUMED_VALUES])
         taken = {name: floats(read[name] or name, values) for name, values in inputs.items()}
         for name, values in taken.items():
             check_values(read[name] or name, values)
-        n = same_length({read[name] or name: values for name, values in taken.items()})
-        arrays = [taken.get(name, np.full(n, ASSUMED.get(column or "", np.nan))) for name, column in read.items()]
+        n = common_length({read[name] or name: values for name, values in taken.items()})
+        arrays = [taken.get(name, np.full(n, ASSUMED_VALUES.get(column or "", np.nan))) for name, column in read.items()]
         scored = ~np.any([lacking(array) for array in arrays], axis=0)
         rows = [array[scored] for array in arrays]
         return float(rule.load("metrics", plugin.name)(*rows, np.ones((1, int(scored.sum()))), **ref.args)[0])
@@ -165,7 +167,7 @@ def score(plugin: Plugin) -> Function:
     """
 
     def function(*positional: Any, **named: Any) -> Floats:
-        inputs, ref, _ = bound(plugin, positional, named)
+        inputs, ref, _ = bind_arguments(plugin, positional, named)
         _complete(plugin, [name for name in plugin.reads if name not in inputs])
         taken = [np.asarray(inputs[name], dtype=np.float64) for name in plugin.reads]
         return np.asarray(rule.load("conformal", plugin.name)(*taken, **ref.args), dtype=np.float64)
@@ -182,7 +184,7 @@ def _named(function: Function, plugin: Plugin, gives: str) -> Function:
     """Return the function with the plugin's name, help and signature."""
     both = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
-        inspect.Parameter(name, both, **({"default": ASSUMED[name]} if name in ASSUMED else {}))
+        inspect.Parameter(name, both, **({"default": ASSUMED_VALUES[name]} if name in ASSUMED_VALUES else {}))
         for name in plugin.reads
         if name not in (CONTEXT, WEIGHTS)
     ]

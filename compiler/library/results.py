@@ -24,7 +24,7 @@ OF_SAMPLES = ("question", "references", "choices", "answer_index", "category", "
 OF_ANSWERS = ("text", "thinking", "no_answer")
 FLAGS = ("pred_is_idk", "gt_is_idk", "hedges", "answerable", "says_uncertain", "input_changed")
 """Columns of cells that are yes or no."""
-LEFT_OUT = (RATED_BY, "option_probabilities", "answerable", "uncertain", "fold", "right_option", "n_options", "in_words")
+OMITTED_COLUMNS = (RATED_BY, "option_probabilities", "answerable", "uncertain", "fold", "right_option", "n_options", "in_words")
 """Columns of cells that a table of answers has in another form, or that mean nothing outside of scoring."""
 
 
@@ -123,7 +123,7 @@ class SpecResults:
 
         Args:
             model: One model; all without.
-            dataset: One data set; all without.
+            dataset: One dataset; all without.
             variant: One variant; None for all, the perturbed ones too.
 
         Returns:
@@ -137,7 +137,7 @@ class SpecResults:
         """
         import polars as pl
 
-        for what, name, names in (("model", model, self.models), ("data set", dataset, self.datasets)):
+        for what, name, names in (("model", model, self.models), ("dataset", dataset, self.datasets)):
             if name is not None and name not in names:
                 raise ProjectError(f"'{self.spec}' has no {what} '{name}'; {nearest(name, names)}")
         self._warn(leaves(run_time_stage(self.side, set(self.models if model is None else [model])).inputs))
@@ -173,28 +173,28 @@ class SpecResults:
         """Return the unperturbed image of a question; None if it has none.
 
         Raises:
-            ProjectError: there is no such data set or question, or it has several pictures, which `pictures` gives.
+            ProjectError: there is no such dataset or question, or it has several images, which `pictures` gives.
         """
         images = self.pictures(dataset, sample_id)
         if len(images) > 1:
-            raise ProjectError(f"data set '{dataset}': sample '{sample_id}' has {len(images)} pictures; `pictures` gives all of them")
+            raise ProjectError(f"dataset '{dataset}': sample '{sample_id}' has {len(images)} images; `pictures` gives all of them")
         return images[0] if images else None
 
     def pictures(self, dataset: str, sample_id: str) -> tuple[Image, ...]:
         """Return all unperturbed images of a question, in display order.
 
         Raises:
-            ProjectError: there is no such data set or question.
+            ProjectError: there is no such dataset or question.
         """
         from qualm.runners.data.dataset import DatasetFolder
 
         ids = self.samples(dataset)["sample_id"].to_list()
         if sample_id not in ids:
-            raise ProjectError(f"data set '{dataset}' has no sample '{sample_id}'; {nearest(sample_id, ids)}")
+            raise ProjectError(f"dataset '{dataset}' has no sample '{sample_id}'; {nearest(sample_id, ids)}")
         return DatasetFolder(dataset, self.root / self._folder(dataset)).item(ids.index(sample_id)).images()
 
     def __repr__(self) -> str:
-        return f"<qualm results of '{self.spec}': {len(self.models)} models, data sets {', '.join(self.datasets)}>"
+        return f"<qualm results of '{self.spec}': {len(self.models)} models, datasets {', '.join(self.datasets)}>"
 
     def _warn(self, paths: Iterable[str]) -> None:
         for notice in changed_results(self.root, paths) if self._verify else ():
@@ -203,7 +203,7 @@ class SpecResults:
     def _folder(self, dataset: str) -> str:
         folders = self._stage.inputs["datasets"]
         if dataset not in folders:
-            raise ProjectError(f"'{self.spec}' has no data set '{dataset}'; {nearest(dataset, folders)}")
+            raise ProjectError(f"'{self.spec}' has no dataset '{dataset}'; {nearest(dataset, folders)}")
         return str(folders[dataset])
 
     def _read(self, path: str | Path) -> pl.DataFrame:
@@ -253,7 +253,7 @@ class SpecResults:
         samples = pl.from_arrow(cell.samples.table)
         assert isinstance(samples, pl.DataFrame)
         table = samples.select("sample_id", *(name for name in OF_SAMPLES if name in samples.columns))
-        base, variant = asked_as(cell.model, cell.variant)
+        base, variant = answer_source(cell.model, cell.variant)
         generations = self._scan(self._stage.inputs["generations"][base][cell.samples.name])
         columns = generations.collect_schema().names()
         greedy = generations.filter((pl.col("draw") == 0) & (pl.col("variant") == variant)).select(
@@ -263,7 +263,7 @@ class SpecResults:
         own = {
             name: values
             for name, values in cell.columns.items()
-            if values.ndim == 1 and name not in LEFT_OUT and not name.startswith(f"{MARKED_BY}/") and not np.isnan(values).all()
+            if values.ndim == 1 and name not in OMITTED_COLUMNS and not name.startswith(f"{MARKED_BY}/") and not np.isnan(values).all()
         }
         own |= {f"uncertainty[{name}]": values for name, values in cell.uncertainties.items()}
         for setting, of in cell.settings.items():
@@ -284,7 +284,7 @@ class SpecResults:
         return table.hstack(frame).select(*named, pl.all())
 
 
-def asked_as(model: str, variant: str) -> tuple[str, str]:
+def answer_source(model: str, variant: str) -> tuple[str, str]:
     """Return the model and variant whose stored answers a scored model uses.
 
     An abstaining model uses its base model's answers, a baseline those under its variant without the image.

@@ -68,7 +68,7 @@ def score(
             `people_rating` holds people's ratings in [0, 1], null for answers without one; `labelled` follows from it.
         metrics: Names, or {name: {parameters}}, as in a spec.
         uncertainties: Columns that hold uncertainties, HIGHER = MORE UNCERTAIN; a metric that reads `uncertainty` is computed for each.
-        groups: The column by which rows belong together (of one picture, say); without it every row is taken for independent.
+        groups: The column by which rows belong together (of one image, say); without it every row is taken for independent.
         by: Columns by whose values every metric is computed too.
         macro_averages: Columns over whose values every metric is averaged too, each value counting alike (slice `macro:COLUMN`). It is
             undefined if one of the values is.

@@ -12,7 +12,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import load, parse, relative_name
 from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.disk_errors import explained
+from qualm.registry.formats.disk_errors import explain_error
 from qualm.runners.tools.strengths.knobs import written
 
 SECTION = "perturbations"
@@ -57,7 +57,7 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
             partial.write_bytes((b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b"") + after.encode())
             partial.chmod(place.file.stat().st_mode)
     except OSError as error:
-        raise ProjectError(explained(error, str(place.file))) from error
+        raise ProjectError(explain_error(error, str(place.file))) from error
     done = "added" if mode == "add" else "set"
     return f"{place.file.name}: {place.plugin}: {place.parameter}: {done} {written(value)}"
 

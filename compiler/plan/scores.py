@@ -11,7 +11,7 @@ from qualm.compiler.plan.plan import PlannedStage, writers
 from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.plugin_ref import artifact_path
-from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining
+from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining_name
 from qualm.registry.plugins.column_names import LABELLED
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime.parameters import to_mappings
@@ -91,9 +91,9 @@ def _prompted(resolved: Resolved) -> dict[str, list[str]]:
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
     """Return pairs of models with their text-only and shuffled-image baselines."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
-    refusers = [abstaining(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
+    refusers = [abstaining_name(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
-    pairs += [[abstaining(m, BLIND[way]), m] for way in PICTURES for m in resolved.blind.get(way, ())]
+    pairs += [[abstaining_name(m, BLIND[way]), m] for way in PICTURES for m in resolved.blind.get(way, ())]
     return [pair for pair in pairs if pair[1] != resolved.spec.compare.baseline]
 
 

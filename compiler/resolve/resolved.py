@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from qualm.compiler.spec.language import Abstention, Calibrators, Dataset, Model, PairSet, Probe, Spec
 from qualm.compiler.spec.plugin_ref import Ref, artifact_path
-from qualm.registry import BLIND, VALIDATION, abstaining, method_name
+from qualm.registry import BLIND, VALIDATION, abstaining_name, method_name
 from qualm.registry.entries.card import Card
 from qualm.registry.plugins.columns import columns
 from qualm.registry.plugins.rule import Plugin
@@ -59,7 +59,7 @@ class Resolved:
     @property
     def blind_models(self) -> list[str]:
         """Return the names of text-only and shuffled-image baselines."""
-        return [abstaining(model, BLIND[way]) for way, models in self.blind.items() for model in models]
+        return [abstaining_name(model, BLIND[way]) for way, models in self.blind.items() for model in models]
 
     @property
     def validated(self) -> frozenset[str]:
@@ -105,7 +105,7 @@ class AbstentionUse(FittedUse[Abstention]):
     @property
     def models(self) -> tuple[str, ...]:
         """Return the names of the abstaining models."""
-        return tuple(abstaining(model, method_name(self.label, self.entry.fit)) for model in self.of)
+        return tuple(abstaining_name(model, method_name(self.label, self.entry.fit)) for model in self.of)
 
 
 class ProbeUse(FittedUse[Probe]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry import BLIND, MACRO, REFUSERS, abstaining, method_name
+from qualm.registry import BLIND, MACRO, REFUSERS, abstaining_name, method_name
 from qualm.runners.scoring.measuring.labels import in_brackets, main_setting, metric_of, plugin_of
 
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
     for stage in stages:
         if "abstentions" in stage.outputs:
             methods = stage.params["abstentions"]
-            names |= dict.fromkeys(abstaining(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"])
+            names |= dict.fromkeys(abstaining_name(model, method_name(m["label"], m["fit"])) for m in methods for model in m["of"])
             refusers = [BLIND[way] for way in REFUSERS]
-            names |= dict.fromkeys(abstaining(model, method) for method in refusers for model in stage.params.get(method, ()))
+            names |= dict.fromkeys(abstaining_name(model, method) for method in refusers for model in stage.params.get(method, ()))
         if "generations" in stage.outputs:
             blinded = [v["variant"] for v in stage.params["variants"] if "picture" in v]
-            names |= dict.fromkeys(abstaining(stage.params["model"]["label"], variant) for variant in blinded)
+            names |= dict.fromkeys(abstaining_name(stage.params["model"]["label"], variant) for variant in blinded)
     return list(names)
 
 

@@ -88,11 +88,11 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
                 readers.setdefault(path.split("/")[2], []).append(stage)
     found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
     repos = dict.fromkeys(repo for each in [*before, plan] for repo in hub_models(each.stages))
-    made = [Item(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_made(each, plan)]) for each in before]
+    made = [Item(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_describe_models(each, plan)]) for each in before]
     return made + found + [_model(root, repo, revision, upgrade) for repo, revision in repos]
 
 
-def _made(other: Plan, plan: Plan) -> str:
+def _describe_models(other: Plan, plan: Plan) -> str:
     """Say which models of another spec a plan reads, and what makes them."""
     start = f"results/{other.spec}/models/"
     models = {path.removeprefix(start) for stage in plan.stages for path in leaves(stage.inputs) if path.startswith(start)}
@@ -161,7 +161,7 @@ def _of_card(
 
 
 def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) -> str:
-    from qualm.registry.text import human
+    from qualm.registry.text import format_size
 
     try:
         done = (fetching.complete if few else fetching.fetch)(root, plan, progress)
@@ -175,7 +175,7 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
         raise FetchError(str(error)) from error
     inspection = done.added.inspection
     part = f", in part ({'; '.join(inspection.skipped[:3])})" if inspection.skipped else ""
-    return f"{done.added.outcome} version {done.added.entry.version}, {len(inspection.files):,} files, {human(inspection.size)}{part}"
+    return f"{done.added.outcome} version {done.added.entry.version}, {len(inspection.files):,} files, {format_size(inspection.size)}{part}"
 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:

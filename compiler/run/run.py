@@ -19,8 +19,8 @@ from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.run import dvc
-from qualm.compiler.run.again import Recomputation, Selection
 from qualm.compiler.run.cluster import check_address, note_memory, reached
+from qualm.compiler.run.recomputation import Recomputation, Selection
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal.views import console
@@ -29,7 +29,7 @@ from qualm.registry.dvc.files import cache_folder
 from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.terminal.console import Console
-from qualm.registry.text import human
+from qualm.registry.text import format_size
 from qualm.runners.runtime.die_with_parent import lifeline_environment
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import write_stamp
@@ -134,7 +134,7 @@ def _run(
         out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
         return INTERRUPTED
     if session.is_locked:
-        out.print(f"[red]{escape(_other_dvc(project.root))}[/]")
+        out.print(f"[red]{escape(_describe_lock_holder(project.root))}[/]")
         return 1
     if code != 0:
         for disk in no_room(project.root):
@@ -181,7 +181,7 @@ def no_room(root: Path) -> list[str]:
     """Return the full disks that a run writes to, since DVC's messages name files instead."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
-    return [f"{place} has {human(free)} left" for place, free in left.items() if free < MIN_FREE_BYTES]
+    return [f"{place} has {format_size(free)} left" for place, free in left.items() if free < MIN_FREE_BYTES]
 
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:
@@ -209,7 +209,7 @@ def only_run(root: Path) -> Iterator[str | None]:
         lock.release()
 
 
-def _other_dvc(root: Path) -> str:
+def _describe_lock_holder(root: Path) -> str:
     """Describe the DVC process that holds the locks, as far as they name it."""
     try:
         held = json.loads((root / ".dvc/tmp/rwlock").read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
 from qualm.registry.dvc.git import head
 from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.disk_errors import explained
+from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import options
@@ -112,7 +112,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
     except (ExportError, RecordError, StageError, BrokenSample, SettingsError) as error:
         raise ProjectError(str(error)) from error
     except OSError as error:
-        raise ProjectError(f"{explained(error, str(out))}; nothing was replaced") from error
+        raise ProjectError(f"{explain_error(error, str(out))}; nothing was replaced") from error
     _tell(context, request, files)
     return True
 
@@ -164,20 +164,20 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
     """Return the folders of the requested datasets, by default of pair sets."""
     if request.models or request.variants:
-        raise ProjectError(f"--to {request.to} writes data sets, of which no model or variant is a part; say which data set with -d")
+        raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
     stage_of = plan.makers
     names = list(request.datasets or (s.label for s in resolved.pairs))
     if not names and len(stage_of) == 1:
         names = list(stage_of)
     if not names:
-        raise ProjectError(f"{plan.spec}: has several data sets and no pair set; say which with -d: {', '.join(stage_of) or 'it has none'}")
+        raise ProjectError(f"{plan.spec}: has several datasets and no pair set; say which with -d: {', '.join(stage_of) or 'it has none'}")
     for name in names:
         if name not in stage_of:
             raise ProjectError(f"no dataset '{name}' in {plan.spec}; {nearest(name, stage_of)}")
     folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
     if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
-        raise ProjectError(f"data sets that are not here; make or fetch them: dvc repro --pull {command}")
+        raise ProjectError(f"datasets that are not here; make or fetch them: dvc repro --pull {command}")
     return folders
 
 

@@ -19,7 +19,7 @@ SECRETS = (
 )  # fmt: skip
 """Settings of remotes that belong into .dvc/config.local, which git ignores."""
 
-WATCHED = ("specs", "results", "registry", "runners", "compiler", ".dvc")
+CHECKED_FOLDERS = ("specs", "results", "registry", "runners", "compiler", ".dvc")
 """Folders in which a file unknown to git may belong to a benchmark."""
 
 MAX_LISTED = 8
@@ -105,7 +105,7 @@ def _uncommitted(root: Path) -> Iterator[Obstacle]:
     changed = []
     for line in git(root, "status", "--porcelain", "--no-renames", "-z").split("\0"):
         state, path = line[:2], line[3:]
-        if path and (state != "??" or path.split("/")[0] in WATCHED or records_hashes(path)):
+        if path and (state != "??" or path.split("/")[0] in CHECKED_FOLDERS or records_hashes(path)):
             changed.append(path)
     if changed:
         yield Obstacle("uncommitted", f"not committed: {_some(changed)}", "commit them (`git add`, `git commit`), or put them aside")

@@ -126,7 +126,7 @@ def _datasets(base: dict[str, Any]) -> dict[str, Any]:
     sweep = {"type": "array", "items": preparation, "minItems": 1}
     prepare = {**base["properties"][PREPARE.name], "anyOf": [*preparation["anyOf"], sweep]}
     adapters = {plugin.name: plugin.parameters for plugin in rule.every("datasets")}
-    for card in cards.every_card():
+    for card in cards.load_all_cards():
         if card.kind != "dataset" or (card.adapter and card.adapter not in adapters):
             continue
         parameters = _object(adapters[card.adapter] if card.adapter else (), card.description)

@@ -21,7 +21,7 @@ from qualm.runners.runtime.run_times import dollars, duration
 from qualm.runners.runtime.spending import Spent
 
 if TYPE_CHECKING:  # importing it takes libraries that `plan` does without
-    from qualm.compiler.forecast.together import Together
+    from qualm.compiler.forecast.parallel import ParallelForecast
 
 _SIGNS = {
     "run": ("[bold yellow]+[/]", "will run", "will run"),
@@ -133,7 +133,7 @@ def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> Non
             out.print(f"    {stages} stages: {escape(why)}")
 
 
-def print_together(run: "Together", on: str | None) -> None:
+def print_together(run: "ParallelForecast", on: str | None) -> None:
     """Print the duration of a run with parallel stages, and the share of each worker."""
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))

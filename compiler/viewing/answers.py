@@ -20,7 +20,7 @@ TEXT_ROWS = 1000
 SAMPLE_ROWS = 1000
 DETAIL_ROWS = 400
 """Approximate number of answers in a chunk of details; all answers to a question are in one chunk."""
-LONGEST_TEXT = 1000
+MAX_TEXT = 1000
 """Maximum characters of an answer or question in the table and its search; the page of a sample has all."""
 OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id", "group", "image_id", "pair_id", "answer_index")
 """Columns that are not filters."""
@@ -106,7 +106,7 @@ class AnswerTable:
 
     def texts(self, part: int) -> list[str | None]:
         """Return a chunk of answers, cut to LONGEST_TEXT."""
-        return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, LONGEST_TEXT).to_list()
+        return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, MAX_TEXT).to_list()
 
     def index(self) -> dict[str, Any]:
         """Return what the page needs before it shows answers."""
@@ -122,7 +122,7 @@ class AnswerTable:
             "text_rows": TEXT_ROWS,
             "sample_rows": SAMPLE_ROWS,
             "detail_samples": self.per_detail,
-            "longest_text": LONGEST_TEXT,
+            "longest_text": MAX_TEXT,
         }
 
     @property
@@ -132,11 +132,11 @@ class AnswerTable:
     def _question(self, row: dict[str, Any]) -> dict[str, Any]:
         fields = {
             "id": row["sample_id"],
-            "question": (row["question"] or "")[:LONGEST_TEXT],
+            "question": (row["question"] or "")[:MAX_TEXT],
             "choices": row["choices"] or None,
             "answer": row["answer_index"],
             "references": row["references"] or None,
-            "expected": expected_answer(row)[:LONGEST_TEXT] or None,
+            "expected": expected_answer(row)[:MAX_TEXT] or None,
             "pictures": [self._numbers[row["dataset"]][name] for name in picture_ids(row["image_id"])] or None,
         }
         return {name: finite(value) for name, value in fields.items() if value is not None}

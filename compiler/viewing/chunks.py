@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-LONGEST_LIST = 65_535
+MAX_TEXTS = 65_535
 """Maximum number of different texts in a column of codes."""
 
 
@@ -69,7 +69,7 @@ def column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColu
         return PackedColumn(series.name, (True, False), flags.astype("<u1"))
     if series.dtype == pl.String:
         texts = list(values) if values is not None else series.drop_nulls().unique(maintain_order=True).to_list()
-        if len(texts) > LONGEST_LIST:
+        if len(texts) > MAX_TEXTS:
             return None
         codes = series.replace_strict(texts, range(len(texts)), default=len(texts), return_dtype=pl.UInt32).fill_null(len(texts))
         return PackedColumn(series.name, tuple(texts), codes.to_numpy().astype("<u1" if len(texts) < 256 else "<u2"))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from qualm.compiler.library.results import asked_as
+from qualm.compiler.library.results import answer_source
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.chunks import finite
 from qualm.compiler.viewing.model_inputs import ModelInputs
@@ -26,7 +26,7 @@ OF_GREEDY = (
 )
 OF_JUDGES = ("judge", "rating", "pred_is_idk", "gt_is_idk", "hedges", "reply", "parse_ok", "marks")
 MEASURED = ("correct", "confidence", "predicted", "clean_correct", "input_changed")
-LONGEST = 20_000
+MAX_TEXT = 20_000
 """Maximum characters of a text on a sample's page."""
 SETS = ("setting", "score", "is_calibration", "covered", "set_mask", "set_size")
 
@@ -44,7 +44,7 @@ def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFra
         judged = _table(answers, "judgements", dataset, ids, (*OF_JUDGES, "draw"))
         sets = _table(answers, "sets", dataset, ids, SETS)
         for row in part.iter_rows(named=True):
-            key = (*asked_as(row["model"], row["variant"]), row["sample_id"])
+            key = (*answer_source(row["model"], row["variant"]), row["sample_id"])
             row_key = (row["model"], row["variant"], row["sample_id"])
             of[row["sample"]].append(_answer(row, generations.get(key, []), judged.get(key, []), sets.get(row_key, [])))
     return [_question(model_inputs, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
@@ -178,6 +178,6 @@ def _pairs(entries: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _cut(text: Any) -> Any:
-    if not isinstance(text, str) or len(text) <= LONGEST:
+    if not isinstance(text, str) or len(text) <= MAX_TEXT:
         return text
-    return f"{text[:LONGEST]}… ({len(text):,} characters)"
+    return f"{text[:MAX_TEXT]}… ({len(text):,} characters)"

@@ -18,9 +18,9 @@ from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Variant, rea
 from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.runtime.stage import StageError
 
-LONGEST_SIDE = 1000
+MAX_SIDE = 1000
 """Maximum side of an image on the page, in pixels."""
-SMALL = 320
+MAX_LOSSLESS_SIDE = 320
 """Maximum side of an image that is stored losslessly, in pixels."""
 
 
@@ -113,8 +113,8 @@ class ModelInputs:
 def drawn(image: PIL.Image.Image) -> bytes:
     """Encode an image as WebP: small ones losslessly, large ones scaled down."""
     picture = image.convert("RGB")
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE), PIL.Image.Resampling.LANCZOS)
+    picture.thumbnail((MAX_SIDE, MAX_SIDE), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()
-    exact = max(picture.size) <= SMALL
+    exact = max(picture.size) <= MAX_LOSSLESS_SIDE
     picture.save(data, "WEBP", lossless=exact, quality=70 if exact else 86, method=2)
     return data.getvalue()

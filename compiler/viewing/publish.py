@@ -16,7 +16,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 
-AT_ONCE = 16_000
+MAX_ANSWERS_PER_SCAN = 16_000
 """Answers whose details are read together, with one scan of the tables."""
 MARK = ".qualm-view"
 """File that marks a folder as written by this command, which may write it again."""
@@ -85,7 +85,7 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
 
 def _details(part: SitePart) -> Iterator[tuple[str, bytes]]:
     answers, size = part.answers, part.answers.per_detail
-    together = max(1, AT_ONCE * answers.samples.height // max(1, answers.rows.height) // size)
+    together = max(1, MAX_ANSWERS_PER_SCAN * answers.samples.height // max(1, answers.rows.height) // size)
     for first in range(0, part.n_details, together):
         of = details(answers, part.model_inputs, answers.samples.slice(first * size, together * size))
         for number in range(first, min(first + together, part.n_details)):

@@ -21,7 +21,7 @@ from qualm.compiler.viewing.site import KINDS, POLICY, Site
 LOOPBACK = "127.0.0.1"
 PORT = 7864
 """First port to try, so that links to the page stay valid."""
-LONGEST_PATH = 2_000
+MAX_PATH = 2_000
 HEADERS = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -42,7 +42,7 @@ class PageServer:
         Raises:
             ProjectError: the port is taken.
         """
-        self._server = _bound(site, port)
+        self._server = _bind_server(site, port)
         self.port: int = self._server.server_address[1]
         self.url = f"http://{LOOPBACK}:{self.port}/"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
@@ -73,7 +73,7 @@ class _Http(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def _bound(site: Site, port: int | None) -> _Http:
+def _bind_server(site: Site, port: int | None) -> _Http:
     try:
         return _Http(site, PORT if port is None else port)
     except (OSError, OverflowError) as error:
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, b"Open the address that the terminal shows: this page answers to that one alone.", "", body)
             return
         try:
-            content = self.server.site.file(path) if len(path) <= LONGEST_PATH else None
+            content = self.server.site.file(path) if len(path) <= MAX_PATH else None
         except ProjectError as error:
             self._send(HTTPStatus.INTERNAL_SERVER_ERROR, str(error).encode(), "", body)
             return

@@ -21,7 +21,7 @@ from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.site import Pictures, Site, SitePart
 from qualm.registry.terminal.console import Console
-from qualm.registry.text import human
+from qualm.registry.text import format_size
 
 
 def publish_results(
@@ -40,7 +40,7 @@ def publish_results(
         return False
     out = Console(soft_wrap=True)
     size = publish(site, folder, lambda words: out.print(escape(words)))
-    out.print(escape(f"{folder / 'index.html'}: {human(size)}; put the folder on any web server, or open the file"))
+    out.print(escape(f"{folder / 'index.html'}: {format_size(size)}; put the folder on any web server, or open the file"))
     return True
 
 

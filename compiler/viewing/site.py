@@ -20,7 +20,7 @@ from qualm.compiler.viewing.comparisons import compared_now, comparisons
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
-from qualm.registry import blind_of
+from qualm.registry import baseline_model
 from qualm.registry.formats import textfiles
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
@@ -93,7 +93,7 @@ class SitePart:
             "title": report.get("title") or self.results.spec,
             "description": " ".join((report.get("description") or "").split()),
             "models": self.results.models,
-            "blind": [name for name in self.results.models if blind_of(name)],
+            "blind": [name for name in self.results.models if baseline_model(name)],
             "datasets": self.results.datasets,
             "changed": changed_results(self.results.root, self.files),
         }

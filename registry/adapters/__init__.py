@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.formats import pictures
-from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids, problem_of_marks
+from qualm.registry.formats.picture_lists import find_id_problem, find_mark_problem, picture_ids
 from qualm.registry.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class AdapterContext:
     """Whether a judge decides afterwards, from references, which questions are answerable: the spec's `answerable_by`."""
 
     sent: dict[str, str] = field(default_factory=dict)
-    """Pictures that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
+    """Images that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
 
     def selected(self, sample: Sample, picture: Callable[..., Image] | Image | None, *args: Any, of: str = "") -> Iterator[Image | Sample]:
         """Yield a sample that the spec selects, after its image if that is new.
@@ -111,7 +111,7 @@ MAX_PROCESSES = 61
 """Windows can wait for no more at a time."""
 
 
-def cores(workers: int) -> int:
+def count_processes(workers: int) -> int:
     """Return the number of processes: the setting, or one per core if it is 0."""
     return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
 
@@ -137,7 +137,7 @@ class ImageConversionCounts:
         return [f"{n:,} {what}" for what, n in self.counts.items() if n]
 
 
-def problem_of(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:
+def find_problem(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:
     """Return why no adapter may yield a sample, to follow its name; empty if it may.
 
     Args:
@@ -147,11 +147,11 @@ def problem_of(sample: Sample, images: Container[str | None], samples: Container
     """
     if sample.sample_id in samples:
         return " comes twice; sample ids must be unique within a dataset"
-    if wrong := problem_of_ids(sample.image_id):
+    if wrong := find_id_problem(sample.image_id):
         return wrong
     if absent := next((name for name in picture_ids(sample.image_id) if name not in images), None):
         return f": its image '{absent}' has not come before it"
-    if wrong := problem_of_marks(sample.question, len(picture_ids(sample.image_id))):
+    if wrong := find_mark_problem(sample.question, len(picture_ids(sample.image_id))):
         return f": {wrong}"
     if sample.answer_index is not None and not 0 <= sample.answer_index < len(sample.choices):
         return f": answer_index {sample.answer_index} is not one of its {len(sample.choices)} choices"

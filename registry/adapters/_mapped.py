@@ -24,7 +24,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 MAX_PLAIN = 1e21
 """From here on a whole number keeps its exponent, as in JSON."""
-LONGEST = 100_000
+MAX_TEXT = 100_000
 """Characters of one text; more is no question, answer or option."""
 
 
@@ -185,7 +185,7 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
             yield split, f"{split}_" if len(files) > 1 else "", path
 
 
-def placed(images: str, split: str, name: str) -> str:
+def image_path(images: str, split: str, name: str) -> str:
     """Return an image's path: its name below `images` with the split filled in."""
     return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
 
@@ -221,8 +221,8 @@ def _text(value: Any, column: str | None, where: str) -> str:
     if isinstance(value, list | dict | tuple | bytes) or _empty(value) or not str(value).strip():
         raise AdapterError(f"{where}: {column}: expected a text or a number, got {value!r:.60}")
     text = _plain(value)
-    if len(text) > LONGEST:
-        raise AdapterError(f"{where}: {column}: a text of {len(text):,} characters; at most {LONGEST:,} are read. Is it another column?")
+    if len(text) > MAX_TEXT:
+        raise AdapterError(f"{where}: {column}: a text of {len(text):,} characters; at most {MAX_TEXT:,} are read. Is it another column?")
     return text
 
 

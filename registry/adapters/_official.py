@@ -97,7 +97,7 @@ def _header(path: Path, what: str, head: list[str], columns: Collection[str]) ->
         raise AdapterError(f"{path}: expected the columns {', '.join(columns)}; missing {', '.join(missing)}; it has: {', '.join(head)}")
 
 
-def need(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
+def require_record(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
     """Return a record; raise AdapterError unless it has `keys` and none besides `others`."""
     if not isinstance(record, dict):
         raise AdapterError(f"{where}: expected a record of keys, got {type(record).__name__}")
@@ -113,7 +113,7 @@ def need(record: Any, keys: Collection[str], where: str, others: Collection[str]
     return record
 
 
-def text_of(record: dict[str, Any], key: str, where: str) -> str:
+def require_text(record: dict[str, Any], key: str, where: str) -> str:
     """Return a value that is text and not blank; raise AdapterError for any other."""
     value = record[key]
     if not isinstance(value, str) or not value.strip():
@@ -121,7 +121,7 @@ def text_of(record: dict[str, Any], key: str, where: str) -> str:
     return value
 
 
-def whole(record: dict[str, Any], key: str, where: str) -> int:
+def require_integer(record: dict[str, Any], key: str, where: str) -> int:
     """Return a value that is a whole number; raise AdapterError for any other."""
     value = record[key]
     if type(value) is not int:
@@ -129,7 +129,7 @@ def whole(record: dict[str, Any], key: str, where: str) -> int:
     return value
 
 
-def numbered(name: str, repeated: Counter[str]) -> str:
+def number_repeats(name: str, repeated: Counter[str]) -> str:
     """Return a name with its turn (`-2`) if it occurred before; `repeated` counts."""
     repeated[name] += 1
     return name if repeated[name] == 1 else f"{name}-{repeated[name]}"
@@ -145,29 +145,29 @@ def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -
             continue
         if there:
             return Image(image_id, path.read_bytes(), place)
-    raise MissingImageError(f"{where}: expected its picture at {' or '.join(places):.500} within {source}, found none", places)
+    raise MissingImageError(f"{where}: expected its image at {' or '.join(places):.500} within {source}, found none", places)
 
 
-def whole_picture(data: bytes, where: str) -> bytes:
+def check_image(data: bytes, where: str) -> bytes:
     """Return an image's bytes from a table after checking them without decoding.
 
     Raises:
         AdapterError: no known format, too large, or cut short.
     """
     if data[:64].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise AdapterError(f"{where}: expected a picture, got a web page; fetch it again")
+        raise AdapterError(f"{where}: expected an image, got a web page; fetch it again")
     try:
         kind = pictures.facts(data).format
     except pictures.HugePictureError as error:
-        raise AdapterError(f"{where}: a picture too large to be shown to a model: {error}") from error
+        raise AdapterError(f"{where}: an image too large to be shown to a model: {error}") from error
     except pictures.PictureError as error:
-        raise AdapterError(f"{where}: expected a picture, got {len(data):,} bytes that are not one: {data[:16]!r}") from error
+        raise AdapterError(f"{where}: expected an image, got {len(data):,} bytes that are not one: {data[:16]!r}") from error
     if (kind == "JPEG" and b"\xff\xd9" not in data[-4096:]) or (kind == "PNG" and b"IEND" not in data[-4096:]):
         raise AdapterError(f"{where}: a {kind} that is cut short; fetch it again")
     return data
 
 
-def instructed(question: str, instruction: str) -> str:
+def add_instruction(question: str, instruction: str) -> str:
     """Return a question followed by its instruction."""
     return f"{question} {instruction}" if instruction else question
 

@@ -44,11 +44,11 @@ def _class_name(value: Any, names: list[str] | None, where: str) -> Any:
     return names[value]
 
 
-def picture_of(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
+def cell_image(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
     """Return the bytes and path of a cell's only image."""
     if isinstance(cell, list):
         if len(cell) != 1:
-            raise AdapterError(f"{where}: expected one picture, got {len(cell)}; a question has one here")
+            raise AdapterError(f"{where}: expected one image, got {len(cell)}; a question has one here")
         cell = cell[0]
     if isinstance(cell, bytes):
         return cell, ""
@@ -58,4 +58,4 @@ def picture_of(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
         cell = cell.get("path")
     if isinstance(cell, str) and cell:
         return read_image(source, (cell,), cell, where).data, cell
-    raise AdapterError(f"{where}: expected a picture as bytes, or a path, got {cell!r:.60}")
+    raise AdapterError(f"{where}: expected an image as bytes, or a path, got {cell!r:.60}")

@@ -1,6 +1,6 @@
 """Images of a row: one, a list, several columns, none, or the frames of a video.
 
-What `image_table` and `vlmevalkit_tsv` share. The order of the pictures is that of the columns, and within a column that
+What `image_table` and `vlmevalkit_tsv` share. The order of the images is that of the columns, and within a column that
 of its list. See `qualm.registry.formats.picture_lists` for how a question says where each stands.
 """
 
@@ -15,25 +15,25 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import value_at
-from qualm.registry.adapters._official import read_image, whole_picture
+from qualm.registry.adapters._official import check_image, read_image
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation
-from qualm.registry.formats.picture_lists import MARK, MOST, image_id_of, problem_of_marks
+from qualm.registry.formats.picture_lists import MARK, MAX_IMAGES, find_mark_problem, image_id_of
 from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.sample import Image, Sample
 from qualm.registry.text import list_in_text
 
 Reader = Callable[[], Image]
-"""Reads one picture, once the sample is wanted."""
+"""Reads one image, once the sample is wanted."""
 Named = tuple[str, Reader]
-"""A picture's id and what reads it."""
+"""An image's id and what reads it."""
 
 
 @dataclass(frozen=True)
 class PictureColumns:
     names: tuple[str, ...]
     frames: int | None = None
-    """Of each video; None where cells are pictures."""
+    """Of each video; None where cells are images."""
     text_only: bool = False
     """Whether a row may have none."""
 
@@ -43,8 +43,8 @@ class PictureColumns:
         names = () if image is None else (image,) if isinstance(image, str) else tuple(image)
         if len(set(names)) != len(names) or (image is not None and not names):
             raise AdapterError(f"{adapter}: image: expected a column, or different ones, got {image!r}")
-        if frames is not None and not 1 <= frames <= MOST:
-            raise AdapterError(f"{adapter}: frames: expected 1 to {MOST}, got {frames}")
+        if frames is not None and not 1 <= frames <= MAX_IMAGES:
+            raise AdapterError(f"{adapter}: frames: expected 1 to {MAX_IMAGES}, got {frames}")
         if not names and (frames is not None or text_only):
             raise AdapterError(f"{adapter}: frames and text_only are about the column `image`, which is null")
         return cls(names, frames, text_only)
@@ -59,15 +59,15 @@ class PictureColumns:
             cells += value if isinstance(value, list) else [value] if value not in (None, "") else []
         if self.names and not cells and not self.text_only:
             hint = "`text_only: true` takes such rows as questions without one"
-            raise AdapterError(f"{where}: {', '.join(self.names)}: expected a picture, got none; {hint}")
-        if len(cells) > MOST:
-            raise AdapterError(f"{where}: {len(cells):,} pictures; at most {MOST} are taken")
+            raise AdapterError(f"{where}: {', '.join(self.names)}: expected an image, got none; {hint}")
+        if len(cells) > MAX_IMAGES:
+            raise AdapterError(f"{where}: {len(cells):,} images; at most {MAX_IMAGES} are taken")
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
         """Return the sample's `image_id`; raise AdapterError for too many images."""
-        if len(pictures) > MOST:
-            raise AdapterError(f"{where}: {len(pictures):,} pictures; at most {MOST} are taken; ask for fewer `frames`")
+        if len(pictures) > MAX_IMAGES:
+            raise AdapterError(f"{where}: {len(pictures):,} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
 
 
@@ -77,7 +77,7 @@ def _as_list(value: Any, where: str, column: str) -> Any:
     if isinstance(value, str) and value.lstrip()[:2] in ("[]", '["', "['"):
         found = list_in_text(value)
         if found is None:
-            raise AdapterError(f"{where}: {column}: expected a picture, or a list of them as JSON, got {value!r:.60}")
+            raise AdapterError(f"{where}: {column}: expected an image, or a list of them as JSON, got {value!r:.60}")
         return found
     return value
 
@@ -90,10 +90,10 @@ def image_at(source: Path, place: str, name: str, where: str) -> Named:
 def image_within(data: bytes, path: str, where: str) -> Named:
     """Return an image of a table's cell, with a digest of its bytes as id."""
     name = hashlib.sha256(data).hexdigest()[:24]
-    return name, lambda: Image(name, whole_picture(data, where), path)
+    return name, lambda: Image(name, check_image(data, where), path)
 
 
-def bytes_of(cell: Any) -> tuple[bytes | None, str]:
+def cell_content(cell: Any) -> tuple[bytes | None, str]:
     """Return the image that a cell holds, None if it holds none, and its path.
 
     A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
@@ -107,7 +107,7 @@ def bytes_of(cell: Any) -> tuple[bytes | None, str]:
     return data if isinstance(data, bytes) and data else None, path if isinstance(path, str) else ""
 
 
-def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
+def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
     """Remove the mark of a single image; check that several have as many marks.
 
     Raises:
@@ -116,12 +116,12 @@ def settled(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
     if listed and pictures == 1 and sample.question.count(MARK) == 1:
         text = sample.question.replace(MARK, "").strip()
         return replace(sample, question=text) if text else sample
-    if wrong := problem_of_marks(sample.question, pictures):
+    if wrong := find_mark_problem(sample.question, pictures):
         raise AdapterError(f"{where}: {wrong}")
     return sample
 
 
-def selected(context: AdapterContext, sample: Sample, pictures: Sequence[Named]) -> Iterator[Image | Sample]:
+def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Named]) -> Iterator[Image | Sample]:
     """Yield a sample that the spec selects, after those of its images that are new."""
     if not context.selects(sample):
         return

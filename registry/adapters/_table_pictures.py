@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_rows, whole_picture
+from qualm.registry.adapters._official import check_image, read_rows
 from qualm.registry.sample import Image
 
 POINTER = 64
-"""An image cell of at most so many characters is the index of the row that has the picture."""
+"""An image cell of at most so many characters is the index of the row that has the image."""
 
 
 class TablePictures:
@@ -29,7 +29,7 @@ class TablePictures:
         self._silent = replace(context, bad=lambda error: None, place=[])
         self._pictures_by_row: dict[str, str] = {}
         self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
-        """Rows that have the picture of others."""
+        """Rows that have the image of others."""
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield the table's rows without errors, which are reported with its questions."""
@@ -43,7 +43,7 @@ class TablePictures:
             return self.of(cell, *self._cell(cell, where))
         if cell[:1] == "[":
             takes = "this card takes one for each row; `image_table`, or `recorded_samples` beside predictions, take several"
-            raise AdapterError(f"{where}: a list of pictures; {takes}")
+            raise AdapterError(f"{where}: a list of images; {takes}")
         try:
             data = base64.b64decode(cell, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -57,7 +57,7 @@ class TablePictures:
 
     def give(self, image: Image, where: str) -> Image:
         """Mark an image as given and return it; raise AdapterError if it is invalid."""
-        whole_picture(image.data, f"{where}: image")
+        check_image(image.data, f"{where}: image")
         self._sent[image.image_id] = ""
         return image
 
@@ -66,4 +66,4 @@ class TablePictures:
         for place, row in self._rows():
             if row["index"] == index and len(row["image"]) > POINTER:
                 return row["image"], place
-        raise AdapterError(f"{where}: image: points to row {index!r:.60}, which has no picture")
+        raise AdapterError(f"{where}: image: points to row {index!r:.60}, which has no image")

@@ -100,14 +100,14 @@ class Unseen:
         return tuple(str(v).strip() for v in values if str(v).strip())
 
 
-def unseen(record: Any, where: str) -> Unseen:
+def wrap_record(record: Any, where: str) -> Unseen:
     """Wrap a record of a file; raise AdapterError if it is no object."""
     if not isinstance(record, Mapping):
         raise AdapterError(f"{where}: expected an object, got {record!r:.60}")
     return Unseen(record, where)
 
 
-def beside(source: Path, name: str, image_id: str, where: str) -> Image:
+def find_image(source: Path, name: str, image_id: str, where: str) -> Image:
     """Read an image by name, at the entry's top or in `images/`, suffix optional."""
     names = [name] if Path(name).suffix.lower() in _SUFFIXES else [name, *(f"{name}{suffix}" for suffix in _SUFFIXES)]
     return read_image(source, [place for n in names for place in (n, f"images/{n}")], image_id, where)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.adapters._official import need, read_records
+from qualm.registry.adapters._official import read_records, require_record
 from qualm.registry.formats.pictures import perceptual_hash
 
 NAMES = "image_names.json"
@@ -68,7 +68,7 @@ def match_images(folder: Path, files: Collection[str], progress: Callable[[str],
             names[name] = detail
     by_text = len(names)
     unused = sorted(place for place in set(files) - set(names.values()) if place.startswith(tuple(f"{s}/VizWiz_" for s in SPLITS)))
-    alike = _alike(folder, [name for name in aside if f"images/{name}" in files], unused, progress)
+    alike = _match_by_hash(folder, [name for name in aside if f"images/{name}" in files], unused, progress)
     names |= alike
     aside = {name: why for name, why in aside.items() if name not in alike}
     return _files(names, aside), _counts(records, by_text, alike, aside)
@@ -77,18 +77,18 @@ def match_images(folder: Path, files: Collection[str], progress: Callable[[str],
 def _annotated(folder: Path, files: Collection[str]) -> Iterator[tuple[str, Key]]:
     for place in sorted(f for f in files if f.startswith(("Annotations/vizwiz_ans_difference_", "vizwiz/data/vizwiz_"))):
         for where, record in read_records(folder / place, "answer-difference annotations"):
-            row = need(record, ("image", "question", "answers"), where)
+            row = require_record(record, ("image", "question", "answers"), where)
             yield str(row["image"]), _key(row["question"], row["answers"], where)
 
 
 def _released(path: Path) -> Iterator[tuple[str, Key]]:
     """Yield the path of each image of a split of today's release, and its question and answers; the test split has no answers."""
     for where, record in read_records(path, "VizWiz-VQA's annotations"):
-        row = need(record, ("image", "question"), where)
+        row = require_record(record, ("image", "question"), where)
         answers = row.get("answers", [])
         if not isinstance(answers, list):
             raise AdapterError(f"{where}: answers: expected a list, got {answers!r:.60}")
-        texts = [need(answer, ("answer",), where)["answer"] for answer in answers]
+        texts = [require_record(answer, ("answer",), where)["answer"] for answer in answers]
         yield f"{path.stem}/{row['image']}", _key(row["question"], texts, where)
 
 
@@ -117,7 +117,7 @@ def _verdict(key: Key, here: Collection[str], there: list[str], files: Collectio
     return "", there[0]
 
 
-def _alike(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
+def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
     """Match images kept under their old names by hashes; map an unmatched one to itself."""
     if not names:
         return {}

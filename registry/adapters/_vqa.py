@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_records, text_of, whole
+from qualm.registry.adapters._official import read_records, require_integer, require_record, require_text
 
 CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 """Types of answers -> categories, where `/` would begin a part of a path."""
@@ -55,8 +55,8 @@ def read_questions(
     waiting: dict[int, Annotation] = {}
     for where, record in read_records(questions, f"the questions of {what}", "questions", context):
         with context.record():
-            need(record, ("image_id", "question", "question_id"), where, others=())
-            question_id, image_id = whole(record, "question_id", where), whole(record, "image_id", where)
+            require_record(record, ("image_id", "question", "question_id"), where, others=())
+            question_id, image_id = require_integer(record, "question_id", where), require_integer(record, "image_id", where)
             annotation = None
             if annotated is not None:
                 annotation = waiting.pop(question_id, None) or _ahead(annotated, question_id, waiting)
@@ -66,7 +66,7 @@ def read_questions(
                     raise AdapterError(
                         f"{where}: question_id {question_id}: image_id {image_id} here, {annotation.image_id} in {annotations}"
                     )
-            yield QuestionRow(where, question_id, image_id, text_of(record, "question", where), annotation)
+            yield QuestionRow(where, question_id, image_id, require_text(record, "question", where), annotation)
     for question_id, annotation in annotated or ():
         waiting[question_id] = annotation
     if waiting:
@@ -90,16 +90,16 @@ def _annotations(context: AdapterContext, path: Path, what: str, people: int | N
     others = ("answer_type", "multiple_choice_answer", "ans_source")
     for where, record in read_records(path, f"the annotations of {what}", "annotations", context):
         with context.record():
-            need(record, ("question_id", "image_id", "question_type", "answers"), where, others=others)
+            require_record(record, ("question_id", "image_id", "question_type", "answers"), where, others=others)
             answers = _answers(record["answers"], people, where)
-            kind = text_of(record, "question_type", where)
+            kind = require_text(record, "question_type", where)
             annotation = Annotation(
-                whole(record, "image_id", where),
+                require_integer(record, "image_id", where),
                 kinds.setdefault(kind, kind),
                 str(record.get("answer_type", "")),
                 tuple(texts.setdefault(text, text) for text in answers),
             )
-            yield whole(record, "question_id", where), annotation
+            yield require_integer(record, "question_id", where), annotation
 
 
 def _answers(answers: Any, people: int | None, where: str) -> list[str]:
@@ -108,7 +108,7 @@ def _answers(answers: Any, people: int | None, where: str) -> list[str]:
         raise AdapterError(f"{where}: answers: expected a list of {people or 'at least one'}, got {got}")
     texts = []
     for i, answer in enumerate(answers):
-        need(answer, ("answer",), f"{where}: answers[{i}]", others=("answer_confidence", "answer_id", "raw_answer"))
+        require_record(answer, ("answer",), f"{where}: answers[{i}]", others=("answer_confidence", "answer_id", "raw_answer"))
         if not isinstance(answer["answer"], str):
             raise AdapterError(f"{where}: answers[{i}]: answer: expected text, got {answer['answer']!r:.60}")
         texts.append(answer["answer"])

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records
+from qualm.registry.adapters._official import read_image, read_records, require_record
 from qualm.registry.sample import Image, Sample
 
 META = ["abc_label"]
@@ -42,13 +42,13 @@ def _diagram(
     diagram = path.name.removesuffix(".json")
     if split != "all" and (Path(diagram).stem in test) != (split == "test"):
         return
-    whole = need(_read(path), ("imageName", "questions"), str(path), others=())
+    whole = require_record(_read(path), ("imageName", "questions"), str(path), others=())
     if whole["imageName"] != diagram:
         raise AdapterError(f"{path}: imageName: expected '{diagram}' as the file is called, got {whole['imageName']!r:.60}")
-    for question, record in need(whole["questions"], (), f"{path}: questions").items():
+    for question, record in require_record(whole["questions"], (), f"{path}: questions").items():
         with context.record():
             where = f"{path}: question {question!r:.60}"
-            sample = _sample(question, need(record, KEYS, where, others=()), diagram, categories.get(diagram, ""), split, where)
+            sample = _sample(question, require_record(record, KEYS, where, others=()), diagram, categories.get(diagram, ""), split, where)
             yield from context.selected(sample, read_image, source, (f"images/{diagram}",), diagram, where)
 
 

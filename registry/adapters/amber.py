@@ -5,7 +5,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import instructed, need, read_image, read_records, text_of, whole, yes_or_no
+from qualm.registry.adapters._official import (
+    add_instruction,
+    read_image,
+    read_records,
+    require_integer,
+    require_record,
+    require_text,
+    yes_or_no,
+)
 from qualm.registry.sample import Image, Sample
 
 META = ["type", "truth", "hallu"]
@@ -47,7 +55,7 @@ def amber(
     annotation_of = _annotations(source / "data" / "annotations.json", context)
     for where, record in read_records(source / "data/query/query_all.json", "AMBER's queries", context=context):
         with context.record():
-            number = whole(need(record, ("id", "image", "query"), where, others=()), "id", where)
+            number = require_integer(require_record(record, ("id", "image", "query"), where, others=()), "id", where)
             if number not in annotation_of:
                 raise AdapterError(f"{where}: id {number}: data/annotations.json has no annotation of this id")
             sample = _sample(record, annotation_of[number], instruction, where)
@@ -62,15 +70,15 @@ def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any
     by_id: dict[int, dict[str, Any]] = {}
     for where, record in read_records(path, "AMBER's annotations", context=context):
         with context.record():
-            kind = need(record, ("id", "type", "truth"), where, others=("hallu",))["type"]
+            kind = require_record(record, ("id", "type", "truth"), where, others=("hallu",))["type"]
             if kind not in tuple(TYPES):
                 raise AdapterError(f"{where}: type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
             if kind == GENERATIVE:
                 for key in ("truth", "hallu"):
-                    _words(need(record, (key,), where)[key], f"{where}: {key}")
+                    _words(require_record(record, (key,), where)[key], f"{where}: {key}")
             else:
                 yes_or_no(record, "truth", where)
-            number = whole(record, "id", where)
+            number = require_integer(record, "id", where)
             if number in by_id:
                 raise AdapterError(f"{where}: id {number} comes twice")
             by_id[number] = record
@@ -83,12 +91,12 @@ def _words(words: Any, where: str) -> None:
 
 
 def _sample(record: dict[str, Any], annotation: dict[str, Any], instruction: str, where: str) -> Sample:
-    question, image_id, kind = text_of(record, "query", where), text_of(record, "image", where), annotation["type"]
+    question, image_id, kind = require_text(record, "query", where), require_text(record, "image", where), annotation["type"]
     described = kind == GENERATIVE
     words = {key: ", ".join(annotation[key]) for key in ("truth", "hallu")} if described else {}
     return Sample(
         sample_id=str(record["id"]),
-        question=question if described else instructed(question, instruction),
+        question=question if described else add_instruction(question, instruction),
         image_id=image_id,
         references=() if described else (yes_or_no(annotation, "truth", where),),
         category=TYPES[kind],

@@ -3,15 +3,15 @@
 `qualm export SPEC OUT --to certainly_uncertain` writes it, so that pairs made here can be handed on, published and read again:
 
     SPLIT.jsonl                 a question per line, with the keys of KEYS, or
-    data/SPLIT-*.parquet        the same as rows, with the picture inside (`load_dataset` opens them)
-    images/NAME.png             pictures of the former, as `image` names them
+    data/SPLIT-*.parquet        the same as rows, with the image inside (`load_dataset` opens them)
+    images/NAME.png             images of the former, as `image` names them
 
 - `id`, `question`, `answers`: what a right answer is; of an unanswerable question, how declining may be put.
 - `answerable`, and `category`, a path in the taxonomy: `epistemic/knowledge`, `epistemic/complexity`, `epistemic/extraneous`,
   `aleatoric/temporal`, `aleatoric/ambiguity`.
 - `pair_id`: what the answerable and the unanswerable member of a contrastive pair share. `contrast`: what tells them apart, `question`
-  (two questions about one picture) or `image` (one question about two pictures) or `both`. Both null for a lone question.
-- `image` and `image_id`: its file and its name, both null without a picture; `group`: what is not independent of each other;
+  (two questions about one image) or `image` (one question about two images) or `both`. Both null for a lone question.
+- `image` and `image_id`: its file and its name, both null without an image; `group`: what is not independent of each other;
   `source`: what made it; `meta`: anything else, an object of texts.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole_picture
-from qualm.registry.adapters._parquet import picture_of, rows
+from qualm.registry.adapters._official import check_image, read_image, read_records, require_record, require_text
+from qualm.registry.adapters._parquet import cell_image, rows
 from qualm.registry.sample import Image, Sample
 
 KEYS = ("id", "question", "answers", "answerable", "category", "pair_id", "contrast", "image", "image_id", "group", "source", "meta")
@@ -84,7 +84,7 @@ def _records(paths: list[Path], context: AdapterContext) -> Iterator[tuple[str, 
 
 
 def _sample(record: Any, part: str, where: str) -> Sample:
-    need(record, KEYS, where, others=())
+    require_record(record, KEYS, where, others=())
     answers, meta = record["answers"], record["meta"]
     if not isinstance(answers, list) or not answers or not all(isinstance(a, str) and a.strip() for a in answers):
         raise AdapterError(f"{where}: answers: expected a list of texts, got {answers!r:.60}")
@@ -96,21 +96,21 @@ def _sample(record: Any, part: str, where: str) -> Sample:
         raise AdapterError(f"{where}: meta: expected an object of texts, got {meta!r:.60}")
     for key in ("pair_id", "image_id"):
         if record[key] is not None:
-            text_of(record, key, where)
+            require_text(record, key, where)
     if (record["image"] is None) != (record["image_id"] is None):
         raise AdapterError(f"{where}: expected image and image_id both, or both null")
     if (record["contrast"] not in CONTRASTS) if record["pair_id"] is not None else record["contrast"] is not None:
         expected = f"one of {', '.join(CONTRASTS)}" if record["pair_id"] is not None else "null without a pair_id"
         raise AdapterError(f"{where}: contrast: expected {expected}, got {record['contrast']!r:.60}")
     return Sample(
-        sample_id=text_of(record, "id", where),
-        question=text_of(record, "question", where),
+        sample_id=require_text(record, "id", where),
+        question=require_text(record, "question", where),
         image_id=record["image_id"],
         references=tuple(answers),
-        category=text_of(record, "category", where),
+        category=require_text(record, "category", where),
         answerable=record["answerable"],
         split=part,
-        source=text_of(record, "source", where),
+        source=require_text(record, "source", where),
         group=str(record["group"]),
         meta=dict(meta) | ({CONTRAST: record["contrast"]} if record["contrast"] else {}),
         pair_id=record["pair_id"],
@@ -120,8 +120,8 @@ def _sample(record: Any, part: str, where: str) -> Sample:
 def _picture(source: Path, record: Mapping[str, Any], image_id: str, where: str) -> Image:
     if isinstance(record["image"], str):
         return read_image(source, (record["image"],), image_id, where)
-    data, path = picture_of(source, record["image"], where)
-    return Image(image_id, whole_picture(data, where), path)
+    data, path = cell_image(source, record["image"], where)
+    return Image(image_id, check_image(data, where), path)
 
 
 def _check(members: list[Sample], where: str) -> None:

@@ -1,7 +1,7 @@
 """CertainlyUncertain_v0.1 as its authors released it on the Hugging Face hub: Chandu et al., 2025 (ICLR).
 
 The files are known by their names and sizes and by the release's README ("the training data (questions + answers) and testing
-questions"), and their fields only by third parties' readers; no file was seen by us. The pictures are not in the release: its own
+questions"), and their fields only by third parties' readers; no file was seen by us. The images are not in the release: its own
 download.py fetches them.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_records
-from qualm.registry.adapters._unseen import CATEGORIES, IDS, IMAGES, PAIRS, Unseen, beside, unseen
+from qualm.registry.adapters._unseen import CATEGORIES, IDS, IMAGES, PAIRS, Unseen, find_image, wrap_record
 from qualm.registry.sample import Image, Sample
 
 META = ["category", {"of": "meta"}]
@@ -63,10 +63,10 @@ def certainly_uncertain_release(
         pairs = _pairs(source, part, context.judged)
         for number, (where, record) in enumerate(_records(source, part, context)):
             with context.record():
-                one = unseen(record, where)
+                one = wrap_record(record, where)
                 sample = replace(_sample(one, part, number, meta), pair_id=pairs.get(number))
                 _check_label(one, context.judged, unlabelled)
-                yield from context.selected(sample, beside, source, sample.image_id, sample.image_id, where)
+                yield from context.selected(sample, find_image, source, sample.image_id, sample.image_id, where)
         if lone := number + 1 - len(pairs):
             context.note(f"{lone:,} of {number + 1:,} questions of split {part} are of no contrastive pair")
 
@@ -92,7 +92,7 @@ def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):
         with quiet.record():
-            one = unseen(record, where)
+            one = wrap_record(record, where)
             sample = _sample(one, part, number, [])
             image = sample.image_id or ""
             member = _Member(number, sample.question, image, None if judged else sample.answerable)
@@ -143,7 +143,7 @@ def _sample(one: Unseen, part: str, number: int, meta: list[str]) -> Sample:
     question, answers = one.talk()
     image = one.text(IMAGES)
     if question is None or image is None:
-        raise one.unlike("a question (`question` or `conversations`) and a picture (`image`...)")
+        raise one.unlike("a question (`question` or `conversations`) and an image (`image`...)")
     category = one.text(CATEGORIES) or ""
     return Sample(
         sample_id=f"{part}-{one.text(IDS) or number}",

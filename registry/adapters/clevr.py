@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["function", "family"]
@@ -38,7 +38,7 @@ def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "
     path = source / "questions" / f"CLEVR_{split}_questions.json"
     for where, record in read_records(path, "the questions of CLEVR v1.0 (`qualm data show clevr`)", "questions", context):
         with context.record():
-            name = text_of(need(record, ("image_filename", "question", "question_index"), where), "image_filename", where)
+            name = require_text(require_record(record, ("image_filename", "question", "question_index"), where), "image_filename", where)
             sample = _sample(record, split, Path(name).stem, where)
             yield from context.selected(sample, read_image, source, (f"images/{split}/{name}",), Path(name).stem, where, of=name)
 
@@ -48,7 +48,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
     category = ""
     references: tuple[str, ...] = ()
     if split != "test":
-        need(record, ("answer", "program"), where)
+        require_record(record, ("answer", "program"), where)
         function = _last(record["program"], where)
         meta, category, references = meta | {"function": function}, CATEGORIES[function], (_answer(record["answer"], where),)
     index = record["question_index"]
@@ -56,7 +56,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
         raise AdapterError(f"{where}: question_index: expected a whole number, got {index!r:.60}")
     return Sample(
         sample_id=f"{split}_{index:06d}",
-        question=text_of(record, "question", where),
+        question=require_text(record, "question", where),
         image_id=image_id,
         references=references,
         category=category,

@@ -1,6 +1,6 @@
 """CLEVR-Hallucination: questions of four kinds whose answers follow from scene graphs. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li.
 
-A wrong answer to a question that the picture answers is a hallucination, of an attribute, an object, a number or a relation.
+A wrong answer to a question that the image answers is a hallucination, of an attribute, an object, a number or a relation.
 The scenes are CLEVR's (Johnson et al., CVPR 2017) or drawn here.
 """
 
@@ -22,7 +22,7 @@ META = ["kind", "objects", "level"]
 TYPES = ("attribute", "existence", "counting", "relation")
 COUNTS = ("0", "1", "2", "3", "4")
 """Counts that are asked for in turn."""
-TRIES = 24
+MAX_TRIES = 24
 """Questions drawn of a scene until one has the answer that is wanted."""
 SCENES_PER_QUESTION = 60
 """Drawn scenes per question of a type, at most, before giving up."""
@@ -61,7 +61,9 @@ def clevr_hallucination(
     if len(set(chosen)) < len(chosen):
         raise AdapterError(f"clevr_hallucination: types: expected different ones, got {list(chosen)}")
     scenes = (
-        _official(context, split or "val") if context.source else _drawn(context, level, split or "test", SCENES_PER_QUESTION * per_type)
+        _official(context, split or "val")
+        if context.source
+        else _draw_scenes(context, level, split or "test", SCENES_PER_QUESTION * per_type)
     )
     counts = dict.fromkeys(chosen, 0)
     with ScenesFile(context.folder / "scenes", split or ("val" if context.source else "test")) as file:
@@ -86,7 +88,7 @@ def clevr_hallucination(
     raise AdapterError(f"clevr_hallucination: {n_scenes:,} scenes gave only {short}; expected {per_type} of each type, lower `per_type`")
 
 
-class _One(NamedTuple):
+class _SceneImage(NamedTuple):
     """A scene and its image."""
 
     scene: Scene
@@ -102,18 +104,18 @@ class _One(NamedTuple):
         return Image(picture.image_id, picture.data, name)
 
 
-def _official(context: AdapterContext, split: str) -> Iterator[_One]:
+def _official(context: AdapterContext, split: str) -> Iterator[_SceneImage]:
     source = context.need_source("clevr_hallucination")
     try:
         for scene in read_scenes_file(source / "scenes" / f"CLEVR_{split}_scenes.json"):
-            yield _One(scene, scene["image_filename"].rpartition(".")[0], context, split)
+            yield _SceneImage(scene, scene["image_filename"].rpartition(".")[0], context, split)
     except ScenesFileError as error:
         raise AdapterError(str(error)) from error
 
 
-def _drawn(context: AdapterContext, level: str, split: str, most: int) -> Iterator[_One]:
+def _draw_scenes(context: AdapterContext, level: str, split: str, most: int) -> Iterator[_SceneImage]:
     for index in range(most):
-        yield _One(make_scene(context.seed, level, split, index), f"{level}{context.seed}-{split}-{index:06d}", context, split)
+        yield _SceneImage(make_scene(context.seed, level, split, index), f"{level}{context.seed}-{split}-{index:06d}", context, split)
 
 
 def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
@@ -131,14 +133,14 @@ def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
     return kind, answers[number % len(answers)]
 
 
-def _question(seed: int, one: _One, kind: str, target: tuple[str, str], margin: float) -> SceneQuestion | None:
+def _question(seed: int, one: _SceneImage, kind: str, target: tuple[str, str], margin: float) -> SceneQuestion | None:
     """Draw a question of this type with the target answer; None if the scene has none."""
     asks, answer = target
     scene = one.scene
     if asks in VALUES and all(thing[asks] != answer for thing in scene["objects"]):
         return None
     rng = stream(seed, "hallucination", one.image_id, kind)
-    for _ in range(TRIES):
+    for _ in range(MAX_TRIES):
         question = ask(rng, scene, asks)
         if question is None or question.answer != answer:
             continue
@@ -150,7 +152,7 @@ def _question(seed: int, one: _One, kind: str, target: tuple[str, str], margin: 
     return None
 
 
-def _sample(one: _One, kind: str, question: SceneQuestion) -> Sample:
+def _sample(one: _SceneImage, kind: str, question: SceneQuestion) -> Sample:
     meta = {"kind": question.kind, "objects": str(len(one.scene["objects"]))}
     return Sample(
         sample_id=f"{one.image_id}-{kind}",

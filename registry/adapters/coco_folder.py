@@ -1,4 +1,4 @@
-"""A folder of pictures with a COCO-style annotation file: `images`, `annotations`, `categories`. For data of one's own."""
+"""A folder of images with a COCO-style annotation file: `images`, `annotations`, `categories`. For data of one's own."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = [{"of": "meta"}]
@@ -59,18 +59,18 @@ def coco_folder(
     columns = Columns("coco_folder", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta)
     if per == "image" and (choices or question):
         raise AdapterError(
-            "coco_folder: `per: image` asks the one `instruction` about every picture; `question` and `choices` come from annotations; "
+            "coco_folder: `per: image` asks the one `instruction` about every image; `question` and `choices` come from annotations; "
             "leave these out, or say `per: annotation`"
         )
     for split, prefix, path in parts(source, files):
         names, classes = pictures(path, context), _classes(path)
         before = picture_prefix(images, prefix)
         samples = _annotations(path, columns, names, classes, split, prefix, before, context)
-        for where, sample in _merged(samples, prefix, before) if per == "image" else samples:
+        for where, sample in _merge_by_image(samples, prefix, before) if per == "image" else samples:
             with context.record():
                 image_id = str(sample.image_id)
                 yield from context.selected(
-                    sample, read_image, source, (placed(images, split, image_id.removeprefix(before)),), image_id, where
+                    sample, read_image, source, (image_path(images, split, image_id.removeprefix(before)),), image_id, where
                 )
 
 
@@ -78,10 +78,10 @@ def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str
     """Return the file name of each image in an annotation file, by id."""
     names: dict[str, str] = {}
     for where, record in read_records(path, "a COCO-style annotation file", "images", context):
-        need(record, ("id", "file_name"), where)
+        require_record(record, ("id", "file_name"), where)
         if str(record["id"]) in names:
-            raise AdapterError(f"{where}: the picture id {record['id']!r:.60} comes twice")
-        names[str(record["id"])] = text_of(record, "file_name", where)
+            raise AdapterError(f"{where}: the image id {record['id']!r:.60} comes twice")
+        names[str(record["id"])] = require_text(record, "file_name", where)
     return names
 
 
@@ -110,10 +110,10 @@ def _annotations(
 ) -> Iterator[tuple[str, Sample]]:
     for where, record in read_records(path, "a COCO-style annotation file", "annotations", context):
         with context.record():
-            row: dict[str, Any] = dict(need(record, ("image_id",), where))
+            row: dict[str, Any] = dict(require_record(record, ("image_id",), where))
             name = names.get(str(row["image_id"]))
             if name is None:
-                raise AdapterError(f"{where}: image_id: no picture {row['image_id']!r:.60} under 'images'")
+                raise AdapterError(f"{where}: image_id: no image {row['image_id']!r:.60} under 'images'")
             if "category_id" in row and classes:
                 if str(row["category_id"]) not in classes:
                     raise AdapterError(f"{where}: category_id: no category {row['category_id']!r:.60} under 'categories'")
@@ -121,7 +121,7 @@ def _annotations(
             yield where, columns.sample(row, before + name, split, prefix, where)
 
 
-def _merged(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
+def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
     """Merge the samples of each image, in the order of first annotations.
 
     `before` is the prefix of the image's id, `prefix` that of the sample's.

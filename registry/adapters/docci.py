@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["caption"]
@@ -34,19 +34,19 @@ def docci(
     splits = parts or ["train", "test"]
     for where, record in read_records(source / "docci_descriptions.jsonlines", "DOCCI's descriptions", context=context):
         with context.record():
-            need(record, ("example_id", "split", "image_file", "description"), where, others=())
+            require_record(record, ("example_id", "split", "image_file", "description"), where, others=())
             if record["split"] not in SPLITS:
                 raise AdapterError(f"{where}: split: expected one of {', '.join(SPLITS)}, got {record['split']!r:.60}")
             if record["split"] not in splits:
                 continue
             sample = _sample(record, question, where)
-            name = text_of(record, "image_file", where)
+            name = require_text(record, "image_file", where)
             yield from context.selected(sample, read_image, source, (f"images/{name}",), sample.sample_id, where)
 
 
 def _sample(record: dict[str, Any], question: str, where: str) -> Sample:
-    example, caption = text_of(record, "example_id", where), text_of(record, "description", where)
-    if example != Path(text_of(record, "image_file", where)).stem:
+    example, caption = require_text(record, "example_id", where), require_text(record, "description", where)
+    if example != Path(require_text(record, "image_file", where)).stem:
         raise AdapterError(f"{where}: expected example_id and image_file to be of one name, got '{example}' and '{record['image_file']}'")
     return Sample(
         sample_id=example,

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["answer_kind", "structural", "semantic", "detailed", "full_answer"]
@@ -19,7 +19,7 @@ GRAPHS = ("train", "val")
 STRUCTURAL = ("query", "verify", "logical", "choose", "compare")
 BARE = ("question", "imageId", "isBalanced")
 KEYS = (*BARE, "answer", "fullAnswer", "types", "semantic", "annotations")
-OTHERS = ("groups", "semanticStr", "entailed", "equivalent")
+OPTIONAL_KEYS = ("groups", "semanticStr", "entailed", "equivalent")
 
 
 def gqa(
@@ -80,11 +80,11 @@ def _files(source: Path, split: str, balanced: bool) -> list[Path]:
 def _sample(key: str, record: Any, split: str, where: str) -> Sample:
     where = f"{where} ({key})"
     labelled = split in LABELLED
-    need(record, KEYS if labelled else BARE, where, others=OTHERS if labelled else (*KEYS, *OTHERS))
-    image_id = text_of(record, "imageId", where)
+    require_record(record, KEYS if labelled else BARE, where, others=OPTIONAL_KEYS if labelled else (*KEYS, *OPTIONAL_KEYS))
+    image_id = require_text(record, "imageId", where)
     same: dict[str, Any] = {
         "sample_id": key,
-        "question": text_of(record, "question", where),
+        "question": require_text(record, "question", where),
         "image_id": image_id,
         "split": split,
         "source": "gqa",
@@ -92,14 +92,14 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
     }
     if not labelled:
         return Sample(**same)
-    types = need(record["types"], ("structural", "semantic", "detailed"), f"{where}: types", others=())
+    types = require_record(record["types"], ("structural", "semantic", "detailed"), f"{where}: types", others=())
     if types["structural"] not in STRUCTURAL:
         raise AdapterError(f"{where}: types.structural: expected one of {', '.join(STRUCTURAL)}, got {types['structural']!r:.60}")
     meta = {name: str(value) for name, value in types.items()}
     meta["answer_kind"] = "open" if types["structural"] == "query" else "binary"
-    answer = text_of(record, "answer", where)
+    answer = require_text(record, "answer", where)
     return Sample(
-        **same, references=(answer,), category=types["structural"], meta=meta | {"full_answer": text_of(record, "fullAnswer", where)}
+        **same, references=(answer,), category=types["structural"], meta=meta | {"full_answer": require_text(record, "fullAnswer", where)}
     )
 
 
@@ -110,12 +110,12 @@ def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Coll
         for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):
             if image_id in pictures:
                 with context.record():
-                    need(graph, ("width", "height", "objects"), f"{where} ({image_id})", others=("location", "weather"))
+                    require_record(graph, ("width", "height", "objects"), f"{where} ({image_id})", others=("location", "weather"))
                     graphs.add(image_id, graph)
                     present.add(image_id)
     if lacking := sorted(set(pictures) - present):
         more = f" and {len(lacking) - 1:,} more" if len(lacking) > 1 else ""
-        raise AdapterError(f"{path}: has no scene graph of picture '{lacking[0]}'{more}, which questions are about; or say `graphs: false`")
+        raise AdapterError(f"{path}: has no scene graph of image '{lacking[0]}'{more}, which questions are about; or say `graphs: false`")
 
 
 class ObjectFile:

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import instructed, need, read_image, read_records, text_of
+from qualm.registry.adapters._official import add_instruction, read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["visual_input", "difficulty", "figure", "pair", "note"]
@@ -14,9 +14,9 @@ KEYS = (*PLACE, "visual_input", "sample_note", "question", "gt_answer", "gt_answ
 ANSWERS = {"1": "yes", "0": "no"}
 UNCLEAR = "unclear"
 PICTURES = "hallusion_bench"
-"""The folder that the pictures are packed in; file names in the records begin below it."""
+"""The folder that the images are packed in; file names in the records begin below it."""
 VISUAL = ("0", "1", "2")
-"""Without a picture, with the original, with an edited one."""
+"""Without an image, with the original, with an edited one."""
 
 
 def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterator[Image | Sample]:
@@ -38,7 +38,7 @@ def hallusionbench(context: AdapterContext, *, instruction: str = "") -> Iterato
     source = context.need_source("hallusionbench")
     for where, record in read_records(source / "HallusionBench.json", "HallusionBench's questions", context=context):
         with context.record():
-            sample = _sample(need(record, KEYS, where, others=()), instruction, where)
+            sample = _sample(require_record(record, KEYS, where, others=()), instruction, where)
             yield from context.selected(
                 sample, read_image, source, (f"{PICTURES}/{sample.image_id}", sample.image_id), sample.image_id, where
             )
@@ -48,15 +48,15 @@ def _sample(record: dict[str, Any], instruction: str, where: str) -> Sample:
     for key, allowed in (("category", ("VD", "VS")), ("visual_input", VISUAL), ("gt_answer", ANSWERS)):
         if record[key] not in tuple(allowed):
             raise AdapterError(f"{where}: {key}: expected one of {', '.join(allowed)} as text, got {record[key]!r:.60}")
-    kind, part, of_set, figure, question = (text_of(record, key, where) for key in PLACE)
+    kind, part, of_set, figure, question = (require_text(record, key, where) for key in PLACE)
     group, visual = f"{kind}_{part}_{of_set}", record["visual_input"]
     not_shown = kind == "VS" and figure == "0"
-    references = (ANSWERS[record["gt_answer"]], text_of(record, "gt_answer_details", where))
+    references = (ANSWERS[record["gt_answer"]], require_text(record, "gt_answer_details", where))
     figure_of = {} if not_shown else {"figure": f"{group}_{figure}"}
-    note = {"note": text_of(record, "sample_note", where)} if record["sample_note"] else {}
+    note = {"note": require_text(record, "sample_note", where)} if record["sample_note"] else {}
     return Sample(
         sample_id=f"{group}_{figure}_{question}",
-        question=instructed(text_of(record, "question", where), instruction),
+        question=add_instruction(require_text(record, "question", where), instruction),
         image_id=_picture(record, where),
         references=(*references, UNCLEAR) if not_shown else references,
         category=f"{kind}/{part}",
@@ -79,4 +79,4 @@ def _picture(record: dict[str, Any], where: str) -> str | None:
             f"{where}: filename: expected one where visual_input is not 0, and only there, got {record['filename']!r:.60} "
             f"with {record['visual_input']}"
         )
-    return None if record["filename"] is None else str(PurePosixPath(text_of(record, "filename", where)))
+    return None if record["filename"] is None else str(PurePosixPath(require_text(record, "filename", where)))

@@ -1,7 +1,7 @@
-"""HaloQuest: questions that invite hallucination, about real and generated pictures. Wang, Bingham, Yu, Le, Luong, Ghiasi, 2024 (ECCV).
+"""HaloQuest: questions that invite hallucination, about real and generated images. Wang, Bingham, Yu, Le, Luong, Ghiasi, 2024 (ECCV).
 
 `haloquest-eval.csv` and `haloquest-train.csv` have an unnamed first column with the row's number, image_name, url, image type,
-hallucination type, question, groundtruth responses (several, separated by semicolons) and split. The pictures lie at their urls.
+hallucination type, question, groundtruth responses (several, separated by semicolons) and split. The images lie at their urls.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _sample(row: dict[str, str], part: str, pictures: bool, where: str) -> Sampl
     if kind not in TYPES:
         raise AdapterError(f"{where}: hallucination type: expected one of {', '.join(TYPES)}, got {kind!r:.60}")
     if not row[""].isdecimal() or not name or not question or not responses:
-        raise AdapterError(f"{where}: expected a number, a picture, a question and responses, got {row!r:.200}")
+        raise AdapterError(f"{where}: expected a number, an image, a question and responses, got {row!r:.200}")
     return Sample(
         sample_id=f"{part}-{row['']}",
         question=question,

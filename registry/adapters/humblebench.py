@@ -1,6 +1,6 @@
 """HumbleBench: which of four options is right, or none of them. Tong, Xia, Shang, Zhou, 2025 (arXiv:2509.09658).
 
-On the hub as an image folder: `metadata.jsonl` with file_name, question_id, question, label and type beside the pictures that it names. The
+On the hub as an image folder: `metadata.jsonl` with file_name, question_id, question, label and type beside the images that it names. The
 options stand in the question, a line each from A to E, and E is "None of the above". Read in the benchmark's code; no file was seen by us.
 """
 
@@ -9,8 +9,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import read_image, read_records, text_of
-from qualm.registry.recordings.options import lettered
+from qualm.registry.adapters._official import read_image, read_records, require_text
+from qualm.registry.recordings.options import parse_lettered
 from qualm.registry.recordings.record import LETTERS
 from qualm.registry.sample import Image, Sample
 
@@ -48,8 +48,8 @@ def _sample(record: Any, folder: str, none_only: bool, pictures: bool, where: st
         raise AdapterError(
             f"{where}: expected the keys {', '.join(KEYS)}" + (f"; missing: {', '.join(missing)}" if isinstance(record, dict) else "")
         )
-    question, options = lettered(text_of(record, "question", where)) or ("", ())
-    label = text_of(record, "label", where).strip()
+    question, options = parse_lettered(require_text(record, "question", where)) or ("", ())
+    label = require_text(record, "label", where).strip()
     if not question or len(options) < 3 or label not in tuple(LETTERS[: len(options)]):
         raise AdapterError(
             f"{where}: expected a question, a line for each option and the letter of one, got {record['question']!r:.120}, {label!r:.20}"
@@ -57,7 +57,7 @@ def _sample(record: Any, folder: str, none_only: bool, pictures: bool, where: st
     right, last = LETTERS.index(label), len(options) - 1
     if none_only and right != last:
         options, right, last = (*options[:right], *options[right + 1 :]), last - 1, last - 1
-    name = (PurePosixPath(folder) / text_of(record, "file_name", where)).as_posix()
+    name = (PurePosixPath(folder) / require_text(record, "file_name", where)).as_posix()
     return Sample(
         sample_id=str(record["question_id"]),
         question=question,

@@ -7,19 +7,19 @@ from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import need_columns
-from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
+from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
 from qualm.registry.adapters._official import read_records, read_rows
 from qualm.registry.adapters._parquet import rows as parquet_rows
 from qualm.registry.adapters._pictures import (
     Named,
     PictureColumns,
-    bytes_of,
+    cell_content,
+    check_marks,
     frames_at,
     frames_within,
     image_at,
     image_within,
-    selected,
-    settled,
+    select_sample,
 )
 from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
 from qualm.registry.sample import Image, Sample
@@ -100,12 +100,12 @@ def image_table(
                 of_cell = partial(_images_of, source, images=images, split=split, before=before, frames=frames, where=f"{where}: {at}")
                 named = [one for cell in cells for one in of_cell(cell)]
                 sample = columns.sample(row, pictures.image_id(named, where), split, prefix, where)
-                yield from selected(context, settled(sample, len(named), listed, where), named)
+                yield from select_sample(context, check_marks(sample, len(named), listed, where), named)
 
 
 def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str, frames: int | None, where: str) -> list[Named]:
     """Return the images of one cell: one, or the frames of its video."""
-    data, path = bytes_of(cell)
+    data, path = cell_content(cell)
     if data is not None:
         return frames_within(data, path, frames, where) if frames else [image_within(data, path, where)]
     if not path.strip():
@@ -113,7 +113,7 @@ def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str,
     if len(path) > MAX_PATH and not frames:
         raise AdapterError(f"{where}: expected an image as a path, bytes or base64, got a text of {len(path):,} characters: {path!r:.40}")
     name = PurePosixPath(path).as_posix()
-    place = placed(images, split, name)
+    place = image_path(images, split, name)
     return frames_at(source, place, before + name, frames, where) if frames else [image_at(source, place, before + name, where)]
 
 

@@ -1,4 +1,4 @@
-"""LLaVA's visual instructions: conversations about pictures, for tuning. Liu, Li, Li, Lee, 2024 (CVPR)."""
+"""LLaVA's visual instructions: conversations about images, for tuning. Liu, Li, Li, Lee, 2024 (CVPR)."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of
+from qualm.registry.adapters._official import number_repeats, read_image, read_records, require_record, require_text
 from qualm.registry.sample import HISTORY, Image, Sample
 
 META = ["turn", "origin", "history"]
@@ -44,7 +44,7 @@ def llava_instruct(
     repeated: Counter[str] = Counter()
     for where, record in read_records(source / file, "LLaVA's conversations", context=context):
         with context.record():
-            need(record, ("id", "conversations"), where, others=("image", "model"))
+            require_record(record, ("id", "conversations"), where, others=("image", "model"))
             if "image" not in record and not text_only:
                 continue
             for sample in _samples(record, turns, repeated, where):
@@ -63,7 +63,7 @@ def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
     """
     questions: set[tuple[int, str]] = set()
     for where, record in read_records(entry / FILE, "LLaVA's conversations"):
-        name = PurePosixPath(str(need(record, ("id", "conversations"), where).get("image", "")))
+        name = PurePosixPath(str(require_record(record, ("id", "conversations"), where).get("image", "")))
         number = name.stem.rpartition("_")[2]
         if name.parts[:1] != ("coco",) or not number.isdecimal():
             continue
@@ -73,9 +73,9 @@ def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
 
 
 def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: str) -> list[Sample]:
-    image = text_of(record, "image", where) if "image" in record else None
+    image = require_text(record, "image", where) if "image" in record else None
     digest = hashlib.sha256(json.dumps([image, record["conversations"]], ensure_ascii=False).encode()).hexdigest()[:10]
-    name = numbered(f"{record['id']}-{digest}", repeated)
+    name = number_repeats(f"{record['id']}-{digest}", repeated)
     pairs = _turns(record["conversations"], image is not None, where)
     return [
         Sample(
@@ -103,7 +103,7 @@ def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, st
         raise AdapterError(f"{where}: expected a list of turns, got {conversation!r:.60}")
     turns: list[tuple[str, str]] = []
     for i, turn in enumerate(conversation):
-        need(turn, ("from", "value"), f"{where}[{i}]", others=())
+        require_record(turn, ("from", "value"), f"{where}[{i}]", others=())
         if turn["from"] not in ("human", "gpt") or not isinstance(turn["value"], str):
             raise AdapterError(f"{where}[{i}]: expected words from human or gpt, got {turn!r:.80}")
         turns.append((turn["from"], turn["value"]))

@@ -1,4 +1,4 @@
-"""LRV-Instruction: instructions about what a picture shows and about what it does not. Liu, Lin, Li, Wang, Yacoob, Wang, 2023.
+"""LRV-Instruction: instructions about what an image shows and about what it does not. Liu, Lin, Li, Wang, Yacoob, Wang, 2023.
 
 No released file was seen by us; names and keys are those that a third party's reader has.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext
-from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of
+from qualm.registry.adapters._official import number_repeats, read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["part", "task"]
@@ -43,17 +43,17 @@ def lrv_instruction(
     for part in parts or ["first", "more"]:
         for where, record in read_records(source / FILES[part][coordinates], "LRV's instructions", context=context):
             with context.record():
-                sample = _sample(need(record, ("image_id", "question", "answer"), where, others=("task",)), part, repeated, where)
+                sample = _sample(require_record(record, ("image_id", "question", "answer"), where, others=("task",)), part, repeated, where)
                 place = f"chart_image/{sample.image_id}" if part == "charts" else f"image/{sample.image_id}.jpg"
                 yield from context.selected(sample, read_image, source, (place,), str(sample.image_id), where)
 
 
 def _sample(record: dict[str, Any], part: str, repeated: Counter[str], where: str) -> Sample:
-    image_id = str(record["image_id"]) if type(record["image_id"]) is int else text_of(record, "image_id", where)
-    question, answer = text_of(record, "question", where).strip(), text_of(record, "answer", where).strip()
+    image_id = str(record["image_id"]) if type(record["image_id"]) is int else require_text(record, "image_id", where)
+    question, answer = require_text(record, "question", where).strip(), require_text(record, "answer", where).strip()
     digest = hashlib.sha256(f"{question}\0{answer}".encode()).hexdigest()[:10]
     return Sample(
-        sample_id=numbered(f"{part}/{image_id}-{digest}", repeated),
+        sample_id=number_repeats(f"{part}/{image_id}-{digest}", repeated),
         question=question,
         image_id=image_id,
         references=(answer,),

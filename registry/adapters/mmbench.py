@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_rows
+from qualm.registry.adapters._official import read_rows, require_record
 from qualm.registry.adapters._table_pictures import TablePictures
 from qualm.registry.dvc.objects import lies_in
 from qualm.registry.recordings.vlmevalkit import ROTATION
 from qualm.registry.sample import Image, Sample
 
-WHAT = "a table of MMBench"
+TABLE_NAME = "a table of MMBench"
 META = ["rotation", "base_index", "options", "l2-category", "hint"]
 LETTERS = "ABCD"
-LONGEST = 18
+MAX_INDEX_DIGITS = 18
 """The most digits that an index has."""
 KEYS = ("index", "question", "A", "B", "category", "image")
-OTHERS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
+OPTIONAL_COLUMNS = ("hint", "C", "D", "answer", "source", "l2-category", "comment", "split")
 
 
 def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv", rotations: bool = True) -> Iterator[Image | Sample]:
@@ -42,10 +42,10 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
     if not lies_in(source, path) or not path.is_file():
         there = ", ".join(sorted(p.name for p in source.glob("*.tsv"))) or "none"
         raise AdapterError(f"{source}: no table '{table}'; there are: {there}")
-    pictures = TablePictures(path, context, WHAT)
-    for where, row in read_rows(path, WHAT, KEYS, context):
+    pictures = TablePictures(path, context, TABLE_NAME)
+    for where, row in read_rows(path, TABLE_NAME, KEYS, context):
         with context.record():
-            sample = _sample(need(row, KEYS, where, OTHERS), where)
+            sample = _sample(require_record(row, KEYS, where, OPTIONAL_COLUMNS), where)
             taken, pointed_at = rotations or sample.meta["rotation"] == "0", sample.sample_id in pictures.pointed_at
             if not taken and not pointed_at:
                 continue
@@ -59,7 +59,7 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
 
 def _sample(row: dict[str, str], where: str) -> Sample:
     index = row["index"]
-    if not index.isdecimal() or len(index) > LONGEST:
+    if not index.isdecimal() or len(index) > MAX_INDEX_DIGITS:
         raise AdapterError(f"{where}: index: expected a whole number, got {index!r:.60}")
     rotation, base = divmod(int(index), ROTATION)
     empty = [key for key in ("question", "category", "image") if not row[key]]

@@ -1,4 +1,4 @@
-"""MME: two yes-or-no questions to every picture in fourteen subtasks of perception and cognition. Fu, Chen, Shen et al., 2023."""
+"""MME: two yes-or-no questions to every image in fourteen subtasks of perception and cognition. Fu, Chen, Shen et al., 2023."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +16,9 @@ SUBTASKS = {
 RELEASE = "MME_Benchmark_release_version"
 """The folder that the release is packed in; the subtasks may lie in it or in the entry itself."""
 QUESTIONS, PICTURES = "questions_answers_YN", "images"
-"""Folders of a subtask that has pictures and questions apart."""
+"""Folders of a subtask that has images and questions apart."""
 SUFFIXES = (".jpg", ".png", ".jpeg")
-EACH = 2
+QUESTIONS_PER_IMAGE = 2
 
 
 def mme(context: AdapterContext, *, part: Literal["all", "perception", "cognition"] = "all") -> Iterator[Image | Sample]:
@@ -49,7 +49,7 @@ def _subtask(context: AdapterContext, source: Path, folder: Path, category: str)
     apart = (folder / QUESTIONS).is_dir()
     files = sorted((folder / QUESTIONS if apart else folder).glob("*.txt"))
     if not files:
-        raise AdapterError(f"{folder}: expected a text file for every picture, found none")
+        raise AdapterError(f"{folder}: expected a text file for every image, found none")
     for path in files:
         with context.record():
             samples = [s for s in _samples(path, folder.name, category) if context.selects(s)]
@@ -65,8 +65,8 @@ def _samples(path: Path, subtask: str, category: str) -> Iterator[Sample]:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except UnicodeDecodeError as error:
         raise AdapterError(f"{path}: expected text in UTF-8: {error}") from error
-    if len(lines) != EACH:
-        raise AdapterError(f"{path}: expected {EACH} lines of question, tab, Yes or No, got {len(lines)}")
+    if len(lines) != QUESTIONS_PER_IMAGE:
+        raise AdapterError(f"{path}: expected {QUESTIONS_PER_IMAGE} lines of question, tab, Yes or No, got {len(lines)}")
     image_id = f"{subtask}/{path.stem}"
     for number, line in enumerate(lines, 1):
         question, tab, answer = line.strip().rpartition("\t")

@@ -6,12 +6,12 @@ from typing import Any
 
 from qualm.registry import EVIDENCE
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_list, text_of
+from qualm.registry.adapters._official import read_image, read_list, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["evidence", "type", "topic"]
 KEYS = ("image_content", "question", "gt_answer", "image_src")
-OTHERS = ("question_type", "question_topic", "image_id", "model_answer")
+OPTIONAL_KEYS = ("question_type", "question_topic", "image_id", "model_answer")
 TYPES = ("attribute", "adversarial", "comparison", "counting", "relation", "environment", "holistic", "other")
 """Kinds of question by place modulo 8, which is how the official script tells them."""
 RECORDS = 96
@@ -38,7 +38,7 @@ def mmhal_bench(context: AdapterContext) -> Iterator[Image | Sample]:
     for place, record in enumerate(records):
         where = f"{path}: record {place}"
         with context.record():
-            sample = _sample(need(record, KEYS, where, OTHERS), place, named, where)
+            sample = _sample(require_record(record, KEYS, where, OPTIONAL_KEYS), place, named, where)
             image_id = str(sample.image_id)
             names = [image_id, *(str(record[k]) for k in ("image_id",) if record.get(k))]
             yield from context.selected(
@@ -54,13 +54,13 @@ def _sample(record: dict[str, Any], place: int, named: dict[int, Any], where: st
     if kind != named.setdefault(at, kind):
         expected = f"{named[at]!r:.40} as in record {at}"
         raise AdapterError(f"{where}: question_type: expected {expected}, got {kind!r:.40}: the records are not in the official order")
-    image_id = PurePosixPath(text_of(record, "image_src", where)).name
+    image_id = PurePosixPath(require_text(record, "image_src", where)).name
     facts = {"type": kind, "topic": record.get("question_topic")}
     return Sample(
         sample_id=f"mmhal_{place:02d}",
-        question=text_of(record, "question", where),
+        question=require_text(record, "question", where),
         image_id=image_id,
-        references=(text_of(record, "gt_answer", where),),
+        references=(require_text(record, "gt_answer", where),),
         category=TYPES[at],
         source="mmhal_bench",
         group=image_id,

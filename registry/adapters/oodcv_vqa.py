@@ -1,4 +1,4 @@
-"""OODCV-VQA: counting and yes-or-no questions on pictures out of the ordinary. Tu et al., 2023 ("How Many Unicorns Are in This Image?")."""
+"""OODCV-VQA: counting and yes-or-no questions on images out of the ordinary. Tu et al., 2023 ("How Many Unicorns Are in This Image?")."""
 
 import hashlib
 from collections import Counter
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["situation", "phase", "answer_type", "count"]
@@ -48,7 +48,7 @@ def oodcv_vqa(
     met: Counter[str] = Counter()
     for where, record in read_records(path, "OODCV-VQA's questions (`qualm data show oodcv_vqa`)", context=context):
         with context.record():
-            sample = _sample(need(record, KEYS, where, others=()), format, met, where)
+            sample = _sample(require_record(record, KEYS, where, others=()), format, met, where)
             if answers != "all" and (record["answer_type"] == NUMBER) != (answers == NUMBER):
                 continue
             place = str(sample.image_id)
@@ -60,7 +60,7 @@ def oodcv_vqa(
 def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) -> Sample:
     if record["situation"] not in SITUATIONS:
         raise AdapterError(f"{where}: situation: expected one of {', '.join(SITUATIONS)}, got {record['situation']!r:.60}")
-    image, question, kind = (text_of(record, key, where) for key in ("image", "question", "answer_type"))
+    image, question, kind = (require_text(record, key, where) for key in ("image", "question", "answer_type"))
     options = record["options"]
     if not isinstance(options, list) or len(options) < 2 or not all(isinstance(o, str) and o.strip() for o in options):
         raise AdapterError(f"{where}: options: expected a list of at least two texts, got {options!r:.120}")
@@ -80,7 +80,7 @@ def _sample(record: dict[str, Any], form: str, met: Counter[str], where: str) ->
         group=image,
         meta={
             "situation": record["situation"],
-            "phase": text_of(record, "phase", where),
+            "phase": require_text(record, "phase", where),
             "answer_type": kind,
             **({"count": right} if kind == NUMBER else {}),
         },

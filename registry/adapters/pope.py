@@ -4,7 +4,15 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext
-from qualm.registry.adapters._official import instructed, need, read_image, read_records, text_of, whole, yes_or_no
+from qualm.registry.adapters._official import (
+    add_instruction,
+    read_image,
+    read_records,
+    require_integer,
+    require_record,
+    require_text,
+    yes_or_no,
+)
 from qualm.registry.sample import Image, Sample
 
 META = ["pictures"]
@@ -15,7 +23,7 @@ FILES = {
     "aokvqa": "output/seem/aokvqa/aokvqa_pope_seem_{}.json",
 }
 PLACES = {"coco": ("val2014", "images"), "gqa": ("gqa/images", "images"), "aokvqa": ("val2014", "images")}
-"""Folders in which the pictures of each file may lie."""
+"""Folders in which the images of each file may lie."""
 
 
 def pope(
@@ -43,16 +51,16 @@ def pope(
     path = source / FILES[pictures].format(split)
     for where, record in read_records(path, f"POPE's {split} questions on {pictures}", context=context):
         with context.record():
-            sample = _sample(need(record, KEYS, where, others=()), pictures, split, instruction, where)
+            sample = _sample(require_record(record, KEYS, where, others=()), pictures, split, instruction, where)
             name = record["image"]
             yield from context.selected(sample, read_image, source, [f"{folder}/{name}" for folder in PLACES[pictures]], name, where)
 
 
 def _sample(record: dict[str, Any], pictures: str, split: str, instruction: str, where: str) -> Sample:
-    number, image_id = whole(record, "question_id", where), text_of(record, "image", where)
+    number, image_id = require_integer(record, "question_id", where), require_text(record, "image", where)
     return Sample(
         sample_id=f"{pictures}-{split}-{number}",
-        question=instructed(text_of(record, "text", where), instruction),
+        question=add_instruction(require_text(record, "text", where), instruction),
         image_id=image_id,
         references=(yes_or_no(record, "label", where),),
         category=split,

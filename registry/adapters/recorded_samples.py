@@ -15,13 +15,13 @@ from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.picture_lists import image_id_of, picture_ids, problem_of_marks
+from qualm.registry.formats.picture_lists import find_mark_problem, image_id_of, picture_ids
 from qualm.registry.recordings import vlmevalkit as vek
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
-from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError
+from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError
 from qualm.registry.sample import Image, Sample
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 """Faults that a message lists; the rest are counted."""
 
 
@@ -61,8 +61,8 @@ def recorded_samples(
     """
     source = context.need_source("recorded_samples")
     try:
-        how = How(fields, run=run or "")
-        part, table, name = _chosen(source, format, run, task, pictures, how)
+        how = ReadOptions(fields, run=run or "")
+        part, table, name = _choose_file(source, format, run, task, pictures, how)
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
         recorded_pictures = _Pictures(table, pictures == "auto")
@@ -72,7 +72,9 @@ def recorded_samples(
         raise AdapterError(str(error)) from error
 
 
-def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures: str, how: How) -> tuple[RecordingFile, Path | None, str]:
+def _choose_file(
+    source: Path, form: str, run: str | None, task: str | None, pictures: str, how: ReadOptions
+) -> tuple[RecordingFile, Path | None, str]:
     """Return the file of questions, the table of their images if any, and the task."""
     tables = vek.input_tables(source) if form in ("auto", "vlmevalkit") else {}
     if task in tables:
@@ -86,18 +88,18 @@ def _chosen(source: Path, form: str, run: str | None, task: str | None, pictures
     if tables and part.format == "vlmevalkit" and pictures == "auto":
         there = ", ".join(sorted(tables)[:8])
         raise AdapterError(
-            f"{part.path}: the tables with pictures beside it are of other tasks: {there}; say which by `task:`, or `pictures: none`"
+            f"{part.path}: the tables with images beside it are of other tasks: {there}; say which by `task:`, or `pictures: none`"
         )
     return part, None, task or task_of(part, run)
 
 
 def _samples(
-    context: AdapterContext, part: RecordingFile, how: How, task: str, options: str, faults: str, pictures: _Pictures
+    context: AdapterContext, part: RecordingFile, how: ReadOptions, task: str, options: str, faults: str, pictures: _Pictures
 ) -> Iterator[Image | Sample]:
     ids: set[str] = set()
     notes = Counter[str]()
     rotated = part.format == "vlmevalkit" and vek.has_rotations(part.path)
-    unclear = _contradicted(part, how) if faults == "leave_out" else set()
+    unclear = _ambiguous_ids(part, how) if faults == "leave_out" else set()
     bad_rows = [*pictures.faults]
     for item in part.read(how):
         if isinstance(item, Fault):
@@ -114,24 +116,24 @@ def _samples(
             bad_rows.append(Fault(item.where, "unclear which option is right", item.doubt))
             continue
         if item.lacking and pictures.needed:
-            bad_rows.append(Fault(item.where, "no pictures that can be kept", item.lacking))
+            bad_rows.append(Fault(item.where, "no images that can be kept", item.lacking))
             continue
-        images = _named(item.id, item.images) if pictures.needed else []
+        images = _named_images(item.id, item.images) if pictures.needed else []
         yield from images
         image_id = image_id_of([image.image_id for image in images]) or pictures.owner.get(item.id)
         sample = _sample(item, task, options, image_id, rotated)
-        if problem := problem_of_marks(sample.question, len(picture_ids(image_id))):
-            bad_rows.append(Fault(item.where, "marks that do not fit the pictures", problem))
+        if problem := find_mark_problem(sample.question, len(picture_ids(image_id))):
+            bad_rows.append(Fault(item.where, "marks that do not fit the images", problem))
             continue
         notes.update(_notes(sample, item, part))
         yield sample
     for note, n in notes.items():
         context.note(f"{part.path}: {n:,} of {len(ids):,} questions {note}")
     if bad_rows:
-        _tell(bad_rows, part.path, faults)
+        _report_faults(bad_rows, part.path, faults)
 
 
-def _contradicted(part: RecordingFile, how: How) -> set[str]:
+def _ambiguous_ids(part: RecordingFile, how: ReadOptions) -> set[str]:
     """Return the ids of rows that ask different questions under one id; all are dropped."""
     first: dict[str, int] = {}
     records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
@@ -139,7 +141,7 @@ def _contradicted(part: RecordingFile, how: How) -> set[str]:
     return {name for name, question in contents if first.setdefault(name, question) != question}
 
 
-def _named(name: str, files: Sequence[bytes]) -> list[Image]:
+def _named_images(name: str, files: Sequence[bytes]) -> list[Image]:
     """Return a question's images: one keeps the name, several are numbered."""
     return [Image(f"{name} ({k})" if len(files) > 1 else name, data) for k, data in enumerate(files, 1)]
 
@@ -173,15 +175,15 @@ def _notes(sample: Sample, record: Record, part: RecordingFile) -> Iterator[str]
     elif not sample.choices and not sample.references:
         yield "have neither options nor a reference answer, so that they cannot be scored; `fields: {target: NAME}` names the field"
     if sample.image_id is None and part.format == "vlmevalkit":
-        yield "have no picture; put the input table `TASK.tsv` beside the predictions"
+        yield "have no image; put the input table `TASK.tsv` beside the predictions"
     elif record.n_pictures and sample.image_id is None:
-        yield "were asked about pictures, which are left out here"
+        yield "were asked about images, which are left out here"
 
 
-def _tell(bad_rows: list[Fault], path: Path, faults: str) -> None:
+def _report_faults(bad_rows: list[Fault], path: Path, faults: str) -> None:
     counts = Counter(f.reason for f in bad_rows)
-    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in bad_rows[:MOST_NAMED]]
-    lines += [f"and {len(bad_rows) - MOST_NAMED} more"] if len(bad_rows) > MOST_NAMED else []
+    lines = [f"{f.where}: {f.reason}" + (f": {f.what}" if f.what else "") for f in bad_rows[:MAX_NAMED]]
+    lines += [f"and {len(bad_rows) - MAX_NAMED} more"] if len(bad_rows) > MAX_NAMED else []
     summary = ", ".join(f"{n} x {reason}" for reason, n in counts.most_common())
     if faults == "stop":
         lines.append("look at the file, name its fields by `fields:`, or say `faults: leave_out` to go on without these rows")
@@ -208,11 +210,11 @@ class _Pictures:
         with_picture: dict[str, str | None] = {}
         for picture in vek.pictures(self.table):
             if picture.fault:
-                self.faults.append(Fault(picture.fault.partition(": ")[0], "no picture that can be kept", picture.fault.partition(": ")[2]))
+                self.faults.append(Fault(picture.fault.partition(": ")[0], "no image that can be kept", picture.fault.partition(": ")[2]))
             elif picture.pointer:
                 pointers[picture.id] = picture.pointer
             elif picture.data and picture.index not in with_picture:
-                images = [replace(image, path=f"{image.image_id}.png") for image in _named(picture.index, picture.data)]
+                images = [replace(image, path=f"{image.image_id}.png") for image in _named_images(picture.index, picture.data)]
                 self.owner[picture.id] = with_picture[picture.index] = image_id_of([image.image_id for image in images])
                 yield from images
         self._point(pointers, with_picture)
@@ -224,4 +226,4 @@ class _Pictures:
             else:
                 assert self.table is not None
                 what = f"row {name} points to row {pointer}, which has none"
-                self.faults.append(Fault(self.table.name, "no picture that can be kept", what))
+                self.faults.append(Fault(self.table.name, "no image that can be kept", what))

@@ -1,14 +1,14 @@
-"""ScienceQA: multiple-choice questions of school science, with and without pictures. Lu et al., 2022 (NeurIPS)."""
+"""ScienceQA: multiple-choice questions of school science, with and without images. Lu et al., 2022 (NeurIPS)."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
-WHAT = "ScienceQA's problems (`qualm data show scienceqa`)"
+FILE_NAME = "ScienceQA's problems (`qualm data show scienceqa`)"
 META = ["subject", "topic", "skill", "task", "grade", "grades", "has_text", "has_image", "no_context", "hint"]
 KEYS = (
     *("question", "choices", "answer", "hint", "image", "task", "grade", "subject", "topic", "category", "skill"),
@@ -46,13 +46,13 @@ def scienceqa(
     """
     source = context.need_source("scienceqa")
     splits = _place(source, "pid_splits.json")
-    problems = {key: (where, record) for where, (key, record) in read_records(_place(source, "problems.json"), WHAT, "*", context)}
+    problems = {key: (where, record) for where, (key, record) in read_records(_place(source, "problems.json"), FILE_NAME, "*", context)}
     for number in _ids(splits, split):
         with context.record():
             if number not in problems:
                 raise AdapterError(f"{splits}: {split}: problem {number} is not in problems.json")
             where, record = problems[number]
-            sample = _sample(number, need(record, KEYS, where, others=()), where)
+            sample = _sample(number, require_record(record, KEYS, where, others=()), where)
             if _is_selected(sample, pictures, task):
                 place = f"images/{record['split']}/{number}/{record['image']}"
                 yield from context.selected(sample, read_image, source, (place,), sample.image_id, where)
@@ -70,7 +70,7 @@ def _ids(path: Path, split: str) -> list[str]:
     by_split = dict(pair for _, pair in read_records(path, "which problem is of which split", "*"))
     ids: list[str] = []
     for name in ("val", "test") if split == VAL_TEST else (split,):
-        listed = need(by_split, (name,), str(path))[name]
+        listed = require_record(by_split, (name,), str(path))[name]
         if not isinstance(listed, list) or not all(isinstance(i, str | int) for i in listed):
             raise AdapterError(f"{path}: {name}: expected a list of ids, got {listed!r:.60}")
         ids += map(str, listed)
@@ -88,7 +88,7 @@ def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
         raise AdapterError(f"{where}: answer: expected 0 to {len(choices) - 1}, got {right!r:.60}")
     if not isinstance(hint, str) or not (record["image"] is None or isinstance(record["image"], str)):
         raise AdapterError(f"{where}: expected hint as text and image as a name or null, got {hint!r:.60} and {record['image']!r:.60}")
-    question = text_of(record, "question", where)
+    question = require_text(record, "question", where)
     image_id = None if record["image"] is None else f"{record['split']}/{number}"
     return Sample(
         sample_id=number,
@@ -100,7 +100,7 @@ def _sample(number: str, record: dict[str, Any], where: str) -> Sample:
         split=record["split"],
         source="scienceqa",
         meta={
-            **{key: text_of(record, key, where) for key in ("subject", "topic", "skill", "task")},
+            **{key: require_text(record, key, where) for key in ("subject", "topic", "skill", "task")},
             **_grade(record["grade"], where),
             "has_text": _yes(hint != ""),
             "has_image": _yes(image_id is not None),

@@ -1,15 +1,15 @@
-"""SEED-Bench: multiple-choice questions on pictures in nine dimensions. Li et al., 2023."""
+"""SEED-Bench: multiple-choice questions on images in nine dimensions. Li et al., 2023."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.formats.json_stream import JsonStreamError, members
 from qualm.registry.sample import Image, Sample
 
-WHAT = "SEED-Bench's questions (`qualm data show seedbench`)"
+FILE_NAME = "SEED-Bench's questions (`qualm data show seedbench`)"
 META = ["type_id"]
 DIMENSIONS = (
     "Scene Understanding",
@@ -26,7 +26,7 @@ DIMENSIONS = (
 LETTERS = "ABCD"
 CHOICES = tuple(f"choice_{letter.lower()}" for letter in LETTERS)
 KEYS = ("question_id", "question_type_id", "question", *CHOICES, "answer", "data_id", "data_type")
-OTHERS = ("segment",)
+OPTIONAL_KEYS = ("segment",)
 SWAPPED = {3: 4, 4: 3}
 
 
@@ -48,9 +48,9 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
     path = source / "SEED-Bench.json"
     if path.is_file():
         _check_names(path)
-    for where, record in read_records(path, WHAT, "questions", context):
+    for where, record in read_records(path, FILE_NAME, "questions", context):
         with context.record():
-            if need(record, KEYS, where, OTHERS)["data_type"] == "video":
+            if require_record(record, KEYS, where, OPTIONAL_KEYS)["data_type"] == "video":
                 continue
             sample = _sample(record, labels, where)
             image_id = str(sample.image_id)
@@ -62,7 +62,7 @@ def _check_names(path: Path) -> None:
     try:
         numbers = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:
-        raise AdapterError(f"{error} (expected {WHAT})") from error
+        raise AdapterError(f"{error} (expected {FILE_NAME})") from error
     ids = {number: name for name, number in numbers.items() if isinstance(number, int)} if isinstance(numbers, dict) else {}
     for number, name in enumerate(DIMENSIONS, 1):
         if ids.get(number) != name:
@@ -74,14 +74,14 @@ def _sample(record: dict[str, Any], labels: str, where: str) -> Sample:
         raise AdapterError(f"{where}: data_type: expected image or video, got {record['data_type']!r:.60}")
     dimension = record["question_type_id"]
     if type(dimension) is not int or not 1 <= dimension <= len(DIMENSIONS):
-        raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} of a question on a picture, got {dimension!r:.60}")
+        raise AdapterError(f"{where}: question_type_id: expected 1 to {len(DIMENSIONS)} of a question on an image, got {dimension!r:.60}")
     if record["answer"] not in tuple(LETTERS):
         raise AdapterError(f"{where}: answer: expected one of {', '.join(LETTERS)}, got {record['answer']!r:.60}")
     named = SWAPPED.get(dimension, dimension) if labels == "vlm_uncertainty_bench" else dimension
-    image_id = text_of(record, "data_id", where)
+    image_id = require_text(record, "data_id", where)
     return Sample(
         sample_id=str(record["question_id"]),
-        question=text_of(record, "question", where),
+        question=require_text(record, "question", where),
         image_id=image_id,
         choices=tuple(_choice(record, key, where) for key in CHOICES),
         answer_index=LETTERS.index(record["answer"]),

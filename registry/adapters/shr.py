@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.registry import EVIDENCE
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["evidence", "facts"]
@@ -30,16 +30,16 @@ def shr(context: AdapterContext) -> Iterator[Image | Sample]:
     """
     source = context.need_source("shr")
     places: dict[str, str] = {}
-    for where, record in read_records(source / "val_images_final.json", "SHR's pictures", context=context):
+    for where, record in read_records(source / "val_images_final.json", "SHR's images", context=context):
         with context.record():
-            places[_id(need(record, ("image_id",), where)["image_id"], where)] = where
+            places[_id(require_record(record, ("image_id",), where)["image_id"], where)] = where
     facts = _facts(source, context)
     pictures = _pictures(source / "image_data.json", places)
     regions = _regions(source / "region_descriptions.json", pictures)
     for image_id, where in places.items():
         with context.record():
             if image_id not in pictures:
-                raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this picture")
+                raise AdapterError(f"{where}: image_id {image_id}: image_data.json does not know this image")
             sample = _sample(image_id, facts.get(image_id, ()), regions.get(image_id, ()), where)
             yield from context.selected(sample, read_image, source, (pictures[image_id].path,), image_id, where)
 
@@ -64,7 +64,7 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
         for where, record in read_records(source / name, "SHR's facts", context=context):
             with context.record():
                 if not isinstance(record, dict) or len(record) != 1:
-                    raise AdapterError(f"{where}: expected an object of one picture and its facts, got {record!r:.60}")
+                    raise AdapterError(f"{where}: expected an object of one image and its facts, got {record!r:.60}")
                 ((image_id, facts),) = record.items()
                 if not isinstance(facts, list) or not all(isinstance(fact, str) for fact in facts):
                     raise AdapterError(f"{where}: {image_id}: expected a list of facts, got {facts!r:.60}")
@@ -75,14 +75,14 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
 def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
     """Read the size and path (last two parts of the address) of each wanted image."""
     pictures = {}
-    for where, record in read_records(path, "Visual Genome's list of pictures"):
-        image_id = _id(need(record, ("image_id", "url", "width", "height"), where)["image_id"], where)
+    for where, record in read_records(path, "Visual Genome's list of images"):
+        image_id = _id(require_record(record, ("image_id", "url", "width", "height"), where)["image_id"], where)
         if image_id not in ids:
             continue
         width, height = record["width"], record["height"]
         if not (type(width) is int and type(height) is int and width > 0 and height > 0):
             raise AdapterError(f"{where}: width, height: expected whole numbers above 0, got {(width, height)!r:.60}")
-        pictures[image_id] = _Picture("/".join(PurePosixPath(text_of(record, "url", where)).parts[-2:]), width, height)
+        pictures[image_id] = _Picture("/".join(PurePosixPath(require_text(record, "url", where)).parts[-2:]), width, height)
     return pictures
 
 
@@ -90,17 +90,17 @@ def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tu
     """Read (box, phrase) of every region of the wanted images, one record at a time."""
     by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
-        records = need(record, ("regions",), where)["regions"]
+        records = require_record(record, ("regions",), where)["regions"]
         if not isinstance(records, list):
             raise AdapterError(f"{where}: regions: expected a list, got {records!r:.60}")
-        if records and (image_id := _id(need(records[0], ("image_id",), f"{where}: regions[0]")["image_id"], where)) in pictures:
+        if records and (image_id := _id(require_record(records[0], ("image_id",), f"{where}: regions[0]")["image_id"], where)) in pictures:
             regions = (_region(region, pictures[image_id], f"{where}: regions[{i}]") for i, region in enumerate(records))
             by_picture[image_id] = tuple(one for one in regions if one[1])
     return by_picture
 
 
 def _region(region: Any, picture: _Picture, where: str) -> tuple[str, str]:
-    x, y, width, height = (need(region, BOX, where)[key] for key in BOX[:4])
+    x, y, width, height = (require_record(region, BOX, where)[key] for key in BOX[:4])
     if not all(type(n) is int for n in (x, y, width, height)):
         raise AdapterError(f"{where}: x, y, width, height: expected whole numbers, got {(x, y, width, height)!r:.80}")
     corners = (x / picture.width, y / picture.height, (x + width) / picture.width, (y + height) / picture.height)
@@ -110,7 +110,7 @@ def _region(region: Any, picture: _Picture, where: str) -> tuple[str, str]:
 def _sample(image_id: str, facts: tuple[str, ...], regions: tuple[tuple[str, str], ...], where: str) -> Sample:
     references = facts or tuple(phrase for _, phrase in regions)
     if not references:
-        raise AdapterError(f"{where}: image_id {image_id}: neither facts nor regions are known of this picture")
+        raise AdapterError(f"{where}: image_id {image_id}: neither facts nor regions are known of this image")
     return Sample(
         sample_id=image_id,
         question=PROMPT,

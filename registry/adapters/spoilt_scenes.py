@@ -48,11 +48,11 @@ def spoilt_scenes(
             index += 1
             if question is not None:
                 file.write(scene)
-                yield from _three(context, scene, question, f"{level}{context.seed}-{split}-{index - 1:06d}", accepted)
+                yield from _samples(context, scene, question, f"{level}{context.seed}-{split}-{index - 1:06d}", accepted)
                 accepted += 1
 
 
-def _three(context: AdapterContext, scene: Scene, question: SceneQuestion, name: str, number: int) -> Iterator[Image | Sample]:
+def _samples(context: AdapterContext, scene: Scene, question: SceneQuestion, name: str, number: int) -> Iterator[Image | Sample]:
     """Yield the three samples of a scene with their two images."""
     how_picture, how_question = tuple(PICTURES)[number % len(PICTURES)], tuple(QUESTIONS)[number // len(PICTURES) % len(QUESTIONS)]
     rng = stream(context.seed, "damage", name)

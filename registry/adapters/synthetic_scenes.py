@@ -2,7 +2,7 @@
 
 Scenes follow CLEVR (Justin Johnson, Bharath Hariharan, Laurens van der Maaten, Li Fei-Fei, C. Lawrence Zitnick, Ross
 Girshick, "CLEVR: A Diagnostic Dataset for Compositional Language and Elementary Visual Reasoning", CVPR 2017): its
-vocabulary and its scene JSON, written to `scenes/CLEVR_{split}_scenes.json`. Pictures and questions are our own.
+vocabulary and its scene JSON, written to `scenes/CLEVR_{split}_scenes.json`. Images and questions are our own.
 """
 
 import itertools

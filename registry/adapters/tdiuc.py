@@ -89,7 +89,7 @@ def _image(source: Path, places: list[str], row: QuestionRow) -> Image:
     for place in places[places.index(image.path) + 1 :]:
         if (source / place).is_file() and read_image(source, (place,), image.image_id, row.where).data != image.data:
             raise AdapterError(
-                f"{row.where}: picture {row.image_id} may be {image.path} or {place}, which differ; name the right place by `pictures`"
+                f"{row.where}: image {row.image_id} may be {image.path} or {place}, which differ; name the right place by `pictures`"
             )
     return image
 

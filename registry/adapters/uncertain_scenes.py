@@ -1,4 +1,4 @@
-"""Questions about drawn scenes that are clear, or uncertain by their picture, their words, or the match of the two.
+"""Questions about drawn scenes that are clear, or uncertain by their image, their words, or the match of the two.
 
 After the subsets of VLM-UQBench (Wang, Chen, Ahmad, Batmanghelich, Li), which people labelled in VizWiz; here they are made from scene
 graphs, so the label is known.
@@ -20,9 +20,9 @@ from qualm.registry.scenes.world import Scene, make_scene, stream
 
 META = ["kind", "level", "modality", "how", "cross"]
 TILES = 6
-"""Along a side of a picture of low quality."""
+"""Along a side of an image of low quality."""
 TEXT, CROSS = ("inv", "sbj"), ("amb", "ive")
-"""Ways in which words are uncertain, and words and picture together; they take turns, where a question allows them."""
+"""Ways in which words are uncertain, and words and image together; they take turns, where a question allows them."""
 SCENES_PER_SAMPLE = 20
 """Drawn scenes per scene that is kept, at most, before giving up."""
 
@@ -57,7 +57,7 @@ def uncertain_scenes(
             question = ask_any(rng, scene, kinds_in_turn(drawn))
             if question and (rewrites := _rewritten(rng, question, scene, drawn)):
                 file.write(scene)
-                yield from _four(context, scene, question, rewrites, f"{level}{context.seed}-{split}-{index:06d}")
+                yield from _samples(context, scene, question, rewrites, f"{level}{context.seed}-{split}-{index:06d}")
                 drawn += 1
             if drawn == per_subset:
                 return
@@ -75,7 +75,7 @@ def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, 
     return rewrites if len(rewrites) == 2 else {}
 
 
-def _four(
+def _samples(
     context: AdapterContext, scene: Scene, question: SceneQuestion, rewrites: dict[str, tuple[str, Rewrite]], name: str
 ) -> Iterator[Image | Sample]:
     """Yield the four samples of a scene and their two images."""

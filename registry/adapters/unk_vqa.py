@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of, whole
+from qualm.registry.adapters._official import read_image, read_records, require_integer, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["alter_type", "reason", "question_id_origin", "answer_origin"]
 AMBIGUOUS = "multiple plausible answers"
 """What the reason says that CertainlyUncertain leaves out."""
 FOLDERS = {"train": "images-train", "val": "images-val", "test": "images-val"}
-TOP = ("answer_map", "reason_map", "alter_type_map", "annotation")
+TOP_KEYS = ("answer_map", "reason_map", "alter_type_map", "annotation")
 KEYS = ("question_id", "question", "image_name", "answerability", "alter_type", "misc")
 ORIGIN = ("question_id_origin", "image_name_origin", "answer_origin")
 
@@ -74,8 +74,8 @@ def _read(path: Path) -> dict[str, Any]:
             f"{error}. The sample in UNK-VQA's README is not JSON either: it lacks the comma after alter_type_map and has one too many at "
             "its end; a file made of it needs both corrected"
         ) from error
-    content = need(members, TOP, str(path), others=())
-    for name in TOP[:-1]:
+    content = require_record(members, TOP_KEYS, str(path), others=())
+    for name in TOP_KEYS[:-1]:
         if not isinstance(content[name], dict) or not all(isinstance(text, str) for text in content[name].values()):
             raise AdapterError(f"{path}: {name}: expected an object of code -> text, got {content[name]!r:.60}")
     if not isinstance(content["annotation"], list) or not content["annotation"]:
@@ -84,9 +84,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: str, where: str) -> tuple[Sample, list[str]]:
-    need(record, KEYS, where, others=())
-    origin = need(record["misc"], ORIGIN, f"{where}: misc", others=())
-    answerability = need(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
+    require_record(record, KEYS, where, others=())
+    origin = require_record(record["misc"], ORIGIN, f"{where}: misc", others=())
+    answerability = require_record(record["answerability"], ("binary", "other"), f"{where}: answerability", others=())
     if not isinstance(answerability["binary"], bool):
         raise AdapterError(f"{where}: answerability.binary: expected true or false, got {answerability['binary']!r:.60}")
     if record["alter_type"] not in tuple(maps["alter_type_map"]):
@@ -94,14 +94,14 @@ def _sample(record: Any, maps: Mapping[str, Any], split: str, folder: str, key: 
     references: tuple[str, ...] = ()
     codes: list[str] = []
     if answerability["binary"]:
-        other = need(answerability["other"], ("answer",), f"{where}: answerability.other", others=("options",))
-        references = (text_of(other, "answer", f"{where}: answerability.other"),)
+        other = require_record(answerability["other"], ("answer",), f"{where}: answerability.other", others=("options",))
+        references = (require_text(other, "answer", f"{where}: answerability.other"),)
     else:
         codes = _reasons(answerability["other"], key, maps["reason_map"], f"{where}: answerability.other")
-    name = text_of(record, "image_name", where)
+    name = require_text(record, "image_name", where)
     sample = Sample(
-        sample_id=f"{split}/{whole(record, 'question_id', where)}",
-        question=text_of(record, "question", where),
+        sample_id=f"{split}/{require_integer(record, 'question_id', where)}",
+        question=require_text(record, "question", where),
         image_id=f"{folder}/{Path(name).stem}",
         references=references,
         category="answerable" if answerability["binary"] else "unanswerable",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META = ["answer_type", "said_unanswerable"]
@@ -13,7 +13,7 @@ ANSWERS = 10
 TYPES = {"yes/no": "yes-no", "number": "number", "other": "other", "unanswerable": "unanswerable"}
 """Types of answers -> categories, where `/` would begin a part of a path."""
 UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
-"""What people wrote of questions that the picture does not answer; the latter two in the first release."""
+"""What people wrote of questions that the image does not answer; the latter two in the first release."""
 
 
 def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:
@@ -32,16 +32,16 @@ def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = 
     labelled = ("answers", "answer_type", "answerable") if split != "test" else ()
     for where, record in read_records(path, f"VizWiz-VQA's annotations of {split}", context=context):
         with context.record():
-            sample = _sample(need(record, ("image", "question", *labelled), where, others=()), split, where)
+            sample = _sample(require_record(record, ("image", "question", *labelled), where, others=()), split, where)
             name = record["image"]
             yield from context.selected(sample, read_image, source, (f"{split}/{name}",), str(sample.image_id), where, of=name)
 
 
 def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
-    image_id = Path(text_of(record, "image", where)).stem
+    image_id = Path(require_text(record, "image", where)).stem
     same: dict[str, Any] = {
         "sample_id": image_id,
-        "question": text_of(record, "question", where),
+        "question": require_text(record, "question", where),
         "image_id": image_id,
         "split": split,
         "source": "vizwiz",
@@ -60,11 +60,11 @@ def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
         references=answers,
         category=TYPES[kind],
         answerable=record["answerable"] == 1,
-        meta={"answer_type": kind, "said_unanswerable": str(said_unanswerable(answers))},
+        meta={"answer_type": kind, "said_unanswerable": str(count_unanswerable(answers))},
     )
 
 
-def said_unanswerable(answers: tuple[str, ...]) -> int:
+def count_unanswerable(answers: tuple[str, ...]) -> int:
     """Count the answers that say that the question is unanswerable."""
     return sum(answer.strip().lower() in UNANSWERABLE for answer in answers)
 
@@ -75,7 +75,7 @@ def _answers(answers: Any, where: str) -> tuple[str, ...]:
         raise AdapterError(f"{where}: answers: expected a list of {ANSWERS}, got {got}")
     texts = []
     for i, answer in enumerate(answers):
-        need(answer, ("answer", "answer_confidence"), f"{where}: answers[{i}]", others=())
+        require_record(answer, ("answer", "answer_confidence"), f"{where}: answers[{i}]", others=())
         if not isinstance(answer["answer"], str) or answer["answer_confidence"] not in ("yes", "maybe", "no"):
             raise AdapterError(f"{where}: answers[{i}]: expected a text and a confidence of yes, maybe or no, got {answer!r:.100}")
         texts.append(answer["answer"])

@@ -1,4 +1,4 @@
-"""Why people answer a question about a picture differently. Bhattacharya, Li, Gurari, 2019 (ICCV).
+"""Why people answer a question about an image differently. Bhattacharya, Li, Gurari, 2019 (ICCV).
 
 Five people marked, for each question, which of ten reasons apply; the counts are what VLM-UQBench's subsets are cut from.
 """
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, read_image, read_records, text_of
+from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.adapters._vizwiz_images import ASIDE, NAMES, match_images
-from qualm.registry.adapters.vizwiz import said_unanswerable
+from qualm.registry.adapters.vizwiz import count_unanswerable
 from qualm.registry.sample import Image, Sample
 
 REASONS = ("LQI", "IVE", "INV", "DFF", "AMB", "SBJ", "SYN", "GRN", "SPM", "OTH")
@@ -56,7 +56,7 @@ def vizwiz_ans_difference(
     left_out = 0
     for where, record in read_records(path, "answer-difference annotations", context=context):
         with context.record():
-            sample = _sample(need(record, KEYS, where, others=()), dataset, split, images, where)
+            sample = _sample(require_record(record, KEYS, where, others=()), dataset, split, images, where)
             if record["image"] in aside:
                 left_out += context.selects(sample)
                 continue
@@ -86,20 +86,20 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
         raise AdapterError(f"{where}: ans_dis_labels: expected {expected}; got {counts!r:.80}")
     if not isinstance(answers, list) or len(answers) != ANSWERS or not all(isinstance(a, str) for a in answers):
         raise AdapterError(f"{where}: answers: expected {ANSWERS} texts, got {answers!r:.80}")
-    kind, name = text_of(record, "ans_type", where), text_of(record, "image", where)
+    kind, name = require_text(record, "ans_type", where), require_text(record, "image", where)
     image_id = Path(name).stem
     meta = {reason: str(count) for reason, count in zip(REASONS, counts, strict=True)}
-    meta |= {"answer_type": kind, "said_unanswerable": str(said_unanswerable(tuple(answers)))}
+    meta |= {"answer_type": kind, "said_unanswerable": str(count_unanswerable(tuple(answers)))}
     return Sample(
-        sample_id=text_of(record, "qid", where),
-        question=text_of(record, "question", where),
+        sample_id=require_text(record, "qid", where),
+        question=require_text(record, "question", where),
         image_id=image_id if images else None,
         references=tuple(answers),
         category=kind.replace("/", "-"),
         split=split,
         source=f"vizwiz_ans_difference/{dataset}",
         group=image_id,
-        meta=meta | {"src_dataset": text_of(record, "src_dataset", where)},
+        meta=meta | {"src_dataset": require_text(record, "src_dataset", where)},
     )
 
 
@@ -110,18 +110,18 @@ def _names(path: Path, several: bool = False) -> Mapping[str, str]:
     try:
         names = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise AdapterError(f"{path}: expected an object of picture names: {error}") from error
+        raise AdapterError(f"{path}: expected an object of image names: {error}") from error
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise AdapterError(f"{path}: expected an object {{name in the annotations: path in the entry}}")
     if not several and len(set(names.values())) < len(names):
         twice = next(v for v in names.values() if list(names.values()).count(v) > 1)
-        raise AdapterError(f"{path}: two names stand for one picture: {twice}; two records' pictures are never the same file")
+        raise AdapterError(f"{path}: two names stand for one image: {twice}; two records' images are never the same file")
     return names
 
 
 def _image(source: Path, name: str, image_id: str, names: Mapping[str, str], where: str) -> Image:
     if names and name not in names:
-        raise AdapterError(f"{where}: {NAMES} has no picture for '{name}'; expected all {len(names):,} of its names and this one")
+        raise AdapterError(f"{where}: {NAMES} has no image for '{name}'; expected all {len(names):,} of its names and this one")
     places = (names[name],) if names else (f"images/{name}",)
     try:
         return read_image(source, places, image_id, where)

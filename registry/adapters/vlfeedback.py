@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of, whole_picture
-from qualm.registry.adapters._parquet import picture_of, rows
+from qualm.registry.adapters._official import check_image, number_repeats, read_image, read_records, require_record, require_text
+from qualm.registry.adapters._parquet import cell_image, rows
 from qualm.registry.sample import REJECTED, Image, Sample
 
 META = ["rejected", "rating", "rejected_rating"]
@@ -47,7 +47,7 @@ def vlfeedback(
     repeated: Counter[str] = Counter()
     for where, record in _records(source, context):
         with context.record():
-            need(record, ("id", "prompt", "completions"), where, others=("img_path", "image", "models"))
+            require_record(record, ("id", "prompt", "completions"), where, others=("img_path", "image", "models"))
             image = _image(source, record, where)
             rated = _rated(record["completions"], aspects or ASPECTS, where)
             for sample in _preferences(record, image.image_id, rated, pairs, margin, repeated, where):
@@ -64,8 +64,8 @@ def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]
 def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
     """Read a record's image, named by its content since ids of the release repeat."""
     if record.get("image") is not None:
-        data, path = picture_of(source, record["image"], where)
-        image = Image("", whole_picture(data, where), path)
+        data, path = cell_image(source, record["image"], where)
+        image = Image("", check_image(data, where), path)
     else:
         name = str(record.get("img_path") or f"{record['id']}.jpg")
         image = read_image(source, (f"images/{name}", name), "", where)
@@ -75,7 +75,7 @@ def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
 def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[int, str, float]]:
     """Return (index, text, mean rating) of completions rated on every aspect."""
     if isinstance(completions, dict):  # as Parquet has it: a list under each key
-        need(completions, ("response", "annotations"), f"{where}: completions", others=("model",))
+        require_record(completions, ("response", "annotations"), f"{where}: completions", others=("model",))
         if not all(isinstance(part, list) for part in completions.values()) or len({len(part) for part in completions.values()}) > 1:
             raise AdapterError(f"{where}: completions: expected lists of one length, got {completions!r:.100}")
         completions = [{"response": r, "annotations": a} for r, a in zip(completions["response"], completions["annotations"], strict=True)]
@@ -84,8 +84,8 @@ def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[i
     rated: list[tuple[int, str, float]] = []
     for i, completion in enumerate(completions):
         place = f"{where}: completions[{i}]"
-        need(completion, ("response", "annotations"), place, others=("model",))
-        notes = need(completion["annotations"], tuple(aspects), f"{place}: annotations", others=ASPECTS)
+        require_record(completion, ("response", "annotations"), place, others=("model",))
+        notes = require_record(completion["annotations"], tuple(aspects), f"{place}: annotations", others=ASPECTS)
         ratings = [_rating(notes[aspect], f"{place}: annotations.{aspect}") for aspect in aspects]
         if all(rating is not None for rating in ratings) and isinstance(completion["response"], str) and completion["response"].strip():
             rated.append((i, completion["response"].strip(), sum(filter(None, ratings)) / len(ratings)))
@@ -93,7 +93,7 @@ def _rated(completions: Any, aspects: Sequence[str], where: str) -> list[tuple[i
 
 
 def _rating(note: Any, where: str) -> int | None:
-    rating = str(need(note, ("Rating",), where, others=("Rationale",))["Rating"]).strip()
+    rating = str(require_record(note, ("Rating",), where, others=("Rationale",))["Rating"]).strip()
     if rating in ("1", "2", "3", "4", "5"):
         return int(rating)
     if rating.upper() in ("N/A", "NONE", ""):
@@ -110,8 +110,8 @@ def _preferences(
     repeated: Counter[str],
     where: str,
 ) -> Iterator[Sample]:
-    prompt = text_of(record, "prompt", where).strip()
-    name = numbered(f"{image_id}/{hashlib.sha256(prompt.encode()).hexdigest()[:10]}", repeated)
+    prompt = require_text(record, "prompt", where).strip()
+    name = number_repeats(f"{image_id}/{hashlib.sha256(prompt.encode()).hexdigest()[:10]}", repeated)
     chosen = list(combinations(rated, 2))
     if pairs == "extremes" and rated:
         chosen = [(max(rated, key=lambda one: one[2]), min(rated, key=lambda one: one[2]))]

@@ -11,7 +11,7 @@ from typing import Any
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.seedbench import DIMENSIONS
 from qualm.registry.dvc.objects import lies_in
-from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS, LayoutError, answer_index, read_records, runs
+from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS, LayoutError, answer_index, list_runs, read_records
 from qualm.registry.recordings.vlmevalkit import question_of
 from qualm.registry.sample import Image, Sample
 
@@ -32,7 +32,7 @@ def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | N
     """
     source = context.need_source("vlm_uncertainty_bench")
     try:
-        there = runs(source, dataset)
+        there = list_runs(source, dataset)
         if run is None and not there:
             raise LayoutError(f"{source}: no output/RUN/{dataset}.pkl; expected the official repository's folder, or check the name")
         records = read_records(source, run or there[0], dataset)

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import numbered, read_records
-from qualm.registry.adapters._unseen import CATEGORIES, IDS, IMAGES, Unseen, beside, unseen
+from qualm.registry.adapters._official import number_repeats, read_records
+from qualm.registry.adapters._unseen import CATEGORIES, IDS, IMAGES, Unseen, find_image, wrap_record
 from qualm.registry.sample import Image, Sample
 
 META = ["file", {"of": "meta"}]
@@ -41,16 +41,16 @@ def vlm_uqbench(
         repeated: Counter[str] = Counter()
         for number, (where, record) in enumerate(read_records(path, "rows of VLM-UQBench", context=context)):
             with context.record():
-                one = unseen(record, where)
-                sample = _sample(one, numbered(f"{name}-{one.text(IDS) or number}", repeated), name, pictures, meta)
-                yield from context.selected(sample, beside, source, sample.image_id, sample.image_id, where)
+                one = wrap_record(record, where)
+                sample = _sample(one, number_repeats(f"{name}-{one.text(IDS) or number}", repeated), name, pictures, meta)
+                yield from context.selected(sample, find_image, source, sample.image_id, sample.image_id, where)
 
 
 def _sample(one: Unseen, sample_id: str, file: str, pictures: bool, meta: list[str]) -> Sample:
     question, answers = one.talk()
     image = one.text(IMAGES)
     if question is None or (pictures and image is None):
-        raise one.unlike("a question (`question`...) and a picture (`image`..., or `pictures: false`)")
+        raise one.unlike("a question (`question`...) and an image (`image`..., or `pictures: false`)")
     return Sample(
         sample_id=sample_id,
         question=question,

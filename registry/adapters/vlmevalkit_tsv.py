@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
+from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
 from qualm.registry.adapters._official import read_image, read_rows
 from qualm.registry.adapters._table_pictures import TablePictures
-from qualm.registry.formats.text_tables import OURS, original
+from qualm.registry.formats.text_tables import EXPORT_COLUMN, unescape_formula
 from qualm.registry.recordings.vlmevalkit import question_of
 from qualm.registry.sample import Image, Sample
 
 LETTERS = "ABCDEFGHIJ"
-WHAT = "a table of VLMEvalKit"
+TABLE_NAME = "a table of VLMEvalKit"
 
 META = ["l2-category", {"of": "meta"}]
 
@@ -48,22 +48,22 @@ def vlmevalkit_tsv(
     source = context.need_source("vlmevalkit_tsv")
     for split, prefix, path in parts(source, files):
         columns, pictures = _columns(path, kind, meta), _pictures(path, context)
-        for where, cells in read_rows(path, WHAT, context=context):
-            row = {name: original(cell) for name, cell in cells.items()} if OURS in cells else cells
+        for where, cells in read_rows(path, TABLE_NAME, context=context):
+            row = {name: unescape_formula(cell) for name, cell in cells.items()} if EXPORT_COLUMN in cells else cells
             with context.record():
                 sample = columns.sample(row, None, split, prefix, where)
                 image, name = None, ""
                 if pictures is not None:
                     image_id, image = pictures.of(row["index"], row["image"], where)
                 elif row.get("image_path"):
-                    name = _one(row["image_path"], where)
+                    name = _single_path(row["image_path"], where)
                     image_id = picture_prefix(images, prefix) + name
                 else:
-                    raise AdapterError(f"{where}: no picture; expected a column `image` (base64) or `image_path`")
+                    raise AdapterError(f"{where}: no image; expected a column `image` (base64) or `image_path`")
                 group = prefix + question_of(row["index"]) if columns.choices else image_id
                 sample = replace(sample, image_id=image_id, group=group, question=_with_hint(row, sample.question))
                 if pictures is None:
-                    yield from context.selected(sample, read_image, source, (placed(images, split, name),), image_id, where)
+                    yield from context.selected(sample, read_image, source, (image_path(images, split, name),), image_id, where)
                     continue
                 if image is not None and row["index"] in pictures.pointed_at:
                     yield pictures.give(image, where)
@@ -72,7 +72,7 @@ def vlmevalkit_tsv(
 
 def _head(path: Path) -> Collection[str]:
     """Return the table's columns."""
-    return next(read_rows(path, WHAT, ("index", "question")), (str(path), dict[str, str]()))[1]
+    return next(read_rows(path, TABLE_NAME, ("index", "question")), (str(path), dict[str, str]()))[1]
 
 
 def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
@@ -94,14 +94,14 @@ def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
 
 def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
     """Return the images in the table's cells; None if they are separate files."""
-    return TablePictures(path, context, WHAT) if "image" in _head(path) else None
+    return TablePictures(path, context, TABLE_NAME) if "image" in _head(path) else None
 
 
 def _with_hint(row: dict[str, str], question: str) -> str:
     return f"{row['hint']}\n{question}" if row.get("hint") else question
 
 
-def _one(cell: str, where: str) -> str:
+def _single_path(cell: str, where: str) -> str:
     """Return the path in a cell, which may be a list of one."""
     if cell.lstrip().startswith("["):
         try:
@@ -109,6 +109,6 @@ def _one(cell: str, where: str) -> str:
         except (ValueError, RecursionError) as error:
             raise AdapterError(f"{where}: image_path: expected a path, or a list as JSON: {error}") from error
         if not isinstance(paths, list) or len(paths) != 1 or not isinstance(paths[0], str):
-            raise AdapterError(f"{where}: image_path: expected one picture, got {paths!r:.60}; a question has one here")
+            raise AdapterError(f"{where}: image_path: expected one image, got {paths!r:.60}; a question has one here")
         return paths[0]
     return cell

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._official import need, numbered, read_image, read_records, text_of
+from qualm.registry.adapters._official import number_repeats, read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
 META: list[str] = ["file"]
@@ -50,11 +50,11 @@ def vq_focusambiguity(
         repeated: Counter[str] = Counter()
         for where, record in read_records(path, "VQ-FocusAmbiguity's records", context=context):
             with context.record():
-                need(record, [question, image, ambiguous, *([id] if id else [])], where)
-                name = text_of(record, image, where)
+                require_record(record, [question, image, ambiguous, *([id] if id else [])], where)
+                name = require_text(record, image, where)
                 sample = Sample(
                     sample_id=_name(record, split, name, record[question], id, repeated, where),
-                    question=text_of(record, question, where),
+                    question=require_text(record, question, where),
                     image_id=Path(name).stem,
                     category="ambiguous" if _label(record[ambiguous], ambiguous, where) else "unambiguous",
                     answerable=not _label(record[ambiguous], ambiguous, where),
@@ -70,7 +70,7 @@ def vq_focusambiguity(
                     if name not in sent:
                         yield picture
                     elif (source / sent[name][1]).read_bytes() != picture.data:
-                        raise AdapterError(f"{where}: {image}: {picture.path} and {sent[name][1]} are two pictures; rename one")
+                        raise AdapterError(f"{where}: {image}: {picture.path} and {sent[name][1]} are two images; rename one")
                     sent[name] = split, picture.path
                 yield sample
 
@@ -87,4 +87,4 @@ def _name(record: dict[str, Any], split: str, name: str, question: Any, key: str
         if not isinstance(record[key], str | int) or isinstance(record[key], bool):
             raise AdapterError(f"{where}: {key}: expected an id, got {record[key]!r:.60}")
         return f"{split}/{record[key]}"
-    return numbered(f"{split}/{Path(name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}", repeated)
+    return number_repeats(f"{split}/{Path(name).stem}/{hashlib.sha256(str(question).encode()).hexdigest()[:10]}", repeated)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.registry.dvc.git import output
-from qualm.registry.text import human, plain, quoted
+from qualm.registry.text import format_size, plain, quoted
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -65,7 +65,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         if card.scoring:
             yield "scoring", " ".join(card.scoring.split())
         yield "checked", "layout and counts, against a release" if card.verified else card.caveat
-    yield "version", f"{entry.md5} ({human(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"
+    yield "version", f"{entry.md5} ({format_size(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"
     if entry.origin:
         yield "imported", entry.origin
     yield "where", entry.where
@@ -106,7 +106,7 @@ def listed(rows: list[dict[str, Any]]) -> None:
             "name": plain(line["name"]) + ("" if line["verified"] or line["verified"] is None else "*"),
             "kind": line["kind"] or "?",
             "version": line["version"] or "-",
-            "size": human(line["bytes"]),
+            "size": format_size(line["bytes"]),
             "files": "-" if line["files"] is None else f"{line['files']:,}",
             "where": f"[{colours.get(line['where'], 'yellow')}]{where}[/]",
             "splits": plain(splits),
@@ -165,7 +165,7 @@ def report(added: Added) -> None:
         "replaced": f"replaced version {(added.previous or '')[:10]} by",
         "unchanged": "already here, nothing changed:",
     }
-    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(inspection.files):,} files, {human(inspection.size)}")
+    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(inspection.files):,} files, {format_size(inspection.size)}")
     for split, records in sorted(inspection.splits.items()):
         counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
         print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
@@ -185,7 +185,7 @@ def report(added: Added) -> None:
 def next_commands(added: Added) -> list[str]:
     """Return the commands that usually follow adding an entry."""
     from qualm.registry.dvc.files import read_config
-    from qualm.registry.entries.trying import options_for
+    from qualm.registry.entries.adapter_options import options_for
 
     entry, old = added.entry, (added.previous or "")[:10]
     commands = [commit_command(entry)]

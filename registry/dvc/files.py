@@ -182,7 +182,7 @@ def _check(shape: Any, raw: Any, where: str, what: str) -> None:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
-        got = "" if isinstance(first["input"], dict | list) else f", got {textfiles.shortened(first['input'])}"
+        got = "" if isinstance(first["input"], dict | list) else f", got {textfiles.shorten(first['input'])}"
         raise DvcStateError(f"{where}: not {what}: {place and f'{place}: '}{first['msg']}{got}; {_restore(where)}") from None
 
 

@@ -27,11 +27,11 @@ from qualm.registry.dvc.objects import folder_md5, hash_path, holds, open_repo
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
-from qualm.registry.entries.growth import Recount, load_again, recounts, rewritten
-from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files, mapped
+from qualm.registry.entries.growth import Recount, recounts, reload_card, rewrite_counts
+from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files, map_in_order
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
-from qualm.registry.formats.disk_errors import FULL, explained
+from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.plugins.rule import get
 from qualm.registry.text import quoted
@@ -108,7 +108,7 @@ def add(
         raise AddError(
             "--skip-bad: an import from git is the repository at that revision, whole; copy what is good to a folder and add that"
         )
-    with _alone(root), _staging(root, name) as stage:
+    with _hold_lock(root), _staging(root, name) as stage:
         target = root / DATA / name
         before = find(root, name) if (root / DATA / f"{name}.dvc").exists() else None
         if before is None and target.exists():
@@ -118,7 +118,7 @@ def add(
         origin = _origin(root, source)
         memory = InspectionCache(root, name, origin, card, skip_bad)
         if before is not None and (inspection := memory.unchanged(before)) is not None:
-            return _unchanged(root, before, inspection)
+            return _restore_recorded(root, before, inspection)
         folder, refused, others = _unpacked(stage, origin, card, progress, skip_bad)
         inspection = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
         inspection.skipped[:0] = refused
@@ -133,11 +133,11 @@ def add(
         sources = {file: folder / file for file in inspection.files} | _derived(folder, stage / ".derived", card, inspection, progress)
         if (
             before is not None
-            and _recorded(root, before, card, inspection)
+            and _is_recorded(root, before, card, inspection)
             and folder_md5(_hashes(sources, inspection, progress)) == before.md5
         ):
             memory.save(inspection, before.md5)
-            return _unchanged(root, before, inspection)
+            return _restore_recorded(root, before, inspection)
         hashes = _copy(stage, name, sources, inspection, progress)
         added = _publish(root, stage, name, before, inspection, card, hashes)
         memory.save(inspection, added.entry.md5)
@@ -146,11 +146,11 @@ def add(
 
 def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
     """Write new counts into a card's file and return the card."""
-    text = rewritten(path.read_text(encoding="utf-8"), changes)
+    text = rewrite_counts(path.read_text(encoding="utf-8"), changes)
     if text is None:
         raise AddError(f"{path}: its counts could not be rewritten; do it by hand: {'; '.join(map(str, changes))}")
     atomic.write_text(path, text)
-    return load_again(card.name)
+    return reload_card(card.name)
 
 
 def dvc(folder: Path, *arguments: str) -> None:
@@ -171,7 +171,7 @@ def dvc(folder: Path, *arguments: str) -> None:
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
+def _hold_lock(root: Path) -> Iterator[None]:
     lock = ProcessLock(root / ".qualm" / "locks" / "data.lock")
     if not lock.acquire():
         raise AddError("another `qualm data add` is at work in this checkout; let it end and try again")
@@ -229,14 +229,14 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
         )
     except ArchiveError as error:
         raise AddError(f"{origin}: {error}") from error
-    top = _top(folder, card)
+    top = _layout_folder(folder, card)
     if not any(folder.iterdir()):
-        raise AddError(*refused, f"{origin}: nothing of the layout of '{card.name}' is in it{_instead(others, card)}")
+        raise AddError(*refused, f"{origin}: nothing of the layout of '{card.name}' is in it{_describe_contents(others, card)}")
     prefix = "" if top == folder else f"{top.name}/"
     return top, [f"{origin.name}: {problem}" for problem in refused], sorted(name.removeprefix(prefix) for name in others)
 
 
-def _instead(others: list[str], card: Card) -> str:
+def _describe_contents(others: list[str], card: Card) -> str:
     """Describe what an archive holds instead of the expected files."""
     if not others:
         return "; it is empty"
@@ -248,7 +248,7 @@ def _instead(others: list[str], card: Card) -> str:
     return f": expected {expected}, it has {len(others):,} other files, {quoted(others[0])} the first"
 
 
-def _top(folder: Path, card: Card) -> Path:
+def _layout_folder(folder: Path, card: Card) -> Path:
     """Return the folder in which the layout begins, as archives often wrap it."""
     inside = list(folder.iterdir())
     if len(inside) == 1 and inside[0].is_dir() and not any(True for rule in card.layout for _ in folder.glob(rule.files)):
@@ -256,7 +256,7 @@ def _top(folder: Path, card: Card) -> Path:
     return folder
 
 
-def _recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
+def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
     """Return whether the recorded version has this card, size and file count, and is cached."""
     same = (before.card, before.origin, before.skipped) == (card.name, None, bool(inspection.skipped))
     sizes = (before.size, before.nfiles) == (inspection.size, len(inspection.files))
@@ -288,7 +288,7 @@ def derived_files(card: Card) -> DerivedFiles | None:
 
 def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
     hashes = {}
-    for file, md5 in mapped(lambda file: (file, _stream(sources[file], None)), inspection.files):
+    for file, md5 in map_in_order(lambda file: (file, _stream(sources[file], None)), inspection.files):
         hashes[file] = md5
         progress("hashing", file, inspection.files[file], inspection.size)
     return hashes
@@ -301,7 +301,7 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
         (target / parent).mkdir(parents=True, exist_ok=True)
 
     hashes: dict[str, str] = {}
-    for file, md5 in mapped(lambda file: (file, _stream(sources[file], target / file)), inspection.files):
+    for file, md5 in map_in_order(lambda file: (file, _stream(sources[file], target / file)), inspection.files):
         hashes[file] = md5
         if (target / file).stat().st_size != inspection.files[file]:
             raise AddError(f"{sources[file]}: changed while it was being copied; try again when nothing writes there")
@@ -376,8 +376,8 @@ def _stream(source: Path, target: Path | None) -> str:
                 if writing is not None:
                     writing.close()
     except OSError as error:
-        place = target if target is not None and error.errno in FULL else source
-        raise AddError(f"{explained(error, str(place))}; nothing was added") from error
+        place = target if target is not None and error.errno in DISK_FULL else source
+        raise AddError(f"{explain_error(error, str(place))}; nothing was added") from error
     return digest.hexdigest()
 
 
@@ -424,7 +424,7 @@ def _publish(
     target = data / name
     data.mkdir(parents=True, exist_ok=True)
     if before is not None and before.md5 is not None and target.exists():
-        _keep_changes(root, target, before.md5)
+        _is_up_to_date(root, target, before.md5)
     hidden, record = data / ".gitignore", data / f"{name}.dvc"
     old = {place: place.read_bytes() if place.exists() else None for place in (hidden, record)}
     try:
@@ -437,14 +437,14 @@ def _publish(
                 place.unlink(missing_ok=True)
             else:
                 atomic.write_bytes(place, text)
-        raise AddError(f"{explained(error, str(target))}; everything is as it was") from error
+        raise AddError(f"{explain_error(error, str(target))}; everything is as it was") from error
     after = find(root, name)
     previous = before.md5 if before is not None else None
     outcome: Any = "added" if previous is None else "unchanged" if previous == after.md5 else "replaced"
     return Added(after, outcome, previous, inspection)
 
 
-def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
+def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
     """Return whether the working copy is the recorded version; refuse unsaved changes.
 
     Raises:
@@ -457,10 +457,10 @@ def _keep_changes(root: Path, target: Path, recorded: str) -> bool:
     return now == recorded
 
 
-def _unchanged(root: Path, before: Entry, inspection: Inspection) -> Added:
+def _restore_recorded(root: Path, before: Entry, inspection: Inspection) -> Added:
     """Check out the recorded version unless the working copy equals it."""
     assert before.md5 is not None
-    if not (before.path.exists() and _keep_changes(root, before.path, before.md5)):
+    if not (before.path.exists() and _is_up_to_date(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))
     return Added(before, "unchanged", before.md5, inspection)
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shortened, warn
+from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shorten, warn
 from qualm.registry.places import PACKAGE, own_folder, project_root
 from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import quoted
@@ -26,7 +26,7 @@ FOLDER = PACKAGE / CARDS
 """The cards of Qualm itself; those of a project lie in the same folder there."""
 
 MAX_BYTES = 1 << 20
-MOST_LINES = 20
+MAX_LINES = 20
 """Mistakes of one card that are named."""
 SLUG = re.compile(r"(?!(con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9_-]{0,63}")
 """Names of cards and entries: they become file names, on Windows too, and stand in dvc.yaml."""
@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
         return [_plain(inner) for inner in value]
     if value is None or isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= MAX_EXACT):
         return value
-    raise ValueError(f"expected text, numbers, true or false, and lists and mappings of these, found {shortened(value)}")
+    raise ValueError(f"expected text, numbers, true or false, and lists and mappings of these, found {shorten(value)}")
 
 
 def _expressions(subsets: dict[str, str]) -> dict[str, str]:
@@ -223,7 +223,7 @@ class Card(_Strict):
     adapter: str | None = None
     """The plugin that reads it, in registry/adapters/; None for a model, for reviews, and for what nothing reads yet."""
     missing: str = ""
-    """What will read a data set that has no adapter yet. A spec that names it compiles and plans, and its data stage says so."""
+    """What will read a dataset that has no adapter yet. A spec that names it compiles and plans, and its data stage says so."""
     source: str
     """Where the official files are, as a URL, or `generated`."""
     licence: str
@@ -292,10 +292,10 @@ def new_cards_folder() -> Path:
 
 def card_names(folder: Path | None = None) -> list[str]:
     """Return the sorted names of all cards, or of those in a folder."""
-    return sorted({p.stem for one in _either(folder) for p in one.glob("*.yaml")})
+    return sorted({p.stem for one in _card_folders(folder) for p in one.glob("*.yaml")})
 
 
-def every_card(folder: Path | None = None) -> list[Card]:
+def load_all_cards(folder: Path | None = None) -> list[Card]:
     """Return all cards or a folder's; warn about invalid ones once and skip them."""
     cards = []
     for name in card_names(folder):
@@ -318,13 +318,13 @@ def load_card(name: str, folder: Path | None = None) -> Card:
         there = f"there are: {', '.join(names) or 'none'}" if len(names) <= FEW else "`qualm data ls` lists those there are"
         hint = f"did you mean '{near[0]}'?" if near else f"{there}; `qualm data new {name} --from FOLDER` writes one for data of your own"
         raise CardError(f"no card named '{name}'; {hint}")
-    path, *others = (path for one in _either(folder) if (path := one / f"{name}.yaml").is_file())
+    path, *others = (path for one in _card_folders(folder) if (path := one / f"{name}.yaml").is_file())
     if others:
         raise CardError(f"{others[0]} has the same name as {path}; rename it")
     return read_card(path)
 
 
-def _either(folder: Path | None) -> tuple[Path, ...]:
+def _card_folders(folder: Path | None) -> tuple[Path, ...]:
     return folders() if folder is None else (folder,)
 
 
@@ -341,8 +341,8 @@ def read_card(path: Path) -> Card:
     try:
         card = Card.model_validate(raw)
     except ValidationError as error:
-        lines = [_line(where, e) for e in error.errors(include_url=False)[:MOST_LINES]]
-        more = [f"{where}: and {error.error_count() - MOST_LINES:,} more"] if error.error_count() > MOST_LINES else []
+        lines = [_line(where, e) for e in error.errors(include_url=False)[:MAX_LINES]]
+        more = [f"{where}: and {error.error_count() - MAX_LINES:,} more"] if error.error_count() > MAX_LINES else []
         raise CardError("\n".join([*lines, *more])) from None
     if card.name != path.stem:
         raise CardError(f"{where}: name: expected '{path.stem}' as the file is called, got '{card.name}'")
@@ -358,7 +358,7 @@ def _line(where: str, error: Any) -> str:
         near = difflib.get_close_matches(str(error["loc"][-1]), fields, 1, 0.5)
         return f"{where}: {place}: unknown key" + (f"; did you mean '{near[0]}'?" if near else f"; there are: {', '.join(fields)}")
     message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{where}: {place}: {message}, got {shortened(error['input'])}" if place else f"{where}: {message}"
+    return f"{where}: {place}: {message}, got {shorten(error['input'])}" if place else f"{where}: {message}"
 
 
 def _fields_within(place: tuple[Any, ...]) -> Mapping[str, Any]:

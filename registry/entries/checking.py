@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, cores, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
 from qualm.registry.dvc.files import Recorded, locked_outputs
 from qualm.registry.dvc.objects import damaged_objects, hash_path, set_aside
 from qualm.registry.entries.card import Card, CardError
@@ -27,7 +27,7 @@ class Checked:
     """Split -> good samples."""
     images: int = 0
     problems: list[str] = field(default_factory=list)
-    """Of single records, with file and line; what no stage stops at and is missing all the same, such as right options and pictures
+    """Of single records, with file and line; what no stage stops at and is missing all the same, such as right options and images
     of a log, with what to add; at the end what ended the reading, if anything did."""
     notes: list[str] = field(default_factory=list)
     """What is no problem and changes what models are shown, counted."""
@@ -63,7 +63,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
         context = AdapterContext(
             Path(scratch),
             source=source,
-            workers=cores(0),
+            workers=count_processes(0),
             bad=lambda error: report.problems.append(str(error)),
             note=report.problems.append,
         )
@@ -76,7 +76,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
                     images.add(item.image_id)
                     if problem := shown.add(item):
                         report.problems.append(f"{problem}{at}")
-                elif problem := problem_of(item, images, samples):
+                elif problem := find_problem(item, images, samples):
                     report.problems.append(f"sample '{item.sample_id}'{problem}{at}")
                 else:
                     samples.add(item.sample_id)

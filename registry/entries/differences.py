@@ -21,7 +21,7 @@ ProgressCallback = Callable[[str, int], None]
 """ProgressCallback (which version, samples read so far) now and then."""
 
 PICTURE = "picture"
-"""Beside the fields of a sample: its picture's bytes."""
+"""Beside the fields of a sample: its image's bytes."""
 
 COMPARED = (*(f.name for f in fields(Sample) if f.name != "sample_id"), PICTURE)
 SIZE = 8
@@ -104,23 +104,23 @@ def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: P
     """Return digests of the COMPARED fields by sample id, a hundred bytes a sample."""
     with ExitStack() as stack:
         items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
-        pictures: dict[str | None, bytes] = {None: _short(b"")}
+        pictures: dict[str | None, bytes] = {None: _digest(b"")}
         digests_by_sample: dict[str, bytes] = {}
         for item in items:
             if isinstance(item, Image):
-                pictures[item.image_id] = _short(item.data)
+                pictures[item.image_id] = _digest(item.data)
                 continue
-            digests = [_short(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
-            picture_digest = _together([pictures.get(name, pictures[None]) for name in picture_ids(item.image_id)])
+            digests = [_digest(repr(getattr(item, name)).encode()) for name in COMPARED[:-1]]
+            picture_digest = _joint_digest([pictures.get(name, pictures[None]) for name in picture_ids(item.image_id)])
             digests_by_sample[item.sample_id] = b"".join([*digests, picture_digest])
             if len(digests_by_sample) % _EVERY == 0:
                 progress(version.label, len(digests_by_sample))
     return digests_by_sample
 
 
-def _together(digests: Sequence[bytes]) -> bytes:
+def _joint_digest(digests: Sequence[bytes]) -> bytes:
     """Return a digest of all images of a sample."""
-    return digests[0] if len(digests) == 1 else _short(b"".join(digests))
+    return digests[0] if len(digests) == 1 else _digest(b"".join(digests))
 
 
 def _stored_records(version: Version) -> Iterator[Image | Sample]:
@@ -150,5 +150,5 @@ def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: Exi
     yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **overrides})
 
 
-def _short(data: bytes) -> bytes:
+def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=SIZE).digest()

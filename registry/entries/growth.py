@@ -54,23 +54,23 @@ def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
     return changes
 
 
-def rewritten(text: str, changes: list[Recount]) -> str | None:
+def rewrite_counts(text: str, changes: list[Recount]) -> str | None:
     """Return a card's text with new counts; None if its lines are not `qualm data new`'s."""
     expected = _counted(yaml.safe_load(text), changes)
     for change in changes:
         key, name = ("records", change.what) if change.split else ("count", change.what)
-        opening = rf"^  {_either(name)}: \{{" if change.split else rf"^  - \{{files: {_either(name)},"
+        opening = rf"^  {_yaml_pattern(name)}: \{{" if change.split else rf"^  - \{{files: {_yaml_pattern(name)},"
         text = re.sub(rf"({opening}.*\b{key}: ){change.before}\b", rf"\g<1>{change.now}", text, count=1, flags=re.MULTILINE)
     return text if yaml.safe_load(text) == expected else None
 
 
-def load_again(name: str) -> Card:
+def reload_card(name: str) -> Card:
     """Reload a card whose file was just written."""
     read_card.cache_clear()
     return load_card(name)
 
 
-def _either(name: str) -> str:
+def _yaml_pattern(name: str) -> str:
     """Return a regular expression that matches a text in YAML, quoted or not."""
     return f"(?:{re.escape(json.dumps(name, ensure_ascii=False))}|{re.escape(name)})"
 

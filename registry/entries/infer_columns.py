@@ -17,10 +17,10 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import field_names, value_at
-from qualm.registry.adapters._mapped import TRUTH, Columns, parts, placed
+from qualm.registry.adapters._mapped import TRUTH, Columns, image_path, parts
 from qualm.registry.adapters._official import read_records, read_rows
 from qualm.registry.adapters._parquet import rows as parquet_rows
-from qualm.registry.adapters._pictures import bytes_of
+from qualm.registry.adapters._pictures import cell_content
 from qualm.registry.adapters._table_pictures import POINTER
 from qualm.registry.entries.layout import JUNK, matches
 from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
@@ -44,17 +44,30 @@ SUFFIXES: dict[str, tuple[str, ...]] = {
 """What each adapter reads, the most particular first; Parquet and Arrow come before all of them."""
 HEAD = 200
 """Records that are looked at."""
-MOST = 1_000_000
+MAX_FILES = 1_000_000
 """Files that are listed."""
 PROBED = 20
-"""Pictures of each split that are looked for."""
-MOST_WHOLE = 10
+"""Images of each split that are looked for."""
+MAX_TEXTS_PER_LIST = 10
 """One text in so many must have a separator for it to be proposed."""
-SHORT = 40
+MAX_SLICE_LENGTH = 40
 """Characters of a value that samples are grouped by."""
-MANY = ("images", "image_paths", "pictures", "photos", "imgs")
+LIST_COLUMNS = ("images", "image_paths", "pictures", "photos", "imgs")
 NAMES = {
-    "image": ("image", "image_path", "img", "picture", "photo", "file_name", "filename", "file", "path", "image_file", "img_path", *MANY),
+    "image": (
+        "image",
+        "image_path",
+        "img",
+        "picture",
+        "photo",
+        "file_name",
+        "filename",
+        "file",
+        "path",
+        "image_file",
+        "img_path",
+        *LIST_COLUMNS,
+    ),
     "question": ("question", "query", "prompt", "instruction", "text", "problem"),
     "answer": (
         *("answer", "answers", "label", "gt_answer", "ground_truth", "target", "correct", "correct_answer", "multiple_choice_answer"),
@@ -108,7 +121,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     notes: list[str] = []
     by_split = dict(files) if files else _splits([n for n in _tables(listed, reader) if _fits(folder, n, reader)], notes)
     notes += [f"missing: {name}" for name in missing_shards(listed)]
-    heads = _head(folder, reader, by_split)
+    heads = _first_records(folder, reader, by_split)
     records = [record for _, record in heads]
     if reader == "image_table":
         names = dict.fromkeys(name for record in records for name in field_names(record))
@@ -129,7 +142,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
     elif reader == "image_table" and args["image"]:
         columns_of = [args["image"]] if isinstance(args["image"], str) else args["image"]
         args["images"] = _images(folder, listed, heads, columns_of, by_split)
-        named = (bytes_of(cell)[1] for _, r in heads for column in columns_of for cell in _cells(r.get(column)))
+        named = (cell_content(cell)[1] for _, r in heads for column in columns_of for cell in _cells(r.get(column)))
         return Proposal(reader, args, columns, notes, frozenset(PurePosixPath(name).suffix for name in named if name))
     return Proposal(reader, args, columns, notes)
 
@@ -138,15 +151,15 @@ def list_names(folder: Path) -> list[str]:
     """List the files beneath a folder as sorted relative POSIX paths, without links.
 
     Raises:
-        NewCardError: more than `MOST` files.
+        NewCardError: more than `MAX_FILES` files.
     """
     paths: list[str] = []
     for parent, folders, names in os.walk(folder):
         folders[:] = [f for f in folders if f not in JUNK and not os.path.islink(f"{parent}/{f}")]  # noqa: PTH114 - of a million
         inside = Path(parent).relative_to(folder).as_posix()
         paths += [n if inside == "." else f"{inside}/{n}" for n in names if n not in JUNK and not os.path.islink(f"{parent}/{n}")]  # noqa: PTH114
-        if len(paths) > MOST:
-            raise NewCardError(f"{folder}: more than {MOST:,} files; put the data set into a folder of its own")
+        if len(paths) > MAX_FILES:
+            raise NewCardError(f"{folder}: more than {MAX_FILES:,} files; put the dataset into a folder of its own")
     return sorted(paths)
 
 
@@ -249,7 +262,7 @@ def _pattern(split: str, matching: Sequence[str], names: Sequence[str]) -> str:
     raise NewCardError(f"{split}: no pattern fits {', '.join(matching[:5])} and no other file; say `-O 'files={{{split}: PATTERN}}'`")
 
 
-def _head(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+def _first_records(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the first records of every file, each with its split."""
     records: list[tuple[str, dict[str, Any]]] = []
     try:
@@ -314,10 +327,10 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
             several = "options" if choices else "answers"
             notes.append(f"texts are parted at '{separator}' into several {several} (`-O separator=null` takes them whole)")
     image = mapping.get("image")
-    empty = any(r.get(image) in ([], "[]", None) for r in records) if isinstance(image, str) else _without(records, image or [])
+    empty = any(r.get(image) in ([], "[]", None) for r in records) if isinstance(image, str) else _is_empty(records, image or [])
     if empty and adapter == "image_table":
         mapping["text_only"] = True
-        notes.append("rows without a picture are questions without one (`text_only`)")
+        notes.append("rows without an image are questions without one (`text_only`)")
     if choices:
         mapping["answer_is"], *others = _answer_is(records, mapping["answer"], choices)
         if others:
@@ -325,7 +338,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
             notes.append(f"{which}: look at the samples, or say `-O answer_is=...`")
     if adapter != "coco_folder":
         read = {*choices, *(v for v in mapping.values() if isinstance(v, str)), *(image if isinstance(image, list) else [])}
-        mapping["meta"] = [n for n in there if n not in read and _slices([r.get(n) for r in records])]
+        mapping["meta"] = [n for n in there if n not in read and _is_sliceable([r.get(n) for r in records])]
     return mapping
 
 
@@ -355,9 +368,9 @@ def _image_columns(records: Sequence[Mapping[str, Any]], there: Sequence[str], u
     """Return the image columns: by content, then by usual name, then by numbered names."""
     holding = [n for n in there if any(_is_picture(r.get(n)) for r in records)]
     if not holding:
-        return usual if usual is not None else _numbered(there)
+        return usual if usual is not None else _numbered_columns(there)
     first = usual if usual in holding else holding[0]
-    series = _numbered(holding)
+    series = _numbered_columns(holding)
     return series if series is not None and first in series else first
 
 
@@ -366,10 +379,10 @@ def _separator(records: Sequence[Mapping[str, Any]], columns: Sequence[str | Non
     texts = [v for r in records for c in columns if c is not None and isinstance(v := r.get(c), str) and v and not _listed(v)]
     parted = [[part.strip() for part in text.split(SEPARATOR)] for text in texts if SEPARATOR in text]
     whole = all(part and all(part.count(a) == part.count(b) for a, b in ("()", "[]", "{}")) for parts in parted for part in parts)
-    return SEPARATOR if parted and whole and len(parted) * MOST_WHOLE >= len(texts) else None
+    return SEPARATOR if parted and whole and len(parted) * MAX_TEXTS_PER_LIST >= len(texts) else None
 
 
-def _numbered(there: Sequence[str]) -> list[str] | None:
+def _numbered_columns(there: Sequence[str]) -> list[str] | None:
     """Return columns named `image_1`, `image_2`... in order; None for fewer than two."""
     series: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for name in there:
@@ -379,15 +392,15 @@ def _numbered(there: Sequence[str]) -> list[str] | None:
     return next(([name for _, name in sorted(of)] for of in series.values() if len(of) > 1), None)
 
 
-def _without(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
+def _is_empty(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
     """Return whether a record is empty in all of these columns."""
     return bool(columns) and any(not any(_cells(r.get(n)) for n in columns) for r in records)
 
 
-def _slices(values: Sequence[Any]) -> bool:
+def _is_sliceable(values: Sequence[Any]) -> bool:
     """Return whether a column's values are short and repeat, as useful for slices."""
     present = [v for v in values if v not in (None, "")]
-    short = all(isinstance(v, str | int | bool) and len(str(v)) <= SHORT for v in present)
+    short = all(isinstance(v, str | int | bool) and len(str(v)) <= MAX_SLICE_LENGTH for v in present)
     return short and len(set(map(str, present))) < len(present)
 
 
@@ -396,7 +409,7 @@ def _is_picture(value: Any) -> bool:
     value = value[0] if isinstance(value, list) and value else value
     if isinstance(value, dict):
         return set(value) == {"bytes", "path"}
-    return isinstance(value, bytes) or (isinstance(value, str) and bytes_of(value)[0] is not None)
+    return isinstance(value, bytes) or (isinstance(value, str) and cell_content(value)[0] is not None)
 
 
 def _choices(records: Sequence[Mapping[str, Any]], there: Sequence[str]) -> list[str]:
@@ -442,11 +455,11 @@ def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
     """Return the folder that holds most named images, with `{split}` if needed; else `.`."""
-    named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := bytes_of(cell)[1])]
+    named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := cell_content(cell)[1])]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
     each = dict.fromkeys(top.replace(split, "{split}", 1) for top in tops for split in files if split in top) if len(files) > 1 else {}
-    pictures_in = {place: sum(_there(folder, placed(place, split, name)) for split, name in probes) for place in (".", *each, *tops)}
+    pictures_in = {place: sum(_exists(folder, image_path(place, split, name)) for split, name in probes) for place in (".", *each, *tops)}
     best = max(pictures_in, key=lambda place: pictures_in[place])  # the first of those with most: where names come again, each split's own
     return best if pictures_in[best] else "."
 
@@ -459,7 +472,7 @@ def _cells(value: Any) -> list[Any]:
     return [cell for cell in cells if cell not in (None, "")]
 
 
-def _there(folder: Path, name: str) -> bool:
+def _exists(folder: Path, name: str) -> bool:
     try:
         return (folder / name).is_file()
     except (OSError, ValueError):  # a name that no file can have
@@ -469,6 +482,6 @@ def _there(folder: Path, name: str) -> bool:
 def _example(column: Sequence[Any]) -> str:
     """Return a column's value as an example for a person."""
     value = next((v for v in column if v not in (None, "", [])), None)
-    text = "a picture" if _is_picture(value) else "" if value is None else str(value)
+    text = "an image" if _is_picture(value) else "" if value is None else str(value)
     text = one_line(" ".join(text[:200].split()))
     return f"{text[:37]}..." if len(text) > 40 else text

@@ -81,14 +81,14 @@ def inspect(
             result = result.lines - result.bad
         _records(folder / name, name, result, card, inspection, lenient)
     if skip_bad:
-        inspection.problems += _nothing_whole(rules, inspection)
+        inspection.problems += _invalid_patterns(rules, inspection)
     else:
         inspection.problems[:0] = lenient
         inspection.excusable = len(lenient) if inspection.files else 0
     return inspection
 
 
-def _nothing_whole(rules: Mapping[str, Files], inspection: Inspection) -> Iterator[str]:
+def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Iterator[str]:
     """Yield the required patterns with only invalid files, and the first one's fault."""
     for pattern in dict.fromkeys(rule.files for rule in rules.values() if rule.at_least):
         of_pattern = [name for name, rule in rules.items() if rule.files == pattern]
@@ -106,7 +106,7 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
         except FormatError as error:
             return name, error
 
-    return mapped(check, rules)
+    return map_in_order(check, rules)
 
 
 def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
@@ -186,13 +186,13 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
     shards = [name for name in names if any("*" in rule.files and matches(rule.files, name) for rule in card.layout)]
     lenient += [f"{name}: missing, although other shards of its set are here; fetch it" for name in missing_shards(shards)]
     if not names:
-        hint = _elsewhere(folder, card)
+        hint = _nearby_folder(folder, card)
         inspection.problems.append(
             f"{folder}: nothing of the layout of '{card.name}' is here" + (f"; it seems to lie in {hint}" if hint else "")
         )
 
 
-def _elsewhere(folder: Path, card: Card) -> str:
+def _nearby_folder(folder: Path, card: Card) -> str:
     """Return a parent or inner folder that does hold files of the layout; empty if none."""
     try:
         inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())[:200]
@@ -226,13 +226,13 @@ def _records(path: Path, name: str, records: int | None, card: Card, inspection:
 T = TypeVar("T")
 R = TypeVar("R")
 
-AHEAD = 1024
+MAX_QUEUED = 1024
 """Items handed to the threads at once, so that a million of them take no more memory than these."""
 
 
-def mapped(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def map_in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Yield results in the order of the items, computed in parallel; stop at an exception."""
     waiting = iter(items)
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="files") as pool:
-        while some := list(islice(waiting, AHEAD)):
+        while some := list(islice(waiting, MAX_QUEUED)):
             yield from pool.map(function, some)

@@ -15,17 +15,17 @@ from qualm.registry.entries.infer_columns import NewCardError, Proposal, list_na
 from qualm.registry.entries.layout import matches
 from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
-from qualm.registry.formats.picture_lists import MOST, picture_ids
+from qualm.registry.formats.picture_lists import MAX_IMAGES, picture_ids
 from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
 from qualm.registry.text import one_line
 
-WIDTH = 130
+LINE_WIDTH = 130
 NO_COLUMNS = ("images", "instruction", "answer_is", "kind", "frames", "text_only", "separator")
 """Parameters of adapters that do not name columns."""
-ABOUT = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
+DESCRIPTIONS = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
 """What is asked beside the mapping."""
 
 Ask = Callable[[str, str, str], str]
@@ -64,11 +64,11 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
             if name in args:
                 args[name] = before
             continue
-        args[name] = _told(plugin, parameter, reply) if name in NO_COLUMNS else _columns(parameter, reply, proposal)
+        args[name] = _parse_reply(plugin, parameter, reply) if name in NO_COLUMNS else _columns(parameter, reply, proposal)
     return args
 
 
-def _told(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
+def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
     """Parse a reply for a parameter that names no column."""
     if not reply:
         return parameter.default
@@ -110,7 +110,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
     """Return the first samples that the adapter reads."""
     samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
-    most = MOST + 100  # those of the sample that comes next, and some before it
+    most = MAX_IMAGES + 100  # those of the sample that comes next, and some before it
     with tempfile.TemporaryDirectory() as scratch:
         context = AdapterContext(Path(scratch), source=folder)
         try:
@@ -167,7 +167,7 @@ def write(
 def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str]) -> str:
     """Return the card's text."""
     columns = "; ".join(f"{_clean(c)} ({_clean(example)})" if example else _clean(c) for c, example in proposal.columns.items())
-    comment = "\n".join(f"  # {line}" for line in textwrap.wrap(f"columns: {columns}", WIDTH - 4))
+    comment = "\n".join(f"  # {line}" for line in textwrap.wrap(f"columns: {columns}", LINE_WIDTH - 4))
     title = about.get("title") or name
     layout = [f"  - {{files: {_q(pattern)}, count: {n}}}" for pattern, n in _layout(folder, proposal, args)]
     splits = [f"  {_q(split)}: {{files: {_q(pattern)}{_records(folder, proposal, pattern)}}}" for split, pattern in args["files"].items()]

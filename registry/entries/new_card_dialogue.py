@@ -9,17 +9,17 @@ from typing import Any
 import typer
 
 from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
-from qualm.registry.entries.new_card import ABOUT, Ask, SamplePreview, ask_mapping, try_out, write
+from qualm.registry.entries.new_card import DESCRIPTIONS, Ask, SamplePreview, ask_mapping, try_out, write
 from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import PluginError, get
 from qualm.registry.sample import Image
-from qualm.registry.text import human, one_line
+from qualm.registry.text import format_size, one_line
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SHOWN = 3
-"""Pictures of a sample that are described."""
+"""Images of a sample that are described."""
 
 
 def new_card(
@@ -42,7 +42,7 @@ def new_card(
     asks = not yes and sys.stdin.isatty()
     ask: Ask = _ask if asks else _take
     args = ask_mapping(proposal, ask)
-    facts = {key: about.get(key) or ask(key, "", help) for key, help in ABOUT.items()}
+    facts = {key: about.get(key) or ask(key, "", help) for key, help in DESCRIPTIONS.items()}
     for number, preview in enumerate(try_out(folder, proposal.adapter, args), 1):
         _show(number, preview)
     if asks and not typer.confirm("Are these read as they should be?", default=True):
@@ -88,10 +88,10 @@ def _pictures(preview: SamplePreview) -> str:
     """Describe a sample's first image and the number of images."""
     ids = picture_ids(preview.sample.image_id)
     if not preview.images:
-        return "no picture" if not ids else "the picture of the one before" if len(ids) == 1 else "pictures of those before"
+        return "no image" if not ids else "the image of the one before" if len(ids) == 1 else "images of those before"
     shown = "; ".join(map(_picture, preview.images[:SHOWN]))
     more = f"; and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
-    return f"{len(ids)} pictures: {shown}{more}" if len(ids) > 1 else shown
+    return f"{len(ids)} images: {shown}{more}" if len(ids) > 1 else shown
 
 
 def _picture(image: Image) -> str:
@@ -99,8 +99,8 @@ def _picture(image: Image) -> str:
     try:
         about = pictures.facts(data)
     except pictures.PictureError:
-        return f"{name}, NOT A PICTURE: {human(len(data))} that begin with {data[:16]!r}"
-    return f"{name}, {about.format} {about.width} x {about.height}, {human(len(data))}"
+        return f"{name}, NOT A PICTURE: {format_size(len(data))} that begin with {data[:16]!r}"
+    return f"{name}, {about.format} {about.width} x {about.height}, {format_size(len(data))}"
 
 
 def _one_line(text: str) -> str:

@@ -130,7 +130,7 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
     files = _files(place, is_entry)
     commit = output(root, "rev-parse", "--verify", "--quiet", f"{when}^{{commit}}")
     if commit is not None:
-        digest = _at(root, place, files, commit.strip())
+        digest = _digest_at(root, place, files, commit.strip())
         if digest is None:
             raise EntryError(f"{place}: nothing on record at {when}; it was not tracked there, or had another name")
         return digest
@@ -142,7 +142,7 @@ def _recorded(root: Path, place: str, is_entry: bool, when: str) -> str:
         )
     now = (_digest(read_text(root / file), place, file) for file in files if is_file(root / file))
     commits = (output(root, "log", "--all", "--format=%H", "--", *files) or "").split()
-    digests = {md5 for md5 in (*now, *(_then(root, place, files, past) for past in commits)) if md5}
+    digests = {md5 for md5 in (*now, *(_digest_or_none(root, place, files, past) for past in commits)) if md5}
     matching = sorted(md5 for md5 in digests if md5.startswith(when.lower()))
     if len(matching) != 1:
         what = "fits no version" if not matching else f"fits {len(matching)} versions"
@@ -157,15 +157,15 @@ def _files(place: str, is_entry: bool) -> list[str]:
     return [f"{place}.dvc"] if is_entry else [*nested, "dvc.lock"]
 
 
-def _then(root: Path, place: str, files: list[str], commit: str) -> str | None:
+def _digest_or_none(root: Path, place: str, files: list[str], commit: str) -> str | None:
     """Return a path's digest at a commit; None if the record is missing or damaged."""
     try:
-        return _at(root, place, files, commit)
+        return _digest_at(root, place, files, commit)
     except DvcStateError:
         return None
 
 
-def _at(root: Path, place: str, files: list[str], commit: str) -> str | None:
+def _digest_at(root: Path, place: str, files: list[str], commit: str) -> str | None:
     for file in files:
         text = output(root, "show", f"{commit}:{file}")
         if text is not None and (md5 := _digest(text, place, f"{file} at {commit[:10]}")) is not None:

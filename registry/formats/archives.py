@@ -17,10 +17,10 @@ from typing import IO
 SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 RATIO, FREE = 500, 256 * 2**20
 """An archive that unpacks to more than so many times its size is refused, beyond this many bytes."""
-MANY, LEAST = 20_000, 16
+MAX_TINY_MEMBERS, MIN_MEMBER_BYTES = 20_000, 16
 """Beyond this many members, each takes at least so many bytes of the archive: no packer names a file in fewer."""
 JUNK = ("__MACOSX/",)
-MOST_LINES = 5
+MAX_LINES = 5
 _IF_TRUSTED = ": if you trust it, unpack it yourself and give the folder"
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, RuntimeError, NotImplementedError, EOFError, ValueError
@@ -49,7 +49,7 @@ def check_zip(path: Path) -> int:
     Raises:
         ArchiveError: it is damaged, or has members that `unpack` refuses.
     """
-    members = list(_checked(path, None))
+    members = list(_check_members(path, None))
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()
@@ -80,7 +80,7 @@ def unpack(
         ArchiveError: it is damaged or claims too much, or members would lie outside the folder, are links, or come twice.
     """
     others, folders = [], {folder}
-    for member in _checked(path, skip):
+    for member in _check_members(path, skip):
         if not takes(member.name):
             others.append(member.name)
             continue
@@ -130,17 +130,17 @@ class _Claims:
             raise ArchiveError(
                 f"unpacks to {self._size:,} bytes, {self._size // self._packed:,} times its size, or more; it is refused{_IF_TRUSTED}"
             )
-        if self._members > max(MANY, self._packed // LEAST):
+        if self._members > max(MAX_TINY_MEMBERS, self._packed // MIN_MEMBER_BYTES):
             raise ArchiveError(f"has {self._members:,} members or more in {self._packed:,} bytes; it is refused{_IF_TRUSTED}")
 
 
-def _checked(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
+def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
     """Yield the files of an archive after checking all their names."""
     try:
         with _open(path) as archive:
             claims = _Claims(path.stat().st_size)
             members, problems = _zip(archive, claims) if isinstance(archive, zipfile.ZipFile) else _tar(archive, claims)
-            yield from _good(members, problems, skip)
+            yield from _valid_members(members, problems, skip)
     except _DAMAGED as error:
         raise ArchiveError(f"not a whole archive: {error}; fetch it again") from error
 
@@ -149,7 +149,7 @@ def _open(path: Path) -> zipfile.ZipFile | tarfile.TarFile:
     return zipfile.ZipFile(path) if path.name.lower().endswith(".zip") else tarfile.open(path)
 
 
-def _good(members: list[_Member], problems: list[str], skip: Callable[[str], None] | None) -> Iterator[_Member]:
+def _valid_members(members: list[_Member], problems: list[str], skip: Callable[[str], None] | None) -> Iterator[_Member]:
     good: dict[str, _Member] = {}
     for member in members:
         if problem := _refused(member.name):
@@ -159,8 +159,8 @@ def _good(members: list[_Member], problems: list[str], skip: Callable[[str], Non
         else:
             good[member.name] = member
     if problems and skip is None:
-        more = f"; {len(problems) - MOST_LINES:,} more" if len(problems) > MOST_LINES else ""
-        raise ArchiveError("; ".join(problems[:MOST_LINES]) + more)
+        more = f"; {len(problems) - MAX_LINES:,} more" if len(problems) > MAX_LINES else ""
+        raise ArchiveError("; ".join(problems[:MAX_LINES]) + more)
     for problem in problems if skip is not None else ():
         skip(problem)  # type: ignore[misc]
     yield from good.values()
@@ -202,11 +202,11 @@ def _tar(archive: tarfile.TarFile, claims: _Claims) -> tuple[list[_Member], list
             members.append(_Member(name, info.size, lambda info=info: archive.extractfile(info)))  # type: ignore[misc]
         else:
             problems.append(f"{name!r}: a link or device; only files are unpacked")
-    _ends(archive, members)
+    _check_end(archive, members)
     return members, problems
 
 
-def _ends(archive: tarfile.TarFile, members: list[_Member]) -> None:
+def _check_end(archive: tarfile.TarFile, members: list[_Member]) -> None:
     """Raise ArchiveError if an archive lacks the zeros at its end.
 
     Python takes a damaged header, or a cut between two members, for the end, so members may be lost.

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qualm.registry.formats.disk_errors import FULL
+from qualm.registry.formats.disk_errors import DISK_FULL
 from qualm.registry.machine import WINDOWS
 
 PARTIAL = ".partial"
@@ -21,7 +21,7 @@ REPLACED = ".old-"
 """Begins the name of what a finished folder replaced, until it is deleted."""
 
 
-def made_folder(folder: Path) -> Path:
+def create_folder(folder: Path) -> Path:
     """Create a folder and its parents if missing; return it."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -34,7 +34,7 @@ def scratch_folder(folder: Path) -> Path:
     process ends.
     """
     with suppress(OSError):
-        if os.access(made_folder(folder), os.W_OK):
+        if os.access(create_folder(folder), os.W_OK):
             return folder
     elsewhere = Path(tempfile.mkdtemp(prefix="qualm-"))
     atexit.register(shutil.rmtree, elsewhere, ignore_errors=True)
@@ -55,7 +55,7 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
     # In the same folder, since a rename is atomic only within one file system.
     partial = partial_path(path)
     try:
-        made_folder(path.parent)
+        create_folder(path.parent)
         yield partial
         if durable:
             _sync(partial)
@@ -66,7 +66,7 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
     except BaseException as error:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and (error.filename == str(partial) or (error.filename is None and error.errno in FULL)):
+        if isinstance(error, OSError) and (error.filename == str(partial) or (error.filename is None and error.errno in DISK_FULL)):
             error.filename = str(path)  # a write names no file, and nobody looks for the partial one
         raise
 
@@ -91,8 +91,8 @@ def publish(finished: Path, target: Path) -> None:
     Raises:
         OSError: it cannot be moved; what stood there does so still.
     """
-    made_folder(target.parent)
-    finished = _on_file_system_of(target, finished)
+    create_folder(target.parent)
+    finished = _copy_to_file_system(target, finished)
     if not (finished.is_dir() and os.path.lexists(target)):
         finished.replace(target)
         return
@@ -113,7 +113,7 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
-def _on_file_system_of(target: Path, finished: Path) -> Path:
+def _copy_to_file_system(target: Path, finished: Path) -> Path:
     """Return `finished`, or a copy beside the target if it is on another file system."""
     if finished.stat().st_dev == target.parent.stat().st_dev:
         return finished

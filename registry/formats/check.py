@@ -38,7 +38,7 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 MANY_ROWS, BATCH = 1_000_000, 64 * 2**20
 """Beyond so many rows, each takes a byte of its Parquet file; a batch of them holds at most so many bytes of a column."""
-MOST_LINES = 5
+MAX_LINES = 5
 """Bad lines of one file that are named; the rest are counted."""
 
 
@@ -74,14 +74,14 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
             head = handle.read(512)
         if form == "any":
             return None
-        _look(head, form)
+        _check_head(head, form)
         records: int | None = _CHECKS[form](path)
         return records
     except OSError as error:
         raise FormatError(f"cannot be read: {error.strerror or error}") from error
 
 
-def _look(head: bytes, form: str) -> None:
+def _check_head(head: bytes, form: str) -> None:
     if not head:
         raise FormatError("empty file; fetch it again")
     if head.startswith(_LFS):
@@ -184,13 +184,13 @@ class _Bad:
 
     def add(self, line: str) -> None:
         self.number += 1
-        if self.number <= MOST_LINES:
+        if self.number <= MAX_LINES:
             self._first_lines.append(line)
 
     def none(self, records: int, hint: str) -> None:
         """Raise BadLinesError if there are invalid lines."""
         if self.number:
-            more = f"; {self.number - MOST_LINES:,} lines more" if self.number > MOST_LINES else ""
+            more = f"; {self.number - MAX_LINES:,} lines more" if self.number > MAX_LINES else ""
             raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)
 
 
@@ -198,9 +198,9 @@ def _image(path: Path) -> None:
     try:
         pictures.check(path)
     except pictures.HugePictureError as error:
-        raise FormatError(f"too large a picture: {error}; scale it down") from error
+        raise FormatError(f"too large an image: {error}; scale it down") from error
     except pictures.PictureError as error:
-        raise FormatError(f"not a whole picture ({error}); fetch it again") from error
+        raise FormatError(f"not a whole image ({error}); fetch it again") from error
 
 
 def _text(path: Path) -> int:

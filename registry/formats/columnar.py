@@ -27,7 +27,7 @@ def read_schema(path: Path) -> pa.Schema:
     """Return the schema of a file from its head or footer, else raise ColumnarError."""
     import pyarrow.parquet as pq
 
-    with _explained(path, [0]):
+    with _explain_errors(path, [0]):
         if path.suffix.lower() == ".arrow":
             with _arrow(path) as batches:
                 return next(batches)
@@ -45,11 +45,11 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
         ColumnarError: the file is damaged, has a column twice, or unpacks to more than is read.
     """
     number = [0]
-    with _explained(path, number):
+    with _explain_errors(path, number):
         for batch in _batches(path, columns):
             short = {field.name: field.type for field in batch.schema if _has_short_floats(field.type)}
             for row in batch.to_pylist():
-                yield row | {name: _as_meant(row[name], kind) for name, kind in short.items()}
+                yield row | {name: _shortest_decimals(row[name], kind) for name, kind in short.items()}
                 number[0] += 1
 
 
@@ -63,7 +63,7 @@ def class_names(schema: pa.Schema) -> dict[str, list[str]]:
 
 
 @contextmanager
-def _explained(path: Path, number: Sequence[int]) -> Iterator[None]:
+def _explain_errors(path: Path, number: Sequence[int]) -> Iterator[None]:
     import pyarrow as pa
 
     try:
@@ -119,7 +119,7 @@ def _has_short_floats(kind: pa.DataType) -> bool:
     return any(_has_short_floats(kind.field(i).type) for i in range(kind.num_fields))
 
 
-def _as_meant(value: Any, kind: pa.DataType) -> Any:
+def _shortest_decimals(value: Any, kind: pa.DataType) -> Any:
     """Return a value with 32- and 16-bit floats as their shortest decimals."""
     import numpy as np
     import pyarrow.types as types
@@ -129,9 +129,9 @@ def _as_meant(value: Any, kind: pa.DataType) -> Any:
     if types.is_floating(kind):
         return float(str((np.float16 if kind.bit_width == 16 else np.float32)(value)))
     if types.is_struct(kind):
-        return {field.name: _as_meant(value[field.name], field.type) for field in kind}
+        return {field.name: _shortest_decimals(value[field.name], field.type) for field in kind}
     if types.is_map(kind):
-        return [(_as_meant(key, kind.key_type), _as_meant(item, kind.item_type)) for key, item in value]
+        return [(_shortest_decimals(key, kind.key_type), _shortest_decimals(item, kind.item_type)) for key, item in value]
     if isinstance(value, list):  # of any kind of list
-        return [_as_meant(item, kind.value_type) for item in value]
+        return [_shortest_decimals(item, kind.value_type) for item in value]
     return value

@@ -2,7 +2,7 @@
 
 import errno
 
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """No room for what is being written."""
 REFUSED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 """The place belongs to somebody else, or cannot be written by anybody."""
@@ -17,10 +17,10 @@ _ADVICE = {
 }
 
 
-def explained(error: OSError, where: str = "") -> str:
+def explain_error(error: OSError, where: str = "") -> str:
     """Return an operating system error as `FILE: what is wrong; what to do`.
 
-    >>> explained(OSError(errno.ENOSPC, "No space left on device", "results/scores.parquet"))
+    >>> explain_error(OSError(errno.ENOSPC, "No space left on device", "results/scores.parquet"))
     'results/scores.parquet: the disk is full; make room (`df -h` shows where), then run this again'
 
     Args:
@@ -32,6 +32,6 @@ def explained(error: OSError, where: str = "") -> str:
     return f"{place}: {words}" if place else words
 
 
-def is_of_disk(error: OSError) -> bool:
+def is_disk_error(error: OSError) -> bool:
     """Return whether a full disk or missing write permission caused an error."""
-    return error.errno in FULL | REFUSED
+    return error.errno in DISK_FULL | REFUSED

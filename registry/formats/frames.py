@@ -1,8 +1,8 @@
-"""Videos as pictures: some frames at even distances, out of an animated picture, a film, or a folder of frames.
+"""Videos as images: some frames at even distances, out of an animated image, a film, or a folder of frames.
 
 Of N frames in the order in which they are shown, numbered from 0, n are taken: frame floor((2k + 1) N / 2n) for k = 0..n-1, the middles
-of n parts of one length; of fewer than n all. Nothing is random. Frames of animated pictures (GIF, WebP, APNG) are composed by Pillow as
-a browser shows them; films are decoded by PyAV (extra `video`); both come out as PNG. Frames in a folder are its pictures in the order of
+of n parts of one length; of fewer than n all. Nothing is random. Frames of animated images (GIF, WebP, APNG) are composed by Pillow as
+a browser shows them; films are decoded by PyAV (extra `video`); both come out as PNG. Frames in a folder are its images in the order of
 their names, numbers in them read as numbers, and stay the files that they are.
 """
 
@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats.pictures import HugePictureError, PictureError, as_rgb, is_image_name, opened
+from qualm.registry.formats.pictures import HugePictureError, PictureError, as_rgb, is_image_name, open_image
 
-MOST_FRAMES = 100_000
+MAX_FRAMES = 100_000
 """Of one film or folder; of more it must be an attack, or should be cut first."""
-MOST_ANIMATED = 5_000
-"""Of an animated picture, whose frames are composed one after the other."""
-MOST_PIXELS = 40_000_000
+MAX_ANIMATED = 5_000
+"""Of an animated image, whose frames are composed one after the other."""
+MAX_PIXELS = 40_000_000
 """Of one frame."""
 FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
@@ -29,10 +29,10 @@ class FramesError(Exception):
     """Fault of a video in one line; the caller names the video."""
 
 
-def places(total: int, n: int) -> list[int]:
+def frame_positions(total: int, n: int) -> list[int]:
     """Return the positions of `n` evenly spaced frames out of `total`.
 
-    >>> places(100, 4), places(3, 8)
+    >>> frame_positions(100, 4), frame_positions(3, 8)
     ([12, 37, 62, 87], [0, 1, 2])
     """
     return list(range(total)) if total <= n else [(2 * k + 1) * total // (2 * n) for k in range(n)]
@@ -49,20 +49,20 @@ def frames_of(path: Path, n: int) -> list[tuple[int, bytes]]:
         FramesError: it holds no frames, is damaged or too large, or a film's decoder is not installed.
     """
     if path.is_dir():
-        return _of_folder(path, n)
-    return _of_film(path, n) if path.suffix.lower() in FILMS else frames_of_animation(path.read_bytes(), n)
+        return _folder_frames(path, n)
+    return _film_frames(path, n) if path.suffix.lower() in FILMS else frames_of_animation(path.read_bytes(), n)
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
     """Return number and image of evenly spaced frames of an animated or still image."""
     try:
-        with opened(io.BytesIO(data)) as picture:
+        with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
-            if total > MOST_ANIMATED:
-                raise FramesError(f"{total:,} frames; of an animated picture at most {MOST_ANIMATED:,} are read: make a film of it")
+            if total > MAX_ANIMATED:
+                raise FramesError(f"{total:,} frames; of an animated image at most {MAX_ANIMATED:,} are read: make a film of it")
             _check_size(picture.width, picture.height)
             taken = []
-            for place in places(total, n):
+            for place in frame_positions(total, n):
                 picture.seek(place)
                 taken.append((place, _png(as_rgb(picture))))
             return taken
@@ -72,32 +72,32 @@ def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
         raise FramesError(f"cannot be decoded: {error}") from error
 
 
-def _of_folder(folder: Path, n: int) -> list[tuple[int, bytes]]:
+def _folder_frames(folder: Path, n: int) -> list[tuple[int, bytes]]:
     names = sorted((p for p in folder.iterdir() if is_image_name(p.name) and p.is_file() and not p.is_symlink()), key=_by_number)
     if not names:
         raise FramesError("expected a folder of frames, found no image in it")
-    if len(names) > MOST_FRAMES:
-        raise FramesError(f"{len(names):,} frames; at most {MOST_FRAMES:,} are read: leave some out")
-    return [(place, names[place].read_bytes()) for place in places(len(names), n)]
+    if len(names) > MAX_FRAMES:
+        raise FramesError(f"{len(names):,} frames; at most {MAX_FRAMES:,} are read: leave some out")
+    return [(place, names[place].read_bytes()) for place in frame_positions(len(names), n)]
 
 
 def _by_number(path: Path) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", path.name)]
 
 
-def _of_film(path: Path, n: int) -> list[tuple[int, bytes]]:
+def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
     """Return frames of a film, counted by decoding it, since headers misstate lengths."""
     try:
         import av
     except ImportError:
         raise FramesError(
-            "films are decoded by PyAV, which is not installed: `pip install 'qualm-bench[video]'`; or give an animated picture or a "
+            "films are decoded by PyAV, which is not installed: `pip install 'qualm-bench[video]'`; or give an animated image or a "
             "folder of frames"
         ) from None
     try:
-        total = sum(1 for _ in _decoded(av, path))
-        places_taken = set(places(total, n))
-        taken = [(place, _png(frame.to_image())) for place, frame in enumerate(_decoded(av, path)) if place in places_taken]
+        total = sum(1 for _ in _decode_frames(av, path))
+        places_taken = set(frame_positions(total, n))
+        taken = [(place, _png(frame.to_image())) for place, frame in enumerate(_decode_frames(av, path)) if place in places_taken]
     except (av.FFmpegError, OSError, ValueError, MemoryError) as error:
         raise FramesError(f"cannot be decoded: {' '.join(str(error).split())}") from error
     if not taken:
@@ -105,20 +105,20 @@ def _of_film(path: Path, n: int) -> list[tuple[int, bytes]]:
     return taken
 
 
-def _decoded(av: Any, path: Path) -> Iterator[Any]:
+def _decode_frames(av: Any, path: Path) -> Iterator[Any]:
     with av.open(str(path)) as film:
         if not film.streams.video:
-            raise FramesError("expected a film, found no pictures in it")
+            raise FramesError("expected a film, found no images in it")
         for place, frame in enumerate(film.decode(video=0)):
-            if place >= MOST_FRAMES:
-                raise FramesError(f"more than {MOST_FRAMES:,} frames; cut the film first")
+            if place >= MAX_FRAMES:
+                raise FramesError(f"more than {MAX_FRAMES:,} frames; cut the film first")
             _check_size(frame.width, frame.height)
             yield frame
 
 
 def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS:
-        raise FramesError(f"frames of {width} × {height}; at most {MOST_PIXELS:,} pixels are read: scale them down")
+    if width * height > MAX_PIXELS:
+        raise FramesError(f"frames of {width} × {height}; at most {MAX_PIXELS:,} pixels are read: scale them down")
 
 
 def _png(picture: Any) -> bytes:

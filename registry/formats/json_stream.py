@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
 CHUNK = 1 << 20
-LONGEST = 2**27
+MAX_LENGTH = 2**27
 """Characters of one value, or bytes of one line, that are read into memory; more is refused."""
-MOST_PARTS = 2**22
+MAX_PARTS = 2**22
 """Items and members of one value; each takes some seventy bytes, where it may have been two in the file."""
 _SPACE = " \t\r\n"
 _SPACES = re.compile(f"[{_SPACE}]*")
@@ -34,7 +34,7 @@ class BadTextError(JsonStreamError):
     r"""Value with half of a surrogate pair (`\ud800`); the reader can go on behind it."""
 
 
-def once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of these pairs, as a decoder's `object_pairs_hook`.
 
     Raises:
@@ -61,7 +61,7 @@ def members(
     Raises:
         JsonStreamError: the file is not an object, or is cut off.
     """
-    with _opened(path) as handle:
+    with _open(path) as handle:
         reader = _Reader(path, handle, "object", once)
         for _ in reader.entries("{", "}", "a JSON object"):
             key = reader.key()
@@ -85,10 +85,10 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
     Raises:
         JsonStreamError: the file is something else, is cut off, is not UTF-8, or has no such key.
     """
-    if under is None and _begins_with(path) == b"{":
+    if under is None and _first_byte(path) == b"{":
         yield from lines(path, bad)
         return
-    with _opened(path) as handle:
+    with _open(path) as handle:
         reader = _Reader(path, handle, "list" if under is None else "object")
         if under is not None:
             yield from _members(reader, under, bad)
@@ -108,10 +108,10 @@ def count(path: Path) -> int | None:
     Raises:
         JsonStreamError: it is truncated, or not JSON.
     """
-    begins = _begins_with(path)
+    begins = _first_byte(path)
     if begins == b"{" and _has_lines(path):
         return sum(1 for _ in lines(path))
-    with _opened(path) as handle:
+    with _open(path) as handle:
         reader = _Reader(path, handle, "list" if begins == b"[" else "object")
         if begins == b"[":
             items = reader.skip()
@@ -175,7 +175,7 @@ def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tu
         return ()
 
 
-def _begins_with(path: Path) -> bytes:
+def _first_byte(path: Path) -> bytes:
     """Return the first byte after a byte order mark and spaces."""
     with path.open("rb") as handle:
         return handle.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
@@ -192,9 +192,9 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
         JsonStreamError: a line is longer than any is read.
     """
     with path.open("rb") as handle:
-        for number, line in enumerate(iter(lambda: handle.readline(LONGEST + 1), b""), 1):
-            if len(line) > LONGEST:
-                raise JsonStreamError(f"{path}: line {number}: more than {LONGEST:,} bytes; no record has so many")
+        for number, line in enumerate(iter(lambda: handle.readline(MAX_LENGTH + 1), b""), 1):
+            if len(line) > MAX_LENGTH:
+                raise JsonStreamError(f"{path}: line {number}: more than {MAX_LENGTH:,} bytes; no record has so many")
             if not line.strip():
                 continue
             try:
@@ -202,7 +202,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
                     raise ValueError(why)
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 value = json.loads(text)
-                _whole(value, text, 0, len(text), path, number)
+                _check_text(value, text, 0, len(text), path, number)
             except BadTextError as error:
                 fault: JsonStreamError = error
             except (ValueError, RecursionError) as error:
@@ -218,14 +218,14 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
 def too_many_parts(text: str | bytes, begin: int = 0) -> str:
     """Return why a JSON value has too many parts to be parsed; empty if it may be."""
-    if len(text) - begin <= 2 * MOST_PARTS:
+    if len(text) - begin <= 2 * MAX_PARTS:
         return ""
     occurrences: Callable[[Any, int], int] = text.count
     parts = sum(occurrences(sign, begin) for sign in (b",[{" if isinstance(text, bytes) else ",[{"))
-    return f"one value of {parts:,} parts; at most {MOST_PARTS:,} are read" if parts > MOST_PARTS else ""
+    return f"one value of {parts:,} parts; at most {MAX_PARTS:,} are read" if parts > MAX_PARTS else ""
 
 
-def _whole(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
+def _check_text(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
     """Raise BadTextError if a value, written in this part of a text, cannot be encoded.
 
     Raises:
@@ -249,7 +249,7 @@ class _Reader:
         self.path, self._handle, self._what = path, handle, what
         self._text, self._at = "", 0
         self._lines, self._counted = 1, 0
-        self._decoder = json.JSONDecoder(object_pairs_hook=once_each if once else None)
+        self._decoder = json.JSONDecoder(object_pairs_hook=reject_duplicate_keys if once else None)
 
     def line(self) -> int:
         """Return the current line, from 1."""
@@ -283,7 +283,7 @@ class _Reader:
         self.peek()
         line = self.line()
         value, begin = self._decoded()
-        _whole(value, self._text, begin, self._at, self.path, line)
+        _check_text(value, self._text, begin, self._at, self.path, line)
         return value
 
     def decoded(self) -> Any:
@@ -362,8 +362,8 @@ class _Reader:
 
     def _more(self, message: str, wrong: int | None = None) -> None:
         self.line()
-        if len(self._text) - self._at > LONGEST:
-            self.fail(f"one value of more than {LONGEST:,} characters; no record has so many")
+        if len(self._text) - self._at > MAX_LENGTH:
+            self.fail(f"one value of more than {MAX_LENGTH:,} characters; no record has so many")
         chunk = self._read(max(CHUNK, len(self._text) - self._at))
         if not chunk:
             self._broken(message, wrong)
@@ -405,5 +405,5 @@ def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
     return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"
 
 
-def _opened(path: Path) -> TextIO:
+def _open(path: Path) -> TextIO:
     return path.open(encoding="utf-8-sig", newline="")

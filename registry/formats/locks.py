@@ -33,7 +33,7 @@ class ProcessLock:
         """
         from filelock import FileLock, Timeout  # takes 30 ms to import
 
-        atomic.made_folder(self.path.parent)
+        atomic.create_folder(self.path.parent)
         lock = FileLock(self.path, thread_local=False)  # another thread may release it
         try:
             lock.acquire(blocking=wait)

@@ -11,10 +11,10 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-MOST = 64
-"""Pictures of one sample; more are refused when it is read."""
+MAX_IMAGES = 64
+"""Images of one sample; more are refused when it is read."""
 MARK = "<image>"
-"""Where a picture stands in a question that has several."""
+"""Where an image stands in a question that has several."""
 COUNTED = "pictures"
 """The field of a sample that says how many it has, in `where:`, slices and whatever else names a field."""
 _BEGINS = '["'
@@ -45,45 +45,45 @@ def all_ids(image_ids: Iterable[str | None]) -> set[str]:
     return {name for image_id in image_ids for name in picture_ids(image_id)}
 
 
-def problem_of_ids(image_id: str | None) -> str:
+def find_id_problem(image_id: str | None) -> str:
     """Describe what is wrong with an `image_id`; empty for a valid one."""
     if image_id is None or not image_id.startswith(_BEGINS):
         return ""
     try:
         ids = json.loads(image_id)
     except (ValueError, RecursionError):
-        return f": image_id {image_id[:60]!r} begins like a list of pictures but is not one; no picture's id may begin with {_BEGINS!r}"
+        return f": image_id {image_id[:60]!r} begins like a list of images but is not one; no image's id may begin with {_BEGINS!r}"
     if len(ids) < 2 or not all(isinstance(name, str) and name and not name.startswith(_BEGINS) for name in ids):
-        return f": image_id {image_id[:60]!r}: expected a list of two or more ids of pictures"
-    return f": has {len(ids):,} pictures; at most {MOST} are taken" if len(ids) > MOST else ""
+        return f": image_id {image_id[:60]!r}: expected a list of two or more ids of images"
+    return f": has {len(ids):,} images; at most {MAX_IMAGES} are taken" if len(ids) > MAX_IMAGES else ""
 
 
-def marked(question: str, pictures: int) -> bool:
+def has_marks(question: str, pictures: int) -> bool:
     """Return whether a question places its images: several, and as many marks."""
     return pictures > 1 and question.count(MARK) == pictures
 
 
-def segments(question: str, pictures: int) -> list[str]:
+def split_at_images(question: str, pictures: int) -> list[str]:
     """Split a marked question at its images; an unmarked one follows them as a unit.
 
-    >>> segments("Is <image> like <image>?", 2), segments("Same?", 2), segments("Is <image> red?", 1)
+    >>> split_at_images("Is <image> like <image>?", 2), split_at_images("Same?", 2), split_at_images("Is <image> red?", 1)
     (['Is ', ' like ', '?'], ['', '', 'Same?'], ['', 'Is <image> red?'])
     """
-    return question.split(MARK) if marked(question, pictures) else [*[""] * pictures, question]
+    return question.split(MARK) if has_marks(question, pictures) else [*[""] * pictures, question]
 
 
-def unmarked(question: str, pictures: int) -> str:
+def remove_marks(question: str, pictures: int) -> str:
     """Return a question without its image marks, for a model that sees no images.
 
-    >>> unmarked("Is <image> like <image>?", 2), unmarked("What does <image> mean?", 1)
+    >>> remove_marks("Is <image> like <image>?", 2), remove_marks("What does <image> mean?", 1)
     ('Is like ?', 'What does <image> mean?')
     """
-    return re.sub(r"[ \t]{2,}", " ", question.replace(MARK, "")).strip() if marked(question, pictures) else question
+    return re.sub(r"[ \t]{2,}", " ", question.replace(MARK, "")).strip() if has_marks(question, pictures) else question
 
 
-def problem_of_marks(question: str, pictures: int) -> str:
+def find_mark_problem(question: str, pictures: int) -> str:
     """Describe what is wrong with the image marks of a question; empty if valid."""
     count = question.count(MARK)
     if pictures < 2 or count in (0, pictures):
         return ""
-    return f"the question has {count} marks {MARK} and the sample {pictures} pictures; expected one for each, or none"
+    return f"the question has {count} marks {MARK} and the sample {pictures} images; expected one for each, or none"

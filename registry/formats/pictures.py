@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-MOST_LOADED = 90_000_000
+MAX_PIXELS = 90_000_000
 """Pixels of which a file is read to its end, four bytes each at most; a JPEG's count at the smallest of its scales."""
 
 
@@ -31,7 +31,7 @@ HASHED = (64, 64)
 """Least size at which a JPEG is decoded for its hash, which looks at 32 x 32 pixels."""
 
 SIDE, ROW, GAP = 320, 4, 6
-"""Of several pictures shown together: pixels of a side at most, pictures in a row, pixels between them."""
+"""Of several images shown together: pixels of a side at most, images in a row, pixels between them."""
 
 
 class PictureError(Exception):
@@ -151,7 +151,7 @@ def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None 
         HugePictureError: it has more pixels.
         PictureError: it cannot be decoded, or its levels have no known scale.
     """
-    with opened(io.BytesIO(data)) as picture:
+    with open_image(io.BytesIO(data)) as picture:
         if most is not None and picture.width * picture.height > most:
             raise HugePictureError(f"{picture.width} × {picture.height}")
         if draft is not None:
@@ -178,7 +178,7 @@ def facts(data: bytes) -> Facts:
     Raises:
         PictureError: it is not an image, or a huge one.
     """
-    with opened(io.BytesIO(data)) as picture:
+    with open_image(io.BytesIO(data)) as picture:
         frames = int(getattr(picture, "n_frames", 1))
         return Facts(picture.format or "", picture.width, picture.height, picture.has_transparency_data, frames)
 
@@ -189,15 +189,15 @@ def check(path: Path) -> None:
     Raises:
         PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.
     """
-    with opened(path) as picture:
+    with open_image(path) as picture:
         _need_scale(picture)
         picture.draft("L", (max(1, picture.width // 8), max(1, picture.height // 8)))  # every bit is read, its pixels are not made
-        if picture.width * picture.height > MOST_LOADED:
+        if picture.width * picture.height > MAX_PIXELS:
             raise HugePictureError(f"{picture.width} × {picture.height}")
         picture.load()
 
 
-def beside(pictures: Sequence[Image]) -> Image:
+def tile_images(pictures: Sequence[Image]) -> Image:
     """Tile images in numbered rows of at most ROW, each scaled to SIDE; one stays unchanged."""
     import PIL.Image
     from PIL import ImageDraw
@@ -228,7 +228,7 @@ def beside(pictures: Sequence[Image]) -> Image:
 
 
 @contextmanager
-def opened(source: Path | io.BytesIO) -> Iterator[Image]:
+def open_image(source: Path | io.BytesIO) -> Iterator[Image]:
     import PIL.Image
 
     try:
@@ -241,7 +241,7 @@ def opened(source: Path | io.BytesIO) -> Iterator[Image]:
     except PIL.Image.DecompressionBombError as error:
         raise HugePictureError(str(error).partition(",")[0]) from error
     except PIL.UnidentifiedImageError as error:
-        raise PictureError("not a picture in a known format") from error
+        raise PictureError("not an image in a known format") from error
     except Exception as error:  # Pillow's decoders raise whatever a damaged file leads them to
         line = " ".join(str(error).split()).replace(str(source), "it")
         raise PictureError(line or type(error).__name__) from error

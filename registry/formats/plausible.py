@@ -20,9 +20,9 @@ LEAST_LOGPROB = -9000.0
 """What is below is a server's way to say that it has none (OpenAI, vLLM: -9999)."""
 RULED_OUT = -10_000.0
 """The logit of an option that was logged at -Infinity, below the least of the others."""
-SLACK = 1e-5
+ROUNDING_TOLERANCE = 1e-5
 """What rounding may add to a probability or its logarithm; it is taken off."""
-SUM_SLACK = 1e-2
+SUM_TOLERANCE = 1e-2
 """Of a sum over many alternatives."""
 
 
@@ -41,7 +41,7 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
     floats = finite(values)
     if isinstance(floats, ImplausibleReason):
         return floats
-    above = next((v for v in floats if v > SLACK), None)
+    above = next((v for v in floats if v > ROUNDING_TOLERANCE), None)
     return [min(v, 0.0) for v in floats] if above is None else ImplausibleReason(f"a log-probability above 0: {above!r}")
 
 
@@ -82,7 +82,11 @@ def probability(value: Any) -> float | ImplausibleReason:
     floats = finite([value])
     if isinstance(floats, ImplausibleReason):
         return floats
-    return min(max(floats[0], 0.0), 1.0) if -SLACK <= floats[0] <= 1 + SLACK else ImplausibleReason(f"a probability of {floats[0]!r}")
+    return (
+        min(max(floats[0], 0.0), 1.0)
+        if -ROUNDING_TOLERANCE <= floats[0] <= 1 + ROUNDING_TOLERANCE
+        else ImplausibleReason(f"a probability of {floats[0]!r}")
+    )
 
 
 def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
@@ -94,7 +98,7 @@ def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
     floats = finite(values)
     if isinstance(floats, ImplausibleReason):
         return floats
-    below = next((v for v in floats if v < -SLACK), None)
+    below = next((v for v in floats if v < -ROUNDING_TOLERANCE), None)
     return [max(v, 0.0) for v in floats] if below is None else ImplausibleReason(f"below 0: {below!r}")
 
 
@@ -128,10 +132,10 @@ def finite_number(value: Any) -> float | ImplausibleReason:
     return floats if isinstance(floats, ImplausibleReason) else floats[0]
 
 
-def same_length(values: Mapping[str, Iterable[Any]]) -> ImplausibleReason | None:
+def check_lengths(values: Mapping[str, Iterable[Any]]) -> ImplausibleReason | None:
     """Return why per-token lists disagree in length; None if they agree.
 
-    >>> same_length({"logprobs": [-1, -2], "entropies": [1]})
+    >>> check_lengths({"logprobs": [-1, -2], "entropies": [1]})
     'lengths that disagree: logprobs 2, entropies 1'
     """
     lengths = {name: len(list(value)) for name, value in values.items()}

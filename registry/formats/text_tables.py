@@ -10,11 +10,11 @@ from qualm.registry.formats.json_stream import not_utf8
 from qualm.registry.formats.textfiles import is_file
 
 MAX_CELL = 64 * 2**20
-"""The longest cell, and line, that is read, in characters: a picture of 48 MB in base64."""
+"""The longest cell, and line, that is read, in characters: an image of 48 MB in base64."""
 
 
-OURS = "sample_id"
-"""A column that tables have which we exported: in those, cells are read as `original`."""
+EXPORT_COLUMN = "sample_id"
+"""A column that tables have which we exported: in those, cells are read as `unescape_formula`."""
 
 _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?\Z))")
 """How a cell begins that a spreadsheet takes for a formula, however many quotes stand before it; numbers are not formulas."""
@@ -69,19 +69,19 @@ def _need_columns(header: list[str], path: Path) -> None:
             raise TextTableError(f"line 1: its columns are parted by {called}; expected {separators}: save it so, or as JSON Lines")
 
 
-def inert(text: str) -> str:
-    """Escape a text with `'` so that no spreadsheet computes it; `original` reverses it.
+def escape_formula(text: str) -> str:
+    """Escape a text with `'` so that no spreadsheet computes it; `unescape_formula` reverses it.
 
-    >>> [inert(text) for text in ("=1+1", "-1.5", "- a cat", "'=1", "a")]
+    >>> [escape_formula(text) for text in ("=1+1", "-1.5", "- a cat", "'=1", "a")]
     ["'=1+1", '-1.5', "'- a cat", "''=1", 'a']
     """
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def original(text: str) -> str:
-    """Return the text that `inert` escaped.
+def unescape_formula(text: str) -> str:
+    """Return the text that `escape_formula` escaped.
 
-    >>> [original(inert(text)) for text in ("=1+1", "'=1", "'tis")]
+    >>> [unescape_formula(escape_formula(text)) for text in ("=1+1", "'=1", "'tis")]
     ['=1+1', "'=1", "'tis"]
     """
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text

@@ -141,7 +141,7 @@ def warn(message: str) -> None:
         print(f"qualm: warning: {message}", file=sys.stderr)
 
 
-def shortened(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return a value for a message: short, on one line, without control characters."""
     try:
         text = repr(value)

@@ -26,22 +26,22 @@ class LayoutError(Exception):
     """File that differs from the official layout: where, expected, found, remedy."""
 
 
-def runs(source: Path, dataset: str) -> list[str]:
+def list_runs(source: Path, dataset: str) -> list[str]:
     """Return the models that have outputs for a dataset, in name order."""
-    return sorted(p.parent.name for p in output(source).glob(f"*/{dataset}.pkl"))
+    return sorted(p.parent.name for p in output_folder(source).glob(f"*/{dataset}.pkl"))
 
 
-def all_runs(source: Path) -> list[str]:
+def list_all_runs(source: Path) -> list[str]:
     """Return the models that have outputs for any dataset, in name order."""
-    return sorted({p.parent.name for p in output(source).glob("*/*.pkl")})
+    return sorted({p.parent.name for p in output_folder(source).glob("*/*.pkl")})
 
 
 def is_vub(source: Path) -> bool:
     """Return whether a folder has outputs where the official repository puts them."""
-    return bool(all_runs(source))
+    return bool(list_all_runs(source))
 
 
-def output(source: Path) -> Path:
+def output_folder(source: Path) -> Path:
     """Return the `output` folder of the source, which may be that folder itself."""
     return source / "output" if (source / "output").is_dir() else source
 
@@ -55,7 +55,7 @@ def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
     for name in (run, dataset):
         if not _NAME.fullmatch(name):
             raise LayoutError(f"{source}: '{name}': expected a plain name of letters, digits, '.', '_' and '-'")
-    path = output(source) / run / f"{dataset}.pkl"
+    path = output_folder(source) / run / f"{dataset}.pkl"
     if not path.is_file():
         raise LayoutError(_absent(source, path, run))
     try:
@@ -113,7 +113,7 @@ def _check(record: Any, where: str) -> None:
 
 
 def _absent(source: Path, path: Path, run: str) -> str:
-    folder = output(source)
+    folder = output_folder(source)
     if not folder.is_dir():
         return f"{folder}: not a folder; expected the official layout output/RUN/DATASET.pkl"
     if not (folder / run).is_dir():

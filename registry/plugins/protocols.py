@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeVar, Union, get_args, 
 from annotated_types import Gt, Len, Predicate
 
 from qualm.registry import MODALITIES
-from qualm.registry.formats.textfiles import shortened
+from qualm.registry.formats.textfiles import shorten
 from qualm.registry.plugins.column_names import CONTEXT, of_estimators, of_metrics
 from qualm.registry.plugins.extras import EXTRAS
 from qualm.registry.plugins.validation import fits
@@ -536,7 +536,7 @@ def faults(
             if not hasattr(PROTOCOLS[kind], constant) and not hasattr(MetricMeta(), constant):
                 yield f"{expected}; it is missing"
         elif not fits(annotation, declares[constant]):
-            yield f"{expected}, got {shortened(declares[constant])}"
+            yield f"{expected}, got {shorten(declares[constant])}"
         elif constant in _OF_PARAMETERS:
             value = declares[constant]
             for unknown in sorted({value} - set(parameters) if isinstance(value, str) else set(value) - set(parameters)):

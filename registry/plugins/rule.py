@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import annotated_types
 
 from qualm.registry.formats import textfiles
-from qualm.registry.formats.textfiles import shortened, warn
+from qualm.registry.formats.textfiles import shorten, warn
 from qualm.registry.places import PACKAGE, own_folder
 from qualm.registry.plugins.protocols import faults
 from qualm.registry.plugins.validation import fits, validator
@@ -462,7 +462,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
             raise PluginError(f"{where}: mixes bool, int and float, between which DVC sees no change; choose one of them")
         value = REQUIRED if default is None else _literal(default, where)
         if value is not REQUIRED and not fits(annotation, value):
-            raise PluginError(f"{where}: expected a default of type {_text(argument.annotation)}, got {shortened(value)}")
+            raise PluginError(f"{where}: expected a default of type {_text(argument.annotation)}, got {shorten(value)}")
         parameters.append(Parameter(argument.arg, annotation, value, _text(argument.annotation)))
     if spread := arguments.vararg or arguments.kwarg:
         raise PluginError(f"{path}:{spread.lineno}: {name}: expected every parameter by its name, got '*{spread.arg}'")

@@ -21,7 +21,7 @@ from qualm.registry.sample import Sample
 
 REAL = 4
 """Options of the question itself: the right one and fillers."""
-TRIES = 100
+MAX_TRIES = 100
 """Random draws of a filler before all candidates are listed."""
 
 _LETTERS = re.compile(r"\b[A-D]\s*(?:,|&|\+|\band\b|\bor\b)\s*(?:(?:and|or)\s+)?[A-D]\b")
@@ -70,7 +70,7 @@ def six_options(
         if not sample.choices:
             raise PreparationError(
                 f"dataset {context.dataset}: sample '{sample.sample_id}' has no options; six_options is for multiple choice, leave it out "
-                "of this data set"
+                "of this dataset"
             )
     pool = _Pool(context.dataset, samples)
     for sample in samples:
@@ -132,7 +132,7 @@ class _Pool:
 
     def draw(self, rng: random.Random, sample: Sample, taken: list[str] | None) -> str:
         """Draw an option of a question of another group, different from `taken` if that is given."""
-        for _ in range(TRIES):
+        for _ in range(MAX_TRIES):
             other = self.samples[rng.randrange(len(self.samples))]
             text = other.choices[rng.randrange(len(other.choices))]
             if self._fits(sample, other, text, taken):

@@ -75,7 +75,7 @@ def _check(dataset: str, sample: Sample, of: str) -> None:
         expected = "two numbers as words" if of == "oodcv" else f"{exactly or f'2 to {MOST[of]}'} options"
         raise PreparationError(
             f"dataset {dataset}: sample '{sample.sample_id}': a question of {of} has {expected} and a right one, "
-            f"got {', '.join(sample.choices) or 'none'}; `of:` says which data set it is, six_options takes any"
+            f"got {', '.join(sample.choices) or 'none'}; `of:` says which dataset it is, six_options takes any"
         )
 
 

@@ -7,7 +7,7 @@ Text that is generated is an answer; where the options are lettered in the promp
 choice. Where each option is scored by itself (methods multiple_choice_separate_*), the log-probabilities of the option's own tokens at
 the end of the echoed prompt are summed, as HELM does, and become `option_logits`; calibration requests are passed over. Clients that
 get no log-probabilities write 0 for every token: such zeros are not taken for numbers. A run is one draw per training trial and
-completion. HELM keeps paths of pictures, not the pictures, and its own scores (per_instance_stats.json) are not read.
+completion. HELM keeps paths of images, not the images, and its own scores (per_instance_stats.json) are not read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +17,8 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
-from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, small
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, short_fields
 
 FILE = "scenario_state.json"
 CALIBRATION = "calibration"
@@ -50,7 +50,7 @@ def _adapter(path: Path) -> Mapping[str, Any] | None:
     return None
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     try:
         for _, group in groupby(_states(path), _question):
             yield from _records(list(group), how)
@@ -78,7 +78,7 @@ def _question(item: tuple[str, Any]) -> Any:
         return where
 
 
-def _records(group: Sequence[tuple[str, Any]], how: How) -> Iterator[Record | Fault]:
+def _records(group: Sequence[tuple[str, Any]], how: ReadOptions) -> Iterator[Record | Fault]:
     states = []
     for where, state in group:
         if not isinstance(state, dict) or not isinstance(state.get("instance"), dict):
@@ -91,7 +91,7 @@ def _records(group: Sequence[tuple[str, Any]], how: How) -> Iterator[Record | Fa
             states.append((where, state))
     if states:
         where, first = states[0]
-        yield recorded(_record, where, {"first": first, "states": [state for _, state in states]}, how)
+        yield build_record(_record, where, {"first": first, "states": [state for _, state in states]}, how)
 
 
 def _perturbation(instance: Mapping[str, Any]) -> str:
@@ -99,20 +99,20 @@ def _perturbation(instance: Mapping[str, Any]) -> str:
     return str(perturbation.get("name") or "unnamed") if isinstance(perturbation, Mapping) else ""
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     state, instance = row["first"], row["first"]["instance"]
     extra = instance.get("extra_data")
     extra = extra if isinstance(extra, Mapping) else {}
     field = how.fields.get
     identifier = extra.get(field("id", ""), instance.get(field("id", ""))) if field("id") else instance.get("id")
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field('id', 'id')}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{field('id', 'id')}' is {excerpt(identifier)}")
     category = extra.get(field("category", "category"), instance.get("sub_split"))
     record = Record(where, str(identifier), category=str(category or ""), split=str(instance.get("split") or ""))
     text, question = _text(instance.get("input"), record), extra.get(field("question", ""))
     record.question = question if isinstance(question, str) else text
     record.prompt = _prompt(state.get("request")) or record.question
-    record.meta = small(extra, ("category", *how.fields.values()))
+    record.meta = short_fields(extra, ("category", *how.fields.values()))
     options = [(str(r["output"].get("text", "")), "correct" in (r.get("tags") or ())) for r in instance.get("references") or ()]
     right = [i for i, (_, correct) in enumerate(options) if correct]
     if state.get("reference_index") is not None or state.get("output_mapping"):
@@ -123,7 +123,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
         record.references = tuple(options[i][0] for i in right)
     trial = state.get("train_trial_index") or 0
     if not isinstance(trial, int) or trial < 0:
-        raise Odd("no number of a training trial", excerpt(trial))
+        raise MalformedRowError("no number of a training trial", excerpt(trial))
     if state.get("reference_index") is not None:
         record.draws, record.draw = [{"option_logits": list(_option_numbers(row["states"], record.choices))}], trial
     else:
@@ -140,7 +140,7 @@ def _text(prompt: Any, record: Record) -> str:
     others = [str(part.get("content_type")) for part in parts if not str(part.get("content_type", "")).startswith("text/")]
     record.n_pictures = len(others)
     if others:
-        record.lacking = f"HELM keeps the paths of pictures and not the pictures ({others[0]}; `pictures: none` takes the question without)"
+        record.lacking = f"HELM keeps the paths of images and not the images ({others[0]}; `pictures: none` takes the question without)"
     text = str(prompt.get("text") or "")
     return text or "\n".join(str(part["text"]) for part in parts if part.get("text"))
 
@@ -159,18 +159,18 @@ def _prompt(request: Any) -> str:
 def _completions(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     result = state.get("result")
     if not isinstance(result, Mapping):
-        raise Odd("no response: the run was not executed")
+        raise MalformedRowError("no response: the run was not executed")
     if result.get("success") is False:
-        raise Odd("ended in an error", excerpt(result.get("error")))
+        raise MalformedRowError("ended in an error", excerpt(result.get("error")))
     completions = result.get("completions")
     if not isinstance(completions, list) or not completions:
-        raise Odd("no response", excerpt(completions))
+        raise MalformedRowError("no response", excerpt(completions))
     return completions
 
 
 def _answer(completion: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(completion["text"], str):
-        raise Odd("no response", excerpt(completion["text"]))
+        raise MalformedRowError("no response", excerpt(completion["text"]))
     thinking = completion.get("thinking")
     thought = thinking.get("text") if isinstance(thinking, Mapping) else None
     numbers = [token["logprob"] for token in completion.get("tokens") or ()]
@@ -182,13 +182,13 @@ def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str])
     """Yield the log-probability of each option, in order."""
     requests = {state.get("reference_index"): state for state in states}
     if sorted(requests, key=str) != sorted(range(len(options)), key=str) or len(options) < 2:
-        raise Odd("not one request per option", f"{len(requests)} for {len(options)} options")
+        raise MalformedRowError("not one request per option", f"{len(requests)} for {len(options)} options")
     for place, option in enumerate(options):
         (completion, *_) = _completions(requests[place])
-        yield _at_the_end(completion.get("tokens") or (), option)
+        yield _sum_last_tokens(completion.get("tokens") or (), option)
 
 
-def _at_the_end(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
+def _sum_last_tokens(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
     """Sum the log-probabilities of the last tokens that spell the option."""
     text, total, any_number = "", 0.0, False
     for token in reversed(tokens):
@@ -196,8 +196,8 @@ def _at_the_end(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
         any_number |= token["logprob"] != 0
         if text.strip() == option.strip():
             if not any_number:
-                raise Odd("no log-probabilities: 0 for every token of an option", excerpt(option))
+                raise MalformedRowError("no log-probabilities: 0 for every token of an option", excerpt(option))
             return total
         if len(text.strip()) > len(option.strip()):
             break
-    raise Odd("the last tokens are not the option", f"{excerpt(text)} for {excerpt(option)}")
+    raise MalformedRowError("the last tokens are not the option", f"{excerpt(text)} for {excerpt(option)}")

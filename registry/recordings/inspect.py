@@ -16,14 +16,25 @@ from typing import Any
 
 from qualm.registry import CUT_SHORT, ENDED_THINKING
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.json_stream import JsonStreamError, members, once_each
-from qualm.registry.formats.picture_lists import MARK, MOST
+from qualm.registry.formats.json_stream import JsonStreamError, members, reject_duplicate_keys
+from qualm.registry.formats.picture_lists import MARK, MAX_IMAGES
 from qualm.registry.recordings.archive import Archive, LogArchiveError
-from qualm.registry.recordings.options import with_lettered
-from qualm.registry.recordings.record import ODD, How, Record, RecordingError, excerpt, graded, letter_index, small, texts, verdict
+from qualm.registry.recordings.options import take_lettered_options
+from qualm.registry.recordings.record import (
+    ODD,
+    ReadOptions,
+    Record,
+    RecordingError,
+    excerpt,
+    graded,
+    letter_index,
+    short_fields,
+    texts,
+    verdict,
+)
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
-OTHERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
+OTHER_MEMBERS = ("header.json", "summaries.json", "reductions.json", "samples/", "_journal/")
 """Members of a log beside its samples and its journal."""
 _ATTACHMENT = "attachment://"
 _SEEN_FIRST = ("version", "status", "eval", "invalidated", "tags", "metadata")
@@ -38,7 +49,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
     return frozenset((run, task) for run in runs for task in {head["task"], head["task"].rpartition("/")[2]})
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     try:
         for where, sample in _samples(path):
             if isinstance(sample, Fault):
@@ -89,16 +100,16 @@ def _samples(path: Path) -> Iterator[tuple[str, Any]]:
         for name in archive.members:
             where = f"{path.name} {name}"
             if not name.startswith("samples/") or not name.endswith(".json"):
-                if not name.startswith("_journal/") and name not in OTHERS:
+                if not name.startswith("_journal/") and name not in OTHER_MEMBERS:
                     yield where, Fault(where, "a member that no log has", harmless=True)
                 continue
             try:
-                yield where, json.loads(archive.read(name), object_pairs_hook=once_each)
+                yield where, json.loads(archive.read(name), object_pairs_hook=reject_duplicate_keys)
             except (LogArchiveError, ValueError, RecursionError) as error:
                 yield where, Fault(where, "a damaged member", str(error))
 
 
-def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
+def _record(where: str, sample: dict[str, Any], how: ReadOptions) -> Record | Fault:
     metadata = sample.get("metadata") or {}
     field = how.fields.get
     name = metadata.get(field("id", ""), sample.get(field("id", ""))) if field("id") else sample["id"]
@@ -122,9 +133,9 @@ def _record(where: str, sample: dict[str, Any], how: How) -> Record | Fault:
         )
     record.references = () if record.answer_index is not None else references
     if not record.choices:
-        with_lettered(record)
+        take_lettered_options(record)
     record.split = str(metadata.get("split") or "")
-    record.meta = small(metadata, {"question", "category", "split", "choices", *how.fields.values()})
+    record.meta = short_fields(metadata, {"question", "category", "split", "choices", *how.fields.values()})
     output = sample.get("output") or {}
     choices = output.get("choices") or []
     if not choices:
@@ -184,13 +195,13 @@ def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -
         record.prompt = "".join(MARK if text is None else text for text in texts_of)
     images = [_decoded(_attached(part["image"], attachments)) for part in parts if part["type"] == "image"]
     if sum(any(part.get("type") == "image" for part in turn) for turn in turns) > 1:
-        record.lacking = "it has pictures in several turns, and a sample of ours is one turn (`pictures: none` takes it without)"
+        record.lacking = "it has images in several turns, and a sample of ours is one turn (`pictures: none` takes it without)"
         return
     record.n_pictures = len(images)
     if None in images:
-        record.lacking = "a picture of it is not in the log (`pictures: none` takes the question without)"
-    elif len(images) > MOST:
-        record.lacking = f"it has {len(images):,} pictures; at most {MOST} are taken"
+        record.lacking = "an image of it is not in the log (`pictures: none` takes the question without)"
+    elif len(images) > MAX_IMAGES:
+        record.lacking = f"it has {len(images):,} images; at most {MAX_IMAGES} are taken"
     else:
         record.images = tuple(image for image in images if image is not None)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.json_stream import once_each
+from qualm.registry.formats.json_stream import reject_duplicate_keys
 
 MAX_LINE = 64 * 2**20
 """Longer lines are refused; a line with a hundred long answers has less than a megabyte."""
@@ -31,7 +31,7 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
             if not line.strip():
                 continue
             try:
-                value = json.loads(line.strip().removesuffix(between), object_pairs_hook=once_each)
+                value = json.loads(line.strip().removesuffix(between), object_pairs_hook=reject_duplicate_keys)
             except (ValueError, RecursionError) as error:
                 yield Fault(where, "not JSON", str(error))
                 continue

@@ -5,7 +5,7 @@
 What a task is scored by says which of these a row has. Generation: `text`, one per sample that was drawn; `choices` are then the right
 answers, or the options where `gold_index` is one of several. Log-likelihood: no text, and in `logprobs` the log-likelihood of each
 choice as the prompt's continuation, summed over its tokens; these become `option_logits`. Log-probabilities of an answer's tokens are
-taken where there are as many as tokens. Pictures lie in `doc.images`.
+taken where there are as many as tokens. Images lie in `doc.images`.
 """
 
 import re
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.picture_lists import MOST
+from qualm.registry.formats.picture_lists import MAX_IMAGES
 from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
-from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.options import lettered, with_lettered
-from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts, verdict
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.options import parse_lettered, take_lettered_options
+from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError, excerpt, short_fields, texts, verdict
 from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 _NAME = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
@@ -43,7 +43,7 @@ def _columns(path: Path) -> tuple[str, str] | None:
     return next((pair for pair in (("doc", "model_response"), ("__doc__", "__model_response__")) if there.issuperset(pair)), None)
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     columns = _columns(path)
     if columns is None:
         raise RecordingError(f"{path}: expected columns doc and model_response, as lighteval's details have")
@@ -53,29 +53,29 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
     fields = {*_DOC, *(name.partition(".")[0] for name in how.fields.values())}
     fields_read = [*(f"{doc}.{name}" for name in sorted(fields)), *(f"{response}.{name}" for name in _RESPONSE), *_METRICS]
     for where, row in columnar_rows(path, fields_read):
-        yield recorded(_record, where, {"doc": row.get(doc), "model_response": row.get(response), "metrics": _metrics(row)}, how)
+        yield build_record(_record, where, {"doc": row.get(doc), "model_response": row.get(response), "metrics": _metrics(row)}, how)
 
 
 def _metrics(row: Mapping[str, Any]) -> Any:
     return next((row[name] for name in _METRICS if row.get(name) is not None), None)
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     doc, response = row["doc"], row["model_response"]
     if not isinstance(doc, Mapping) or not isinstance(response, Mapping):
-        raise Odd("no document or no response", excerpt(row))
+        raise MalformedRowError("no document or no response", excerpt(row))
     specific = doc.get("specific")
     specific = {k: v for k, v in specific.items() if v is not None} if isinstance(specific, Mapping) else {}
     fields_of_task = {name: specific.get(field, doc.get(field)) for name, field in how.fields.items()}
     identifier = fields_of_task.get("id", doc.get("id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool) or not str(identifier):
-        raise Odd("no id", f"'{how.fields.get('id', 'id')}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{how.fields.get('id', 'id')}' is {excerpt(identifier)}")
     query = fields_of_task.get("question", doc.get("query"))
     record = Record(where, str(identifier), question=query if isinstance(query, str) else "")
     sent = response.get("input")
     record.prompt = sent if isinstance(sent, str) and sent else record.question
     record.category = str(fields_of_task.get("category") or specific.get("category") or "")
-    record.meta = small(specific, ("category", *how.fields.values()))
+    record.meta = short_fields(specific, ("category", *how.fields.values()))
     _pictures(record, doc.get("images"))
     choices = [texts(choice) for choice in fields_of_task.get("choices", doc.get("choices")) or ()]
     right = _right(fields_of_task.get("target", doc.get("gold_index")), len(choices))
@@ -97,9 +97,9 @@ def _right(gold: Any, choices: int) -> list[int]:
 
 def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers: Any) -> None:
     if not isinstance(numbers, list) or len(numbers) != len(choices):
-        raise Odd("not one log-likelihood per option", f"{excerpt(numbers)} for {len(choices)} choices")
+        raise MalformedRowError("not one log-likelihood per option", f"{excerpt(numbers)} for {len(choices)} choices")
     if len(choices) < 2:
-        raise Odd("no answer: the likelihood of a text", excerpt(numbers))
+        raise MalformedRowError("no answer: the likelihood of a text", excerpt(numbers))
     _take_options(record, choices)
     record.answer_index = right[0] if len(right) == 1 else None
     record.doubt = "" if len(right) == 1 else f"{len(right)} options are right"
@@ -110,7 +110,7 @@ def _by_likelihood(record: Record, choices: list[str], right: list[int], numbers
 
 def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], answers: Any, response: Mapping[str, Any]) -> None:
     if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
-        raise Odd("no response", excerpt(answers))
+        raise MalformedRowError("no response", excerpt(answers))
     record.draws = [{"text": text} for text in answers]
     for draw, thought in zip(record.draws, response.get("reasonings") or (), strict=False):
         draw |= {"thinking": thought} if isinstance(thought, str) and thought else {}
@@ -123,12 +123,12 @@ def _in_words(record: Record, choices: list[tuple[str, ...]], right: list[int], 
         record.answer_index = right[0]
         return
     record.references = tuple(text for place in right for text in choices[place])
-    with_lettered(record)
+    take_lettered_options(record)
 
 
 def _take_options(record: Record, choices: list[str]) -> None:
     """Set the options' texts: those lettered in the question if as many, else the choices."""
-    question, options = lettered(record.question) or ("", ())
+    question, options = parse_lettered(record.question) or ("", ())
     named = zip(LETTERS, options, choices, strict=False)
     if question and len(options) == len(choices) and all(c in (letter, option) or c[:2] == f"{letter}." for letter, option, c in named):
         record.question, record.choices = question, options
@@ -140,9 +140,9 @@ def _pictures(record: Record, cells: Any) -> None:
     pictures = cells if isinstance(cells, list) else []
     record.n_pictures = len(pictures)
     data = [cell.get("bytes") if isinstance(cell, Mapping) else cell for cell in pictures]
-    if len(pictures) > MOST:
-        record.lacking = f"it has {len(pictures):,} pictures; at most {MOST} are taken"
+    if len(pictures) > MAX_IMAGES:
+        record.lacking = f"it has {len(pictures):,} images; at most {MAX_IMAGES} are taken"
     else:
         record.images = tuple(one for one in data if isinstance(one, bytes) and one)
         if len(record.images) < len(data):
-            record.images, record.lacking = (), "a picture of it is not in the log (`pictures: none` takes the question without)"
+            record.images, record.lacking = (), "an image of it is not in the log (`pictures: none` takes the question without)"

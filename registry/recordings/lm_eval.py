@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.picture_lists import picture_ids, problem_of_ids
+from qualm.registry.formats.picture_lists import find_id_problem, picture_ids
 from qualm.registry.formats.plausible import ImplausibleReason, option_log_probabilities
 from qualm.registry.recordings.jsonl import keys, rows
-from qualm.registry.recordings.options import FIELDS, listed, with_lettered, with_options
-from qualm.registry.recordings.record import ODD, VERDICTS, How, Record, excerpt, letter_index, small, texts, verdict
+from qualm.registry.recordings.options import FIELDS, listed_options, take_lettered_options, take_options
+from qualm.registry.recordings.record import ODD, VERDICTS, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:+-]+)")
 
 
-class Odd(Exception):
+class MalformedRowError(Exception):
     """Row that differs from the format: the reason, and the value found."""
 
     def __init__(self, reason: str, what: str = "") -> None:
@@ -34,10 +34,10 @@ class Odd(Exception):
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
     if path.suffix != ".jsonl" or not {"doc_id", "arguments", "filtered_resps"} <= keys(path):
         return None
-    return named(path, _NAME)
+    return run_and_task(path, _NAME)
 
 
-def named(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
+def run_and_task(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
     """Return run and task of a file by its folder and, if it matches, its name."""
     match = pattern.fullmatch(path.stem)
     if match is None:
@@ -45,7 +45,7 @@ def named(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
     return frozenset((run, match["task"]) for run in (path.parent.name, match["date"]))
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     chosen = how.filter
     for item in rows(path):
         if isinstance(item, Fault):
@@ -57,14 +57,16 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         if filtered != chosen:
             yield Fault(where, "row of another filter", filtered, harmless=True)
             continue
-        yield recorded(_record, where, row, how)
+        yield build_record(_record, where, row, how)
 
 
-def recorded(make: Callable[[str, dict[str, Any], How], Record], where: str, row: dict[str, Any], how: How) -> Record | Fault:
+def build_record(
+    make: Callable[[str, dict[str, Any], ReadOptions], Record], where: str, row: dict[str, Any], how: ReadOptions
+) -> Record | Fault:
     """Return the record that `make` builds of a row, or a fault."""
     try:
         return make(where, row, how)
-    except Odd as error:
+    except MalformedRowError as error:
         return Fault(where, error.reason, error.what)
     except SignalError as error:
         return Fault(where, f"damaged '{KEY}'", str(error))
@@ -72,13 +74,13 @@ def recorded(make: Callable[[str, dict[str, Any], How], Record], where: str, row
         return Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     doc = row.get("doc")
     doc = doc if isinstance(doc, dict) else {}
     requests = _requests(row.get("arguments"))
     responses = row.get("resps") if how.filter is None else row.get("filtered_resps")
     if not isinstance(responses, list) or not responses:
-        raise Odd("no response", excerpt(responses))
+        raise MalformedRowError("no response", excerpt(responses))
     field = how.fields.get
     record = Record(where, _id(row, doc, field("id")), category=str(doc.get(field("category", "category")) or ""))
     record.prompt = str(requests[0][0]) if requests and requests[0] else ""
@@ -86,21 +88,21 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     question = next((doc[name] for name in names if isinstance(doc.get(name), str)), None)
     record.question = question or record.prompt
     record.split = str(doc.get("split") or "")
-    if "sample_id" in doc and isinstance(name := doc.get("image_id"), str) and not problem_of_ids(name):  # an export of ours
+    if "sample_id" in doc and isinstance(name := doc.get("image_id"), str) and not find_id_problem(name):  # an export of ours
         record.n_pictures = len(picture_ids(name))
     target = doc.get(field("target")) if field("target") else row.get("target")
-    likelihoods = pairs(responses)
+    likelihoods = log_likelihoods(responses)
     if likelihoods is None:
         if requests and len(requests[0]) < 2:
-            raise Odd("no answer: the likelihood of a text", excerpt(responses))
-        answers = generated(responses)
+            raise MalformedRowError("no answer: the likelihood of a text", excerpt(responses))
+        answers = generated_texts(responses)
         record.references = texts(target)
         record.draws = draws([{"text": text} for text in answers], row)
         _in_words(record, doc, field("choices"))
     else:
         continuations = [str(r[1]).strip() if len(r) > 1 else "" for r in requests]
         if len(likelihoods) < 2 or len(continuations) != len(likelihoods):
-            raise Odd("not one log-likelihood per option", f"{len(likelihoods)} for {len(continuations)} continuations")
+            raise MalformedRowError("not one log-likelihood per option", f"{len(likelihoods)} for {len(continuations)} continuations")
         record.choices = _choices(doc.get(field("choices", "choices")), continuations)
         record.answer_index, record.doubt = _gold(target, doc, record.choices, continuations, row, likelihoods)
         checked = option_log_probabilities(likelihoods)
@@ -111,22 +113,22 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     record.draws = [draw | logged for draw in record.draws] if len(record.draws) == 1 else record.draws
     used = {"question", "query", "choices", "answer", "split", "category", *how.fields.values(), "sample_id"}
     meta = doc.get("meta")
-    record.meta = {**small(meta if isinstance(meta, dict) else {}), **small(doc, used)}
+    record.meta = {**short_fields(meta if isinstance(meta, dict) else {}), **short_fields(doc, used)}
     return record
 
 
 def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
     """Set the options of a question answered in words, and the right one if known."""
-    options = listed(doc, (name,) if name else FIELDS)
+    options = listed_options(doc, (name,) if name else FIELDS)
     if "sample_id" in doc:
         right = doc.get("answer_index")
         if options and isinstance(right, int) and 0 <= right < len(options):
-            with_options(record, options, right)
-    elif not (options and with_options(record, options)):
-        with_lettered(record)
+            take_options(record, options, right)
+    elif not (options and take_options(record, options)):
+        take_lettered_options(record)
 
 
-def pairs(responses: Sequence[Any]) -> list[float] | None:
+def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
     """Return log-likelihoods if all responses are [number, flag]; None if they are texts."""
     likelihoods = []
     for response in responses:
@@ -139,22 +141,22 @@ def pairs(responses: Sequence[Any]) -> list[float] | None:
         except (TypeError, ValueError):
             return None
     if any(v != v for v in likelihoods):
-        raise Odd("a log-likelihood is not a number", excerpt(responses))
+        raise MalformedRowError("a log-likelihood is not a number", excerpt(responses))
     return likelihoods
 
 
-def generated(responses: Any) -> list[str]:
+def generated_texts(responses: Any) -> list[str]:
     """Return the texts of a request, nested in up to two lists."""
     if isinstance(responses, str):
         return [responses]
     if isinstance(responses, list) and responses:
         if len(responses) == 1 and isinstance(responses[0], list):
-            return generated(responses[0])
+            return generated_texts(responses[0])
         if all(isinstance(r, str) for r in responses):
             return list(responses)
         if all(isinstance(r, list) and len(r) == 1 and isinstance(r[0], str) for r in responses):
             return [r[0] for r in responses]
-    raise Odd("responses are neither texts nor log-likelihoods", excerpt(responses))
+    raise MalformedRowError("responses are neither texts nor log-likelihoods", excerpt(responses))
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -164,7 +166,7 @@ def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str
         return native
     signals = own_columns.get("signals") if isinstance(own_columns, Mapping) else None
     if not isinstance(signals, list) or len(signals) != len(native):
-        raise Odd(f"damaged '{KEY}'", f"expected signals of {len(native)} answers, got {excerpt(signals)}")
+        raise MalformedRowError(f"damaged '{KEY}'", f"expected signals of {len(native)} answers, got {excerpt(signals)}")
     return [{**own, **unpack(more)} for own, more in zip(native, signals, strict=True)]
 
 
@@ -175,13 +177,13 @@ def _requests(arguments: Any) -> list[list[Any]]:
         return [list(v.values()) if isinstance(v, dict) else [v] for _, v in ordered]
     if isinstance(arguments, list):
         return [list(v) if isinstance(v, list) else [v] for v in arguments]
-    raise Odd("no arguments", excerpt(arguments))
+    raise MalformedRowError("no arguments", excerpt(arguments))
 
 
 def _id(row: Mapping[str, Any], doc: Mapping[str, Any], field: str | None) -> str:
     identifier = doc.get(field, row.get(field)) if field else doc.get("sample_id", row.get("doc_id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field or 'doc_id'}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{field or 'doc_id'}' is {excerpt(identifier)}")
     return str(identifier)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings import options as in_log
 from qualm.registry.recordings.jsonl import keys, rows
-from qualm.registry.recordings.lm_eval import Odd, draws, generated, named, pairs, recorded
-from qualm.registry.recordings.record import LETTERS, How, Record, excerpt, letter_index, small, texts, verdict
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record, draws, generated_texts, log_likelihoods, run_and_task
+from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY
 
 _NAME = re.compile(r"(?P<date>\d{8}_\d{6})_samples_(?P<task>.+)")
@@ -28,42 +28,42 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
     first = keys(path) if path.suffix == ".jsonl" else set()
     if not {"doc_id", "filtered_resps"} <= first or "arguments" in first:
         return None
-    return named(path, _NAME)
+    return run_and_task(path, _NAME)
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     for item in rows(path):
-        yield item if isinstance(item, Fault) else recorded(_record, *item, how)
+        yield item if isinstance(item, Fault) else build_record(_record, *item, how)
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     logged = row.get("doc")
     doc: dict[str, Any] = logged if isinstance(logged, dict) else {}
     field = how.fields.get
     identifier = row.get(field("id", ""), doc.get(field("id", ""))) if field("id") else row.get("sample_id", row.get("doc_id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field('id', 'doc_id')}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{field('id', 'doc_id')}' is {excerpt(identifier)}")
     record = Record(where, str(identifier), category=str(row.get(field("category", "category")) or ""))
     record.prompt = row["input"] if isinstance(row.get("input"), str) else ""
     question = row.get(field("question", ""), doc.get(field("question", "question")))
     record.question = question if isinstance(question, str) else record.prompt
-    record.meta = small(row, (*FIELDS, "category", *how.fields.values()))
+    record.meta = short_fields(row, (*FIELDS, "category", *how.fields.values()))
     responses = row.get("resps", row.get("filtered_resps")) if how.filter is None else row.get("filtered_resps")
     target = row.get(field("target", "target"))
     logged = {} if "sample_id" in row else verdict({name: value for name, value in row.items() if name not in FIELDS})
-    numbers = pairs(responses) if isinstance(responses, list) and responses and isinstance(responses[0], list) else None
+    numbers = log_likelihoods(responses) if isinstance(responses, list) and responses and isinstance(responses[0], list) else None
     if numbers is None:
         if isinstance(responses, list) and len(responses) == 2 and responses[1] in ("True", "False"):
-            raise Odd("no answer: the likelihood of a text", excerpt(responses))
+            raise MalformedRowError("no answer: the likelihood of a text", excerpt(responses))
         record.references = texts(target)
-        record.draws = draws([{"text": text} for text in generated(responses)], row)
+        record.draws = draws([{"text": text} for text in generated_texts(responses)], row)
         record.draws = [draw | logged for draw in record.draws] if len(record.draws) == 1 else record.draws
-        options = in_log.listed(doc, (field("choices", "choices"), *in_log.FIELDS))
-        if not (options and in_log.with_options(record, options)) and "sample_id" not in row:
-            in_log.with_lettered(record)
+        options = in_log.listed_options(doc, (field("choices", "choices"), *in_log.FIELDS))
+        if not (options and in_log.take_options(record, options)) and "sample_id" not in row:
+            in_log.take_lettered_options(record)
         return record
     if len(numbers) < 2 or len(numbers) > len(LETTERS):
-        raise Odd("not one number per option", f"{len(numbers)} numbers")
+        raise MalformedRowError("not one number per option", f"{len(numbers)} numbers")
     choices = doc.get(field("choices", "choices"))
     listed = choices if isinstance(choices, list) and len(choices) == len(numbers) else LETTERS[: len(numbers)]
     record.choices = tuple(map(str, listed))
@@ -73,12 +73,12 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
 
 
 def logits(numbers: list[float]) -> list[float]:
-    """Negate losses, keep log-likelihoods; raise Odd for numbers of both signs."""
+    """Negate losses, keep log-likelihoods; raise MalformedRowError for numbers of both signs."""
     if all(v >= 0 for v in numbers):
         return [-v for v in numbers]
     if all(v <= 0 for v in numbers):
         return numbers
-    raise Odd("neither losses nor log-likelihoods", excerpt(numbers))
+    raise MalformedRowError("neither losses nor log-likelihoods", excerpt(numbers))
 
 
 def _gold(target: str, choices: tuple[str, ...]) -> tuple[int | None, str]:

@@ -18,10 +18,10 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.recordings.jsonl import MAX_LINE
 from qualm.registry.recordings.jsonl import rows as json_lines
-from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.options import FIELDS, listed, with_options
-from qualm.registry.recordings.record import LETTERS, How, Record, RecordingError, excerpt, small, texts
-from qualm.registry.recordings.tables import ALL_SUFFIXES, Formula, columns, rows, whole_json
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.options import FIELDS, listed_options, take_options
+from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, RecordingError, excerpt, short_fields, texts
+from qualm.registry.recordings.tables import ALL_SUFFIXES, Formula, columns, load_json, rows
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "question_id", "sample_id", "qid", "pid", "uid", "doc_id", "example_id", "problem_id", "index", "idx"),
@@ -44,7 +44,7 @@ SEVERAL = ("question", "choices", "category")
 ROW = "prediction"
 
 
-def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | None:
+def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, str]] | None:
     """Return the (run, task) pairs of a file; None without columns of ids and answers.
 
     Raises:
@@ -53,7 +53,7 @@ def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | No
     if path.suffix not in ALL_SUFFIXES:
         return None
     there = columns_of(path)
-    found = _found(path, there, how, ("id", "prediction", "model")) if there else {}
+    found = _find_columns(path, there, how, ("id", "prediction", "model")) if there else {}
     if found.get("id") is None or found.get("prediction") is None:
         return None
     run, task = path.stem, path.parent.name
@@ -64,7 +64,7 @@ def names(path: Path, source: Path, how: How) -> frozenset[tuple[str, str]] | No
     return frozenset((model, path.stem) for model in _models(path, found["model"], path.stat().st_mtime_ns))
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     """Yield the rows of a table, of the selected model if it has several."""
     found: dict[str, str | None] | None = None
     for item in _rows(path):
@@ -73,7 +73,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             continue
         where, row = item
         if found is None:
-            found = _found(path, columns_of(path), how, NAMES)
+            found = _find_columns(path, columns_of(path), how, NAMES)
         model = found["model"]
         if model is not None and how.run and str(row.get(model)) != how.run:
             continue
@@ -81,10 +81,10 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         if formula is not None:
             yield Fault(where, "a formula where a value is expected", f"{formula}: {excerpt(str(row[formula]))}")
             continue
-        yield recorded(_record, where, {"row": row, "found": found}, how)
+        yield build_record(_record, where, {"row": row, "found": found}, how)
 
 
-def _record(where: str, parts: dict[str, Any], how: How) -> Record:
+def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
     row, found = parts["row"], parts["found"]
 
     def cell(word: str) -> Any:
@@ -93,27 +93,27 @@ def _record(where: str, parts: dict[str, Any], how: How) -> Record:
 
     identifier, prediction = cell("id"), cell("prediction")
     if not isinstance(identifier, str | int | float) or isinstance(identifier, bool) or identifier == "":
-        raise Odd("no id", f"'{found['id']}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{found['id']}' is {excerpt(identifier)}")
     record = Record(where, _text(identifier), question=_text(cell("question")), category=_text(cell("category")))
     record.split = _text(row.get("split"))
     replies = prediction if isinstance(prediction, list) else [] if prediction is None else [prediction]
     if not all(isinstance(reply, str | int | float) for reply in replies) or not replies:
-        raise Odd("no answer", f"'{found['prediction']}' is {excerpt(prediction)}")
+        raise MalformedRowError("no answer", f"'{found['prediction']}' is {excerpt(prediction)}")
     record.draws = [{"text": _text(reply)} for reply in replies]
     target = cell("target")
     record.references = texts(_text(target) if isinstance(target, int | float) else target)
     options = _options(row, found["choices"])
-    if options and not with_options(record, options):
+    if options and not take_options(record, options):
         record.choices, record.doubt = options, f"no option, or more than one, fits the right answer {excerpt(target)}"
     _take_images(record, row.get("image"))
-    record.meta = small(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})
+    record.meta = short_fields(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})
     return record
 
 
 def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
     """Return the options of a row: a list in one column, or a column for each letter."""
     if column is not None:
-        return listed(row, (column,))
+        return listed_options(row, (column,))
     letters = [letter for letter in LETTERS if row.get(letter) not in (None, "")]
     return tuple(_text(row[letter]) for letter in letters) if letters[:2] == ["A", "B"] else ()
 
@@ -132,7 +132,7 @@ def _text(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
-def _found(path: Path, there: Sequence[str], how: How, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
+def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
     """Return the column for each of our words; None if the table has none."""
     lower = {name.lower(): name for name in there}
     found: dict[str, str | None] = {}
@@ -182,7 +182,7 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
     if _has_lines(path):  # JSON Lines under another name
         yield from json_lines(path)
         return
-    content = whole_json(path)
+    content = load_json(path)
     listed_rows = _listed_rows(content)
     if listed_rows is None:
         yield from rows(path)

@@ -7,9 +7,9 @@
 
 PPL is, despite its name, the mean negative log-likelihood of a token of prompt and option together, and the smallest is the
 prediction; `option_logits` are it negated: they rank the options as OpenCompass does, and their softmax is flatter than the
-probability of the options. A large data set lies in pieces, DATASET_0.json, DATASET_1.json..., which are one task here. Where there
+probability of the options. A large dataset lies in pieces, DATASET_0.json, DATASET_1.json..., which are one task here. Where there
 are no predictions, WORK/results/MODEL/DATASET.json has the answers too if it was written with `--dump-eval-details`. A right
-answer that is empty or 0 is not logged (`if gold:`). There are no pictures and no log-probabilities of tokens.
+answer that is empty or 0 is not logged (`if gold:`). There are no images and no log-probabilities of tokens.
 """
 
 import math
@@ -21,9 +21,9 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.json_stream import JsonStreamError, members
-from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.options import place_of, with_lettered
-from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, texts, verdict
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.options import option_index, take_lettered_options
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, texts, verdict
 
 LABEL = "label: "
 DETAILS = "details"
@@ -39,7 +39,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
     folder = path.parent.parent
     if folder.name == "results" and (folder.parent / "predictions" / path.parent.name).is_dir():
         return None  # the answers themselves lie beside
-    if not _is_ours(path):
+    if not _is_opencompass(path):
         return None
     piece = _piece(path)
     if piece is not None and piece[1] > 0:
@@ -55,7 +55,7 @@ def _piece(path: Path) -> tuple[str, int] | None:
     return match["task"], int(match["number"])
 
 
-def _is_ours(path: Path) -> bool:
+def _is_opencompass(path: Path) -> bool:
     try:
         for key, value in members(path):
             if key == DETAILS:
@@ -73,7 +73,7 @@ def _is_entry(value: Any) -> bool:
     return isinstance(value, Mapping) and any(name in value for name in _ENTRY)
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     if how.filter not in (None, EXTRACTED):
         raise RecordingError(f"{path}: no filter '{how.filter}'; the details of OpenCompass's results have '{EXTRACTED}'")
     piece = _piece(path)
@@ -87,7 +87,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             for name, entry in _entries(file):
                 entries += 1
                 identifier = str(int(name) + before) if _QUESTION.fullmatch(name) and len(name) < 19 else name
-                yield recorded(_record, f"{file.name} {name[:40]!r}", {"id": identifier, "entry": entry}, how)
+                yield build_record(_record, f"{file.name} {name[:40]!r}", {"id": identifier, "entry": entry}, how)
         except JsonStreamError as error:
             raise RecordingError(str(error)) from error
         except OSError as error:
@@ -109,14 +109,14 @@ def _numbered(details: Any) -> Iterator[tuple[str, Any]]:
     yield from ((str(key), value) for key, value in pairs if _QUESTION.fullmatch(str(key)))
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     entry = row["entry"]
     if not isinstance(entry, dict):
-        raise Odd("not an object", excerpt(entry))
+        raise MalformedRowError("not an object", excerpt(entry))
     field = how.fields.get
     identifier = entry.get(field("id", "")) if field("id") else row["id"]
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'{field('id')}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{field('id')}' is {excerpt(identifier)}")
     record = Record(where, str(identifier), category=str(entry.get(field("category", "category")) or ""))
     record.question, record.prompt = _wording(entry.get("origin_prompt", entry.get("prompt", entry.get("testing input"))))
     if isinstance(entry.get(field("question", "")), str):
@@ -130,7 +130,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record:
     else:
         record.references = texts(target)
         record.draws = [{"text": text} for text in _answers(entry, how)]
-        with_lettered(record)
+        take_lettered_options(record)
     if len(record.draws) == 1:
         record.draws[0] |= verdict(entry)
     return record
@@ -151,27 +151,27 @@ def _wording(prompt: Any) -> tuple[str, str]:
     if not isinstance(prompt, list):
         return "", ""
     if any(isinstance(turn, list) for turn in prompt):
-        raise Odd("several rounds; a sample of ours is one turn", excerpt(prompt))
+        raise MalformedRowError("several rounds; a sample of ours is one turn", excerpt(prompt))
     turns = [(str(turn.get("role", "")).lower(), str(turn.get("prompt", turn.get("content", "")))) for turn in prompt]
     questions = [text for role, text in turns if role in ("human", "user")]
     return questions[-1] if questions else "", "\n".join(text for _, text in turns)
 
 
-def _answers(entry: Mapping[str, Any], how: How) -> list[str]:
+def _answers(entry: Mapping[str, Any], how: ReadOptions) -> list[str]:
     names = ("predictions", "pred") if how.filter == EXTRACTED else ("prediction", "origin_prediction", "predictions", "pred")
     answer = next((entry[name] for name in names if entry.get(name) is not None), None)
     if isinstance(answer, Mapping):  # beside the answer, what the run noted of it
         answer = answer.get("prediction")
     answers = [answer] if isinstance(answer, str) else answer
     if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
-        raise Odd("no response", excerpt(answer))
+        raise MalformedRowError("no response", excerpt(answer))
     return answers
 
 
 def _by_label(record: Record, labels: Mapping[str, Mapping[str, Any]], target: Any) -> None:
     numbers = [-_number(value["PPL"]) if "PPL" in value else _number(value["Loglikelihood"]) for value in labels.values()]
     if len(numbers) < 2:
-        raise Odd("not one number per option", excerpt(labels))
+        raise MalformedRowError("not one number per option", excerpt(labels))
     first = next(iter(labels.values()))
     questions = _wording(first.get("testing input", first.get("prompt")))
     record.question, record.prompt = (
@@ -185,7 +185,7 @@ def _by_label(record: Record, labels: Mapping[str, Mapping[str, Any]], target: A
 def _by_probability(record: Record, entry: Mapping[str, Any], target: Any) -> None:
     shares = [_number(value) for value in entry["prediction"]]
     if len(shares) != len(entry["choices"]) or len(shares) < 2 or any(not 0 < share <= 1 for share in shares):
-        raise Odd("not one probability per option", excerpt(entry["prediction"]))
+        raise MalformedRowError("not one probability per option", excerpt(entry["prediction"]))
     record.prompt = _wording(entry.get("prompt"))[1] or record.prompt
     _options(record, tuple(map(str, entry["choices"])), target)
     record.draws = [{"option_logits": [math.log(share) for share in shares]}]
@@ -194,7 +194,7 @@ def _by_probability(record: Record, entry: Mapping[str, Any], target: Any) -> No
 def _options(record: Record, choices: tuple[str, ...], target: Any) -> None:
     record.choices = choices
     place = target if isinstance(target, int) and not isinstance(target, bool) and str(target) not in choices else None
-    record.answer_index = place if place is not None and 0 <= place < len(choices) else place_of(texts(target), choices)
+    record.answer_index = place if place is not None and 0 <= place < len(choices) else option_index(texts(target), choices)
     record.doubt = "" if record.answer_index is not None else f"no option fits the right answer {excerpt(target)}"
 
 
@@ -202,4 +202,4 @@ def _number(value: Any) -> float:
     number = float(value)
     if not math.isnan(number):  # an option's perplexity may be infinite: the model rules it out
         return number
-    raise Odd("a number that cannot be", excerpt(value))
+    raise MalformedRowError("a number that cannot be", excerpt(value))

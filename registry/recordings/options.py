@@ -11,10 +11,10 @@ FIELDS = ("choices", "options")
 """What documents call them."""
 
 
-def lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
+def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
     r"""Return question and options of a prompt's last lettered list of at least two.
 
-    >>> lettered("What is it?\nA. a cat\nB. a dog\nAnswer with the letter.")
+    >>> parse_lettered("What is it?\nA. a cat\nB. a dog\nAnswer with the letter.")
     ('What is it?', ('a cat', 'a dog'))
     """
     lines = prompt.splitlines()
@@ -31,7 +31,7 @@ def lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
     return None
 
 
-def listed(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
+def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
     """Return the options that a document lists; empty if it lists none."""
     for name in names:
         options = doc.get(name)
@@ -42,7 +42,7 @@ def listed(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, 
     return ()
 
 
-def place_of(target: Sequence[str], options: Sequence[str]) -> int | None:
+def option_index(target: Sequence[str], options: Sequence[str]) -> int | None:
     """Return the index of the only right option, by letter or text; None if ambiguous."""
     if len(target) != 1:
         return None
@@ -52,21 +52,21 @@ def place_of(target: Sequence[str], options: Sequence[str]) -> int | None:
     return places.pop() if len(places) == 1 else None
 
 
-def with_options(record: Record, options: Sequence[str], place: int | None = None) -> bool:
+def take_options(record: Record, options: Sequence[str], place: int | None = None) -> bool:
     """Make a record multiple choice if its target is an option; return whether it is."""
-    place = place_of(record.references, options) if place is None else place
+    place = option_index(record.references, options) if place is None else place
     if place is None:
         return False
     record.choices, record.answer_index, record.references = tuple(options), place, ()
     return True
 
 
-def with_lettered(record: Record) -> None:
+def take_lettered_options(record: Record) -> None:
     """Make a record multiple choice by the options in its prompt, and cut them out."""
-    in_prompt = lettered(record.prompt)
-    if in_prompt is None or place_of(record.references, in_prompt[1]) is None:
+    in_prompt = parse_lettered(record.prompt)
+    if in_prompt is None or option_index(record.references, in_prompt[1]) is None:
         return
-    in_question = lettered(record.question)
+    in_question = parse_lettered(record.question)
     if in_question is not None and in_question[0] and in_question[1] == in_prompt[1]:
         record.question = in_question[0]
-    with_options(record, in_prompt[1])
+    take_options(record, in_prompt[1])

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from qualm.registry.formats.faults import Fault as Fault
 from qualm.registry.plugins.extras import install_line
-from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
+from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, RecordingError
 
 FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb", "table")
 """What a spec calls them."""
@@ -29,7 +29,7 @@ class RecordingFile:
     def has(self, run: str | None, task: str | None) -> bool:
         return any(run in (None, r) and task in (None, t) for r, t in self.names)
 
-    def read(self, how: How) -> Iterator[Record | Fault]:
+    def read(self, how: ReadOptions) -> Iterator[Record | Fault]:
         for item in _module(self.format).read(self.path, how):
             try:
                 if isinstance(item, Record):
@@ -37,7 +37,7 @@ class RecordingFile:
             except UnicodeEncodeError as error:  # JSON can hold halves of characters; tables cannot
                 yield Fault(item.where, "text that is not Unicode", str(error))
             else:
-                if isinstance(item, Record) and item.draw + len(item.draws) > MOST_DRAWS:
+                if isinstance(item, Record) and item.draw + len(item.draws) > MAX_DRAWS:
                     yield Fault(item.where, "more draws than a table of ours has room for", str(item.draw + len(item.draws)))
                 else:
                     if isinstance(item, Record):
@@ -46,14 +46,14 @@ class RecordingFile:
 
 
 def _check_numbers(record: Record) -> None:
-    from qualm.registry.recordings.record import without_impossible
+    from qualm.registry.recordings.record import drop_impossible
 
     for i, draw in enumerate(record.draws):
-        record.draws[i], reasons = without_impossible(draw)
+        record.draws[i], reasons = drop_impossible(draw)
         record.impossible += reasons
 
 
-def find_parts(source: Path, form: str = "auto", how: How | None = None) -> list[RecordingFile]:
+def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None) -> list[RecordingFile]:
     """Return every file of a recording by path; plain tables only where no file is of a tool's format.
 
     Raises:
@@ -78,7 +78,7 @@ def find_parts(source: Path, form: str = "auto", how: How | None = None) -> list
         kind = f"of {', '.join(FORMATS) if form in ('auto', TABLE) else form}"
         hint = "docs/how-to/exchange.md says what their files are called; `fields: {id: NAME, prediction: NAME}` names a table's columns"
         if form == TABLE:
-            hint += _columns_there(source)
+            hint += _describe_columns(source)
         if any(p.suffix == ".xlsx" for p in _files(source)) and find_spec("openpyxl") is None:
             hint = f"its Excel tables need openpyxl, which is not installed: `{install_line('tables')}`"
         raise RecordingError(f"{source}: no recording {kind} in it; {hint}")
@@ -121,7 +121,7 @@ def task_of(part: RecordingFile, run: str | None) -> str:
     return max((t for r, t in part.names if run in (None, r)), key=lambda t: (len(t), t))
 
 
-def _columns_there(source: Path) -> str:
+def _describe_columns(source: Path) -> str:
     """Name the columns of the first table, to follow a message; empty if there is none."""
     from qualm.registry.recordings.named_columns import columns_of
 
@@ -130,12 +130,12 @@ def _columns_there(source: Path) -> str:
     return f"; {path.name} has: {_listed(columns)}" if columns else ""
 
 
-def _names(form: str, path: Path, source: Path, how: How | None) -> frozenset[tuple[str, str]] | None:
+def _names(form: str, path: Path, source: Path, how: ReadOptions | None) -> frozenset[tuple[str, str]] | None:
     """Return the (run, task) pairs of a file; None if it is not of the format."""
     if form == TABLE:
         from qualm.registry.recordings.named_columns import names
 
-        return names(path, source, how or How())
+        return names(path, source, how or ReadOptions())
     found: frozenset[tuple[str, str]] | None = _module(form).names(path)
     return found
 

@@ -10,15 +10,15 @@ from typing import Any
 from qualm.registry.formats.plausible import (
     ImplausibleReason,
     at_least_zero,
+    check_lengths,
     finite_number,
     log_probabilities,
     option_logits,
     probability,
-    same_length,
 )
 from qualm.registry.text import list_in_text
 
-MOST_DRAWS = 2**15
+MAX_DRAWS = 2**15
 
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -66,11 +66,11 @@ class Record:
     split: str = ""
     meta: dict[str, str] = field(default_factory=dict)
     images: tuple[bytes, ...] = ()
-    """The pictures that lie in the log, in order."""
+    """The images that lie in the log, in order."""
     n_pictures: int | None = None
-    """How many pictures the model was shown, as far as the log tells."""
+    """How many images the model was shown, as far as the log tells."""
     lacking: str = ""
-    """Why a picture that the model was shown is not among `images`."""
+    """Why an image that the model was shown is not among `images`."""
     draws: list[dict[str, Any]] = field(default_factory=list)
     """Columns of GENERATIONS, an answer each; empty where the row is a question only."""
     draw: int = 0
@@ -85,7 +85,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class How:
+class ReadOptions:
     """Reading options from the spec."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def excerpt(value: Any) -> str:
     return _SHORT.repr(value)
 
 
-def small(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
+def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
     """Return the fields fit for slices: short, and no lists."""
     left = set(but)
     return {
@@ -141,10 +141,10 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
 """Column of GENERATIONS -> what it must be."""
 
 
-def without_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def drop_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return an answer's columns without impossible values, and the reasons.
 
-    >>> without_impossible({"text": "a", "token_logprobs": [5.0], "p_yes": 0.5})
+    >>> drop_impossible({"text": "a", "token_logprobs": [5.0], "p_yes": 0.5})
     ({'text': 'a', 'p_yes': 0.5}, ['token_logprobs: a log-probability above 0: 5.0'])
     """
     possible, reasons = {}, []
@@ -155,7 +155,7 @@ def without_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[
         else:
             possible[name] = checked
     per_token = {name: possible[name] for name in PER_TOKEN if possible.get(name) is not None}
-    if (disagree := same_length(per_token)) is not None:
+    if (disagree := check_lengths(per_token)) is not None:
         reasons.append(disagree)
         possible = {name: value for name, value in possible.items() if name not in per_token}
     return possible, reasons

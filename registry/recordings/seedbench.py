@@ -12,34 +12,34 @@ from typing import Any
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.jsonl import keys, rows
-from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.record import LETTERS, How, Record, excerpt, letter_index
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.record import LETTERS, ReadOptions, Record, excerpt, letter_index
 
 OPTIONS = 4
 SUFFIXES = (".json", ".jsonl", ".txt")
-BETWEEN = b","
+LINE_SEPARATOR = b","
 TASK = "seedbench"
 
 
 def names(path: Path) -> frozenset[tuple[str, str]] | None:
-    if path.suffix not in SUFFIXES or not {"question_id", "prediction", "gt_answer"} <= keys(path, BETWEEN):
+    if path.suffix not in SUFFIXES or not {"question_id", "prediction", "gt_answer"} <= keys(path, LINE_SEPARATOR):
         return None
     return frozenset({(path.stem, TASK), (path.stem, path.parent.name)})
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
-    for item in rows(path, BETWEEN):
-        yield item if isinstance(item, Fault) else recorded(_record, *item, how)
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
+    for item in rows(path, LINE_SEPARATOR):
+        yield item if isinstance(item, Fault) else build_record(_record, *item, how)
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     identifier = row.get(how.fields.get("id", "question_id"))
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise Odd("no id", f"'question_id' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'question_id' is {excerpt(identifier)}")
     if not isinstance(row.get("prediction"), str):
-        raise Odd("no response", excerpt(row.get("prediction")))
+        raise MalformedRowError("no response", excerpt(row.get("prediction")))
     right = row.get("gt_answer")
     place = letter_index(right, OPTIONS) if isinstance(right, str) else None
     if place is None:
-        raise Odd("a right answer that is not a letter", excerpt(right))
+        raise MalformedRowError("a right answer that is not a letter", excerpt(right))
     return Record(where, str(identifier), choices=tuple(LETTERS[:OPTIONS]), answer_index=place, draws=[{"text": row["prediction"]}])

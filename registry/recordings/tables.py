@@ -16,8 +16,8 @@ from typing import Any
 from qualm.registry.formats.columnar import SUFFIXES as COLUMNAR
 from qualm.registry.formats.columnar import ColumnarError, read_rows, read_schema
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.json_stream import once_each, too_many_parts
-from qualm.registry.formats.text_tables import MAX_CELL, OURS, original, text_lines
+from qualm.registry.formats.json_stream import reject_duplicate_keys, too_many_parts
+from qualm.registry.formats.text_tables import EXPORT_COLUMN, MAX_CELL, text_lines, unescape_formula
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.jsonl import rows as json_lines
 from qualm.registry.recordings.record import RecordingError
@@ -97,7 +97,7 @@ def _tsv(path: Path) -> Iterator[Row | Fault]:
         reader = csv.reader(text_lines(handle), delimiter="\t" if path.suffix == ".tsv" else ",", strict=True)
         try:
             header = next(reader, [])
-            written = original if OURS in header else str
+            written = unescape_formula if EXPORT_COLUMN in header else str
             numbered = ((f"{path.name}:{reader.line_num}", [*map(written, cells)]) for cells in reader if cells)
             yield from _named(path, header, numbered, whole=True)
         except csv.Error as error:
@@ -174,7 +174,7 @@ def excel_unescape(text: str) -> str:
 
 
 def _json(path: Path) -> Iterator[Row | Fault]:
-    content = whole_json(path)
+    content = load_json(path)
     if isinstance(content, list):
         for number, row in enumerate(content):
             where = f"{path.name}[{number}]"
@@ -211,10 +211,10 @@ def _json_columns(path: Path) -> list[str]:
         return list(first) if isinstance(first, dict) else []
     if '"prediction"' not in bare:
         return []
-    return _by_columns(whole_json(path))[0]
+    return _by_columns(load_json(path))[0]
 
 
-def whole_json(path: Path) -> Any:
+def load_json(path: Path) -> Any:
     """Return the value of a JSON file; raise RecordingError if it is invalid."""
     if path.stat().st_size > MAX_JSON:
         raise RecordingError(f"{path}: larger than {MAX_JSON:,} bytes; JSON tables are read whole, save it as .tsv")
@@ -222,6 +222,6 @@ def whole_json(path: Path) -> Any:
     if why := too_many_parts(text):
         raise RecordingError(f"{path}: {why}; save it as .tsv")
     try:
-        return json.loads(text, object_pairs_hook=once_each)
+        return json.loads(text, object_pairs_hook=reject_duplicate_keys)
     except (ValueError, RecursionError) as error:
         raise RecordingError(f"{path}: not JSON: {error}") from error

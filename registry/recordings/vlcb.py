@@ -3,7 +3,7 @@
     hash_id, model_name, model_response, is_correct
 
 Columns as the authors' `join_model_outputs.py` reads them (commit 4fa15a8); no file was seen by us. The release has neither questions nor
-pictures, which their scripts make anew from seven data sets; where such columns stand beside (question, answer, category, dataset, image),
+images, which their scripts make anew from seven datasets; where such columns stand beside (question, answer, category, dataset, image),
 they are read. `run` names the model. `is_correct`, a language model's verdict on the answer, is not taken: answers are judged anew.
 """
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.lm_eval import Odd, recorded
-from qualm.registry.recordings.record import How, Record, RecordingError, excerpt, small, texts
+from qualm.registry.recordings.lm_eval import MalformedRowError, build_record
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError, excerpt, short_fields, texts
 from qualm.registry.recordings.tables import columnar_columns, columnar_rows
 
 COLUMNS = ("hash_id", "model_name", "model_response", "is_correct")
-BESIDE = ("question", "answer", "category", "dataset", "source_dataset", "image")
+OPTIONAL_COLUMNS = ("question", "answer", "category", "dataset", "source_dataset", "image")
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<shards>\d{5})")
 
 
@@ -42,7 +42,7 @@ def _models(shards: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys(name for row in rows if isinstance(name := row.get("model_name"), str)))
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     shards = _shards(path)
     models = _models(shards)
     run = how.run if how.run is not None and how.run in models else None
@@ -50,29 +50,29 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
         raise RecordingError(f"{path}: has answers of {', '.join(models)}; say whose with `run:`")
     run = run or next(iter(models), None)
     for shard in shards:
-        for where, row in columnar_rows(shard, [*COLUMNS, *BESIDE, *(field.partition(".")[0] for field in how.fields.values())]):
+        for where, row in columnar_rows(shard, [*COLUMNS, *OPTIONAL_COLUMNS, *(field.partition(".")[0] for field in how.fields.values())]):
             if row.get("model_name") == run:
-                yield recorded(_record, where, row, how)
+                yield build_record(_record, where, row, how)
             elif not isinstance(row.get("model_name"), str):
                 yield Fault(where, "no model's name", excerpt(row.get("model_name")))
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
     field = how.fields.get
     identifier, response = row.get(field("id", "hash_id")), row.get("model_response")
     if not isinstance(identifier, str) or not identifier:
-        raise Odd("no id", excerpt(identifier))
+        raise MalformedRowError("no id", excerpt(identifier))
     if not isinstance(response, str):
-        raise Odd("no response", excerpt(response))
+        raise MalformedRowError("no response", excerpt(response))
     record = Record(where, identifier, category=str(row.get(field("category", "category")) or ""))
     record.question = str(row.get(field("question", "question")) or "")
     record.references = texts(row.get(field("target", "answer")))
-    record.meta = small(row, {*COLUMNS, "question", "answer", "category", "image", *how.fields.values()})
+    record.meta = short_fields(row, {*COLUMNS, "question", "answer", "category", "image", *how.fields.values()})
     picture = row.get("image")
     data = picture.get("bytes") if isinstance(picture, dict) else picture
     if picture is not None:
         record.n_pictures = 1
         record.images = (data,) if isinstance(data, bytes) and data else ()
-        record.lacking = "" if record.images else "a picture of it is not in the log (`pictures: none` takes the question without)"
+        record.lacking = "" if record.images else "an image of it is not in the log (`pictures: none` takes the question without)"
     record.draws = [{"text": response}]
     return record

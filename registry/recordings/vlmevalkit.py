@@ -1,4 +1,4 @@
-"""VLMEvalKit: predictions `MODEL_DATA.xlsx`, `.tsv` or `.json`, and its input `DATA.tsv` with the pictures.
+"""VLMEvalKit: predictions `MODEL_DATA.xlsx`, `.tsv` or `.json`, and its input `DATA.tsv` with the images.
 
 Predictions: index, question, hint, A, B..., answer, category, split and whatever else the input has but its image, and
 `prediction`: one text per question, no probabilities. An answer of which VLMEvalKit itself says that it failed is left out.
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.picture_lists import MOST
-from qualm.registry.recordings.record import LETTERS, ODD, How, Record, excerpt, letter_index, small, texts, verdict
+from qualm.registry.formats.picture_lists import MAX_IMAGES
+from qualm.registry.recordings.record import LETTERS, ODD, ReadOptions, Record, excerpt, letter_index, short_fields, texts, verdict
 from qualm.registry.recordings.signals import KEY, SignalError, unpack
 from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
 from qualm.registry.text import list_in_text
@@ -71,7 +71,7 @@ def input_tables(source: Path) -> dict[str, Path]:
     return tables
 
 
-def read(path: Path, how: How) -> Iterator[Record | Fault]:
+def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
     """Yield the rows of a prediction file or an input table."""
     for item in rows(path):
         if isinstance(item, Fault):
@@ -88,7 +88,7 @@ def read(path: Path, how: How) -> Iterator[Record | Fault]:
             yield Fault(where, "not a row of this format", f"{type(error).__name__}: {error}")
 
 
-def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
+def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record | Fault:
     field = how.fields.get
     identifier = row.get(field("id", "sample_id")) if field("id") or row.get("sample_id") is not None else row.get("index")
     if identifier is None or not isinstance(identifier, str | int | float):
@@ -107,7 +107,7 @@ def _record(where: str, row: dict[str, Any], how: How) -> Record | Fault:
             record.answer_index = letters.index(LETTERS[place]) if place is not None and LETTERS[place] in letters else None
         record.references = () if record.answer_index is not None else texts(text if not isinstance(answer, list) else answer)
     used = {"index", "question", "hint", *LETTERS, "answer", "category", "split", "prediction", "image", "sample_id", KEY}
-    record.meta = small(row, used | set(how.fields.values()))
+    record.meta = short_fields(row, used | set(how.fields.values()))
     if "prediction" in row or KEY in row:
         text = _text(row.get("prediction"))
         if FAILED in text:
@@ -141,7 +141,7 @@ class Picture:
     index: str
     data: tuple[bytes, ...] = ()
     pointer: str = ""
-    """The index of the row that has the picture, where this one has not."""
+    """The index of the row that has the image, where this one has not."""
     fault: str = ""
 
 
@@ -171,8 +171,8 @@ def _listed(cell: str) -> Sequence[str]:
 
 
 def _decoded(name: str, index: str, cells: Sequence[str], where: str) -> Picture:
-    if len(cells) > MOST:
-        return Picture(name, index, fault=f"{where}: has {len(cells):,} pictures; at most {MOST} are taken")
+    if len(cells) > MAX_IMAGES:
+        return Picture(name, index, fault=f"{where}: has {len(cells):,} images; at most {MAX_IMAGES} are taken")
     bare = [cell.partition(",")[2] if cell.startswith("data:") else cell for cell in cells]
     try:
         return Picture(name, index, tuple(base64.b64decode(cell, validate=True) for cell in bare))

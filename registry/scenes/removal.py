@@ -8,7 +8,7 @@ from qualm.registry.scenes.render import render, silhouettes
 from qualm.registry.scenes.world import Scene, relationships
 
 
-def without(scene: Scene, taken: Collection[int]) -> Scene:
+def remove_objects(scene: Scene, taken: Collection[int]) -> Scene:
     """Return the scene without the objects at the indices `taken`; relationships are recomputed.
 
     Raises:
@@ -29,6 +29,6 @@ def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
     """Return the pixels that differ visibly without these objects: their own and shadows."""
-    before, after = (render(s).astype(np.int16) for s in (scene, without(scene, objects)))
+    before, after = (render(s).astype(np.int16) for s in (scene, remove_objects(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

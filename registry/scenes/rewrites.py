@@ -102,7 +102,7 @@ class Rewrite:
     """For a question without visible evidence, one of REASONS."""
 
 
-def read(text: str) -> ParsedQuestion | None:
+def parse_question(text: str) -> ParsedQuestion | None:
     """Parse a generated question; None if its wording or noun phrases are not ours."""
     for form, pattern in _PATTERNS.items():
         match = pattern.fullmatch(text)
@@ -124,7 +124,7 @@ def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | N
         None if the question is not one we generate, or the scene is missing or does not allow it.
     """
     make = _KINDS[kind]
-    parsed = read(question)
+    parsed = parse_question(question)
     return None if parsed is None else make(rng, parsed, scene)
 
 
@@ -160,14 +160,14 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
     """Ask what no scene graph fixes; "the ..." still fits one object."""
     if parsed.form in _OUTSIDE:
-        return Rewrite(_beside(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
+        return Rewrite(_mention_object(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
     if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:
         return None
     reason, form, other = _NOT_SEEN[int(rng.integers(len(_NOT_SEEN)))]
-    return Rewrite(_beside(rng, parsed, scene, form, other), reason=reason)
+    return Rewrite(_mention_object(rng, parsed, scene, form, other), reason=reason)
 
 
-def _beside(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None, form: str, other: str) -> str:
+def _mention_object(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None, form: str, other: str) -> str:
     spoken_of = {i for p in ("x", "y") if p in parsed.parts and scene for i in matching_objects(scene, phrase_of(parsed.parts[p]))}
     full = {} if scene is None else {i: words(phrase) for i, phrase in referents(scene) if i not in spoken_of}
     names = [full[i] for i in sorted(full)]

@@ -22,12 +22,12 @@ import numpy as np
 
 from qualm.registry.scenes.contrast import Query, possible_answers, prove, word
 from qualm.registry.scenes.questions import Phrase, pick
-from qualm.registry.scenes.removal import without
+from qualm.registry.scenes.removal import remove_objects
 from qualm.registry.scenes.render import puddle_in_sight, trails_in_sight
 from qualm.registry.scenes.signs import READABLE, sign
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene, radius_of, visible_shares
 
-TRIES = 8
+MAX_TRIES = 8
 """Draws of two objects before a scene counts as unsuitable."""
 IN_SIGHT = 0.6
 """Least visible share of a trail."""
@@ -70,7 +70,7 @@ def twins(rng: np.random.Generator, scene: Scene, category: str, held_out: bool 
         KeyError: unknown category.
     """
     draw = _DRAW[category]
-    for _ in range(TRIES if len(scene["objects"]) > 1 else 0):
+    for _ in range(MAX_TRIES if len(scene["objects"]) > 1 else 0):
         i, j = (int(k) for k in rng.permutation(len(scene["objects"]))[:2])
         drawn = draw(rng, scene, (i, j), held_out)
         pair = drawn and _proved(*drawn)
@@ -156,7 +156,7 @@ def _draw_absent(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], 
     attribute, queries = _both_queries(rng, scene, pair)
     if attribute is None:
         return None
-    return (without(scene, [pair[1]]), without(scene, [pair[0]])), queries, pick(rng, _ATTRIBUTE)
+    return (remove_objects(scene, [pair[1]]), remove_objects(scene, [pair[0]])), queries, pick(rng, _ATTRIBUTE)
 
 
 def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Drawn | None:

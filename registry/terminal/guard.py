@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 from qualm.registry.machine import WINDOWS
-from qualm.registry.text import hides, lines
+from qualm.registry.text import is_hidden, lines
 
 
 class Guarded:
@@ -46,7 +46,7 @@ def guard() -> None:
             if WINDOWS and isinstance(stream, io.TextIOWrapper):  # where a pipe has an encoding that lacks most characters
                 stream.reconfigure(encoding="utf-8")
             setattr(sys, name, Guarded(stream))
-    if any(map(hides, "".join(sys.argv))):  # Typer quotes arguments in colours of its own
+    if any(map(is_hidden, "".join(sys.argv))):  # Typer quotes arguments in colours of its own
         from typer import rich_utils
 
         from qualm.registry.terminal.console import Console

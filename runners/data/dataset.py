@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import pictures
-from qualm.registry.formats.picture_lists import MARK, all_ids, marked, picture_ids, problem_of_marks, segments, unmarked
+from qualm.registry.formats.picture_lists import MARK, all_ids, find_mark_problem, has_marks, picture_ids, remove_marks, split_at_images
 from qualm.registry.plugins.rule import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import MODALITIES, generator
@@ -136,7 +136,7 @@ class Variant:
             return tuple(images), item.question
         if self.modality == "cross":
             return None
-        parts: Sequence[Any] = images if self.modality == "image" else segments(item.question, len(item.files))
+        parts: Sequence[Any] = images if self.modality == "image" else split_at_images(item.question, len(item.files))
         of = replace(item, data=None, more=())
         changed: list[Any] = []
         number = 0
@@ -152,8 +152,8 @@ class Variant:
             changed.append(applied[1] if isinstance(part, str) else applied[0])
         if self.modality == "image":
             return tuple(changed), item.question
-        question = MARK.join(changed) if marked(item.question, len(item.files)) else changed[-1]
-        return None if problem_of_marks(question, len(item.files)) else (tuple(images), question)
+        question = MARK.join(changed) if has_marks(item.question, len(item.files)) else changed[-1]
+        return None if find_mark_problem(question, len(item.files)) else (tuple(images), question)
 
     def fits(self, has_image: bool) -> bool:
         """Return whether the variant applies to samples with or without an image."""
@@ -228,7 +228,7 @@ class Blinded:
     def item(self, dataset: DatasetFolder, row: int) -> Item | None:
         own = dataset.samples[row]
         if self.way == "removed":
-            return Item(own["sample_id"], unmarked(own["question"], len(picture_ids(own["image_id"]))), None, dataset.where(row))
+            return Item(own["sample_id"], remove_marks(own["question"], len(picture_ids(own["image_id"]))), None, dataset.where(row))
         stranger = dataset.whole.strangers.get(own["sample_id"])
         if stranger is None:
             return None

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.faults import Fault
-from qualm.registry.formats.text_tables import inert
+from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.sample import Sample
 from qualm.runners.runtime.stage import LOCAL, Stage
 
@@ -97,11 +97,11 @@ def report_left_out(dataset: str, faults: Sequence[Fault], stage: Stage) -> None
     path.unlink(missing_ok=True)
     if not faults:
         return
-    made_folder(path.parent)
+    create_folder(path.parent)
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle)
         writer.writerow(["where", "reason", "what"])
-        writer.writerows(map(inert, (f.where, f.reason, f.what)) for f in faults)
+        writer.writerows(map(escape_formula, (f.where, f.reason, f.what)) for f in faults)
     for reason, n in Counter(f.reason for f in faults).items():
         stage.count(**{f"left out ({reason})": n})
         mine = [f for f in faults if f.reason == reason]

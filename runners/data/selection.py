@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from qualm.registry.adapters import AdapterContext, AdapterError, MissingImageError, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, MissingImageError, find_problem
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import ASKED, SAMPLES, UNCERTAIN, Image, Sample
@@ -177,7 +177,7 @@ def choose(params: Mapping[str, Any], context: AdapterContext) -> Choice | None:
         with TableWriter(folder / "samples.parquet", SAMPLES) as rows:
 
             def keep(sample: Sample) -> bool:
-                if problem := problem_of(sample, picture_ids(sample.image_id), seen):
+                if problem := find_problem(sample, picture_ids(sample.image_id), seen):
                     at = f" (at {context.place[0]})" if context.place else ""
                     raise AdapterError(f"dataset {params['dataset']}: sample '{sample.sample_id}'{problem}{at}")
                 seen.add(sample.sample_id)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.formats.picture_lists import marked, segments
+from qualm.registry.formats.picture_lists import has_marks, split_at_images
 
 if TYPE_CHECKING:  # compiling a spec reads the names of this module, and loads no library for images
     import PIL.Image
@@ -104,15 +104,15 @@ class Prompt:
         """
         own = self.own_images(int(image))
         # The marks of images are looked for in the question alone: the template, options and hint may contain the same word.
-        if not marked(question, own):
+        if not has_marks(question, own):
             return self._conversation([""] * own, self.text(question, choices), int(image))
         before, after = self.text(_BETWEEN, choices).split(_BETWEEN)
-        *first, last = segments(question, own)
+        *first, last = split_at_images(question, own)
         return self._conversation([before + first[0], *first[1:]], last + after, int(image))
 
     def ask_text(self, text: str, image: int = True) -> list[Turn]:
         """Return the conversation with another last turn, whose images stand at their marks in its text, or before it."""
-        *before, last = segments(text, self.own_images(int(image)))
+        *before, last = split_at_images(text, self.own_images(int(image)))
         return self._conversation(before, last, int(image))
 
     def own_images(self, image: int) -> int:

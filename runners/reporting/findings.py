@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry import BLIND, blind_of
+from qualm.registry import BLIND, baseline_model
 from qualm.registry.sample import SHORTCUTS
 from qualm.runners.data.statistics import ALL
 from qualm.runners.reporting.chance import none_beats_chance
@@ -69,7 +69,7 @@ def _and(parts: Sequence[str]) -> str:
 
 def looking(results: Results) -> list[str]:
     """Return the models that are no baselines without the image."""
-    return [model for model in results.models if not blind_of(model)]
+    return [model for model in results.models if not baseline_model(model)]
 
 
 def _named(results: Results, dataset: str, model: str, label: Label) -> str:
@@ -116,7 +116,7 @@ def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str
 
 def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[str]:
     """Yield the best baseline without the image, and whether the best model is better, unless another sentence says so."""
-    rows = [(v, m) for m in results.models if blind_of(m) and (v := results.value(m, dataset, label.text)) is not None]
+    rows = [(v, m) for m in results.models if baseline_model(m) and (v := results.value(m, dataset, label.text)) is not None]
     if not rows:
         return
     _, name = (min if label.higher_is_better is False else max)(rows)
@@ -234,7 +234,7 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
 
 def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
     """Return whether a better model also beats the baselines without the image, in words; empty if there are none."""
-    if not any(map(blind_of, results.models)):
+    if not any(map(baseline_model, results.models)):
         return ""
     beyond = _beyond(results, dataset, label, model)
     if beyond.beyond:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from qualm.registry import blind_of
+from qualm.registry import baseline_model
 from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.charts import charts
@@ -95,4 +95,4 @@ def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None
     sign = 1 if label.higher_is_better is False else -1
     every = sorted([*compared, *others], key=lambda row: sign * row["value"])
     called = words if label.plugin in RANKS else str
-    return [{**row, "blind": bool(blind_of(row["name"])), "row": visible(called(row["name"]), 200)} for row in every]
+    return [{**row, "blind": bool(baseline_model(row["name"])), "row": visible(called(row["name"]), 200)} for row in every]

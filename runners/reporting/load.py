@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pyarrow.compute as pc
 
-from qualm.registry import abstaining, blind_of
+from qualm.registry import abstaining_name, baseline_model
 from qualm.registry.sample import (
     ABSTENTION_RULES,
     ABSTENTIONS,
@@ -113,7 +113,7 @@ class Results:
     def palette(self) -> list[str]:
         """Models in the order of their colours in all figures and in the viewer: that of the spec, derived models last."""
         names = self.scores["model"].unique(maintain_order=True).to_list()
-        return sorted(names, key=lambda m: bool(m in self.abstaining or blind_of(m)))
+        return sorted(names, key=lambda m: bool(m in self.abstaining or baseline_model(m)))
 
     @cached_property
     def uninformative(self) -> set[tuple[str, str, str, str]]:
@@ -195,7 +195,7 @@ class Results:
     def abstaining(self) -> dict[str, str]:
         """Models that abstain -> the model whose answers they give."""
         pairs = self.rules.select("model", "method").unique(maintain_order=True).iter_rows()
-        return {abstaining(model, method): model for model, method in pairs}
+        return {abstaining_name(model, method): model for model, method in pairs}
 
     def averaged(self, dataset: str, part: str) -> "Results":
         """Return the results with one macro average in place of the scores over all questions."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.declarations import for_arguments
-from qualm.registry.text import LONGEST as LONGEST
+from qualm.registry.text import MAX_LENGTH as MAX_LENGTH
 from qualm.registry.text import visible as visible
 from qualm.runners.scoring.measuring.labels import taken_apart
 from qualm.runners.scoring.measuring.labels import titled as titled

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PIL.Image import Image
 
 from qualm.registry.formats import pictures
-from qualm.registry.formats.pictures import beside
+from qualm.registry.formats.pictures import tile_images
 
 MOST_PIXELS = 64_000_000
 """Larger images are not decoded."""
@@ -30,7 +30,7 @@ def decoded_together(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
     drawn = [decoded(data) for data in files or [None]]
     if why := next((why for picture, why in drawn if picture is None), ""):
         return None, why
-    return beside([picture for picture, _ in drawn if picture is not None]), ""
+    return tile_images([picture for picture, _ in drawn if picture is not None]), ""
 
 
 def small(picture: Image, side: int) -> str:

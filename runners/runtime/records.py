@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.sample import AS_GIVEN
 from qualm.runners.runtime.precision import FINEST, result
 
@@ -201,7 +201,7 @@ class ShardWriter:
         self._pending: list[Mapping[str, Any]] = []
         self._pending_bytes = 0
         self._writer: pq.ParquetWriter | None = None
-        made_folder(folder)
+        create_folder(folder)
 
     def __enter__(self) -> ShardWriter:
         return self

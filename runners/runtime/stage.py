@@ -18,7 +18,7 @@ from typing import Any
 
 from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.locks import ProcessLock
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
@@ -63,7 +63,7 @@ class Stage:
     def scratch(self) -> Path:
         """Return the stage's own folder for unfinished files, which survives a kill."""
         path = LOCAL / "scratch" / self.spec / self.name
-        made_folder(path)
+        create_folder(path)
         return path
 
     def count(self, **numbers: int) -> None:

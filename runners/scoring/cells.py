@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.registry import abstaining
+from qualm.registry import abstaining_name
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SAMPLED_COLUMNS, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import CLEAN
@@ -132,7 +132,7 @@ class Cell:
     def blind(self) -> Cell:
         """The cell as that of a model of its own, which was asked of the clean questions and did not look at their images."""
         columns = {name: values for name, values in self.columns.items() if name != INPUT_CHANGED}
-        blinded = abstaining(self.model, self.variant)
+        blinded = abstaining_name(self.model, self.variant)
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:

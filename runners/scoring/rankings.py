@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from qualm.registry import blind_of
+from qualm.registry import baseline_model
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.runtime.precision import result, results
 from qualm.runners.scoring.cells import PAIRED_UNCERTAINTY, Cell
@@ -124,7 +124,7 @@ class Rankings:
         """
         if (groups := part.bootstrap.groups) < FEWEST_GROUPS:
             return
-        among_models = clean and not blind_of(cell.model)
+        among_models = clean and not baseline_model(cell.model)
         draws: dict[int, NDArray[np.float32] | None] = {}  # several settings may share one value
         for label, measured in values:
             metric = metric_of(label, self.metrics)

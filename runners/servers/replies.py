@@ -5,9 +5,10 @@ that is missing or invalid is undefined, with the reason, and never costs the te
 the answer have a valid one and together spell the answer. A reply without a choice, or one that the server says it broke off, is no
 answer: `NoReply`, `Nonsense` and `Impossible` say how often to ask again.
 
-Honest servers round. So a log-probability up to `SLACK` above 0 counts as 0, the probabilities of one position may add up to `SUM_SLACK`
-more than 1, and a token's log-probability may differ by `MAX_DIFFERENCE` from the one it has among the likeliest. Sizes, time and hosts
-are limited in `qualm.runners.servers.transport`; numbers are checked again where they are stored (`qualm.runners.store.sound`).
+Honest servers round. So a log-probability up to `ROUNDING_TOLERANCE` above 0 counts as 0, the probabilities of one position may add up
+to `SUM_TOLERANCE` more than 1, and a token's log-probability may differ by `MAX_DIFFERENCE` from the one it has among the likeliest.
+Sizes, time and hosts are limited in `qualm.runners.servers.transport`; numbers are checked again where they are stored
+(`qualm.runners.store.sound`).
 """
 
 import json
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB, SLACK, SUM_SLACK
+from qualm.registry.formats.plausible import LEAST_LOGPROB, ROUNDING_TOLERANCE, SUM_TOLERANCE
 from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, excerpt, is_count, limit_of, usage_of
 
 MAX_DIFFERENCE = 0.01
@@ -372,7 +373,7 @@ def _read_logprob(entry: Any, where: str) -> float:
     if not isinstance(entry, dict) or not isinstance(entry.get("token", ""), str):
         raise Impossible(f"{where}: expected a token, got {_excerpt(entry)}")
     value: Any = entry.get("logprob")
-    if type(value) not in (int, float) or not -_LEAST <= value <= SLACK:
+    if type(value) not in (int, float) or not -_LEAST <= value <= ROUNDING_TOLERANCE:
         raise Impossible(f"{where}: expected a log-probability (0 or less), got {_excerpt(value)}")
     return min(float(value), 0.0)
 
@@ -400,7 +401,7 @@ def _read_id(token: str) -> int:
 
 def _expect_sum(logprobs: Iterable[float], where: str) -> None:
     total = math.fsum(math.exp(p) for p in logprobs)
-    if total > 1 + SUM_SLACK:
+    if total > 1 + SUM_TOLERANCE:
         raise Impossible(f"{where}: expected probabilities that add up to 1 at most, got {total:.4f}")
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError, ImageConversionCounts, cores, problem_of
+from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
 from qualm.registry.dvc.files import find_dvc_file
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
@@ -61,7 +61,7 @@ def run(stage: Stage) -> None:
         folder,
         stage.seed,
         Path(source) if source else None,
-        cores(stage.settings.workers),
+        count_processes(stage.settings.workers),
         selection.selects,
         bad.note,
         lambda text: print(f"{stage.key}: {text}", file=sys.stderr),
@@ -146,7 +146,7 @@ def _write(
                 shown.add(item)
                 pictures.write({"image_id": item.image_id, "image": {"bytes": item.data, "path": item.path}})
                 continue
-            if problem := problem_of(item, images, samples):
+            if problem := find_problem(item, images, samples):
                 at = f" (at {bad.place[0]})" if bad.place else ""
                 bad.note(AdapterError(f"dataset {name}: sample '{item.sample_id}'{problem}{at}"))
                 continue
@@ -179,7 +179,7 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
             for sample in prepare(PreparationContext(name, stage.seed), originals, **ref["args"]):
                 if not any((s.sample_id, s.image_id, s.split) == (sample.sample_id, sample.image_id, sample.split) for s in before):
                     raise StageError(f"dataset {name}: {ref['plugin']} gave sample '{sample.sample_id}', which is not among the next ones")
-                if problem := problem_of(sample, picture_ids(sample.image_id), set()):
+                if problem := find_problem(sample, picture_ids(sample.image_id), set()):
                     raise StageError(f"dataset {name}: {ref['plugin']}: sample '{sample.sample_id}'{problem}")
                 needed.update(picture_ids(sample.image_id))
                 rows.write(as_row(sample))

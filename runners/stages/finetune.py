@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats import atomic
-from qualm.registry.formats.disk_errors import FULL, explained
+from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
 from qualm.registry.plugins.rule import get, load
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
@@ -81,9 +81,9 @@ def run(stage: Stage) -> None:
     except (FinetuneError, ModelError) as error:
         raise StageError(str(error)) from error
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
-        raise StageError(f"{explained(error, str(work))}; training goes on from its last checkpoint") from error
+        raise StageError(f"{explain_error(error, str(work))}; training goes on from its last checkpoint") from error
     if not is_first():
         return
     model = work / "model"

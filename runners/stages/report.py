@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry import blind_of
+from qualm.registry import baseline_model
 from qualm.registry.formats.picture_lists import all_ids
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting import estimators
@@ -236,8 +236,8 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 
 def _models(results: Results) -> str:
     """Return how many models, models with abstention or recalibration, and baselines there are."""
-    blind = sum(map(bool, map(blind_of, results.models)))
-    versions = sum(m in results.abstaining and not blind_of(m) for m in results.models)
+    blind = sum(map(bool, map(baseline_model, results.models)))
+    versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
     counts = [(versions, "with abstention or recalibration"), (blind, "baselines that ignore the image")]
     return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry import DATASETS, MACRO, MACRO_DATASETS, blind_of
+from qualm.registry import DATASETS, MACRO, MACRO_DATASETS, baseline_model
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import (
@@ -346,7 +346,7 @@ def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices
 
 
 def _study(stage: Stage, rows: list[dict[str, Any]]) -> None:
-    rows = [row for row in rows if not blind_of(row["model"]) and not row["slice"].startswith(MACRO)]
+    rows = [row for row in rows if not baseline_model(row["model"]) and not row["slice"].startswith(MACRO)]
     points = confidence_weighted_accuracy.points(rows, {m["label"]: m["plugin"] for m in stage.params["metrics"]})
     file = stage.scratch / "metric_study.csv"
     confidence_weighted_accuracy.write_points(points, file)

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from qualm import __version__
 from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
@@ -255,7 +255,7 @@ class Store(StoredAnswers):
         self._libraries = dict(libraries)
         self._own = {"model": model, "engine": engine, "qualm": __version__, "libraries": self._libraries, "versions": dict(versions)}
         folder = self._writable()
-        made_folder(folder)
+        create_folder(folder)
         self._segments = segments(folder)
         self._segments.durable = durable
         self._note(folder, {**self._own, **(about or {})}, stage)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qualm.registry.formats.plausible import LEAST_LOGPROB, SLACK
+from qualm.registry.formats.plausible import LEAST_LOGPROB, ROUNDING_TOLERANCE
 
 LARGEST_ENTROPY = 30.0
 """Maximum entropy in nats; no vocabulary has so many tokens."""
@@ -25,9 +25,9 @@ def impossible(table: pa.Table) -> Mapping[str, _Mask]:
     """Return, per column of stored parts, a mask of the rows with invalid numbers."""
     divergence, probability = _is_in(table["part"], *_DIVERGENCES), _is_in(table["part"], *_PROBABILITIES)
     # A divergence may be any number from 0 up; a log-probability lies between a plausible least and 0.
-    least, most = (np.where(divergence, *ends) for ends in ((-SLACK, LEAST_LOGPROB), (np.inf, SLACK)))
-    low, high = (np.where(probability, *ends) for ends in ((-SLACK, -np.inf), (1 + SLACK, np.inf)))
-    none, largest = (np.full(table.num_rows, bound) for bound in (-SLACK, LARGEST_ENTROPY))
+    least, most = (np.where(divergence, *ends) for ends in ((-ROUNDING_TOLERANCE, LEAST_LOGPROB), (np.inf, ROUNDING_TOLERANCE)))
+    low, high = (np.where(probability, *ends) for ends in ((-ROUNDING_TOLERANCE, -np.inf), (1 + ROUNDING_TOLERANCE, np.inf)))
+    none, largest = (np.full(table.num_rows, bound) for bound in (-ROUNDING_TOLERANCE, LARGEST_ENTROPY))
     tokens, entropies = (_lengths(table[name]) for name in ("logprobs", "entropies"))
     return {
         "logprobs": _outside(table["logprobs"], least, most),

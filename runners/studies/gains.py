@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.registry import BLIND, REFUSERS, blind_of
+from qualm.registry import BLIND, REFUSERS, baseline_model
 from qualm.runners.scoring.families import verdict
 
 Test = Mapping[str, Any]
@@ -33,7 +33,7 @@ class Beyond:
     @property
     def without_picture(self) -> bool:
         """Return whether the model itself was run with another image or none."""
-        return any(blind_of(row) == self.model and not _is_refuser(row) for row in self.rows)
+        return any(baseline_model(row) == self.model and not _is_refuser(row) for row in self.rows)
 
     @property
     def is_gain(self) -> bool:
@@ -49,13 +49,13 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
     """
     test_of = {(t["a"], t["b"]): t for t in tests}
     test_of |= {(b, a): _turned(t) for (a, b), t in list(test_of.items()) if (b, a) not in test_of}
-    blind = [m for m in models if blind_of(m)]
-    return [_beyond(test_of, model, [b for b in blind if _applies_to(b, model)], baseline) for model in models if not blind_of(model)]
+    blind = [m for m in models if baseline_model(m)]
+    return [_beyond(test_of, model, [b for b in blind if _applies_to(b, model)], baseline) for model in models if not baseline_model(model)]
 
 
 def _applies_to(blind: str, model: str) -> bool:
     """Return whether a blind baseline applies to a model: a refuser, or its own other image."""
-    return _is_refuser(blind) or blind_of(blind) == model
+    return _is_refuser(blind) or baseline_model(blind) == model
 
 
 def _is_refuser(row: str) -> bool:

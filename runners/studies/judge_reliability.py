@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats.text_tables import OURS, original
+from qualm.registry.formats.text_tables import EXPORT_COLUMN, unescape_formula
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.data.reviews.agreement import jackknife, wilson
@@ -62,8 +62,8 @@ def read_labels(path: Path) -> list[Labelled]:
 
 def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled | None:
     text = {name: (row[name] or "").strip() for name in COLUMNS}
-    if OURS in row:
-        text = {name: original(value) for name, value in text.items()}
+    if EXPORT_COLUMN in row:
+        text = {name: unescape_formula(value) for name, value in text.items()}
     if text["is_refusal"] not in ("0", "1", ""):
         raise LabelError(f"{file}:{line}: is_refusal: expected 0, 1 or nothing, got {text['is_refusal']!r}")
     rating = parse_rating(text["rating"], f"{file}:{line}")

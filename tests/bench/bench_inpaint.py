@@ -24,7 +24,7 @@ from qualm.registry.plugins.rule import load
 from qualm.registry.sample import Sample
 from qualm.registry.scenes.contrast import about_thing
 from qualm.registry.scenes.questions import matching_objects
-from qualm.registry.scenes.removal import silhouette, traces, without
+from qualm.registry.scenes.removal import remove_objects, silhouette, traces
 from qualm.registry.scenes.render import render
 from qualm.registry.scenes.world import make_scene, stream
 from qualm.runners.contracts.inpainters import Job
@@ -57,7 +57,7 @@ def things(level, count):
         objects = matching_objects(scene, phrase)
         what = Thing(words(phrase), words(phrase, plural=True), objects=objects)
         target = Target(str(index), {}, asked.text, asked.answer, what, scene=scene)
-        yield target, render(scene), render(without(scene, objects)), silhouette(scene, objects)
+        yield target, render(scene), render(remove_objects(scene, objects)), silhouette(scene, objects)
 
 
 class Detector:

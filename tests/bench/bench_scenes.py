@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from qualm.registry.adapters import AdapterContext, cores
+from qualm.registry.adapters import AdapterContext, count_processes
 from qualm.registry.adapters.synthetic_scenes import synthetic_scenes
 from qualm.registry.sample import Image
 
@@ -22,7 +22,7 @@ def peak_mib() -> tuple[float, float]:
 
 def main() -> None:
     scenes = int(sys.argv[1]) if len(sys.argv) > 1 else 6000
-    workers = cores(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    workers = count_processes(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     print(f"{'level':8}{'scenes':>8}{'workers':>9}{'scenes/s':>10}{'x goal':>8}{'peak MiB':>10}{'at 1/2':>8}{'worker':>8}")
     for level, share in (("easy", 1.0), ("medium", 0.3), ("hard", 0.1)):
         wanted = max(200, int(scenes * share))

@@ -143,15 +143,15 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         "the likeliest tokens of a position have at most 1.01 probability",
         {"servers.replies:MAX_DIFFERENCE": 0.01},
     ),
-    ("docs/how-to/images.md", "questions about up to 64 images", {"registry.formats.picture_lists:MOST": 64}),
-    ("docs/how-to/data.md", "images of more than 90 megapixels", {"registry.formats.pictures:MOST_LOADED": 90_000_000}),
+    ("docs/how-to/images.md", "questions about up to 64 images", {"registry.formats.picture_lists:MAX_IMAGES": 64}),
+    ("docs/how-to/data.md", "images of more than 90 megapixels", {"registry.formats.pictures:MAX_PIXELS": 90_000_000}),
     (
         "docs/how-to/data.md",
         "unpack to over 500 times their size (beyond 256 MiB), JSON records of over 128 MiB and table cells of over 64 MiB are refused",
         {
             "registry.formats.archives:RATIO": 500,
             "registry.formats.archives:FREE": 256 * MIB,
-            "registry.formats.json_stream:LONGEST": 128 * MIB,
+            "registry.formats.json_stream:MAX_LENGTH": 128 * MIB,
             "registry.formats.text_tables:MAX_CELL": 64 * MIB,
         },
     ),

@@ -70,7 +70,7 @@ def repeated(path: Path) -> None:
         ("c.jsonl", lambda path: path.write_text("[" + "[]," * 5_000_000 + "1]\n"), "at most 4,194,304 are read"),
         ("d.json", lambda path: path.write_text('["' + "a" * 150_000_000), "one value of more than 134,217,728 characters"),
         ("e.jsonl", lambda path: path.write_text("?\n" * 1_000_000), "999,995 lines more"),
-        ("a.png", lambda path: png(path, 10_000, 10_000), "too large a picture: 10000 × 10000; scale it down"),
+        ("a.png", lambda path: png(path, 10_000, 10_000), "too large an image: 10000 × 10000; scale it down"),
         (
             "a.parquet",
             lambda path: pq.write_table(pa.table({"a": np.zeros(30_000_000, dtype=np.int64)}), path, row_group_size=30_000_000),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.guard import Guarded
-from qualm.registry.text import complain, hides, human, lines, masked, one_line, print_json, quoted, visible
+from qualm.registry.text import complain, format_size, is_hidden, lines, masked, one_line, print_json, quoted, visible
 
 ROOT = Path(__file__).resolve().parents[2]
 STEERS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"}
@@ -41,7 +41,7 @@ def in_colours(text):
 
 @pytest.mark.parametrize("text", ["plain", "café 😀 مرحبا", "two\nlines\twith a tab", "a\u200db", "a\xa0b"])
 def test_what_is_plain_stays(text):
-    assert lines(text) == text and not any(map(hides, text))
+    assert lines(text) == text and not any(map(is_hidden, text))
 
 
 def test_colours_are_the_consoles_own():
@@ -67,7 +67,7 @@ def test_consoles_and_characters_written_out_are_made_in_one_place():
      (5 * 2**30, "5.0 GiB"), (2**40, "1024.0 GiB")],
 )  # fmt: skip
 def test_sizes_as_people_read_them(size, said):
-    assert human(size) == said
+    assert format_size(size) == said
 
 
 def test_what_hides_stands_on_a_page_by_its_number():
@@ -75,8 +75,8 @@ def test_what_hides_stands_on_a_page_by_its_number():
     assert visible("x" * 600) == "x" * 600 and visible("x" * 601) == "x" * 600 + "… (601 characters)"
     assert visible("abc", 2) == "ab… (3 characters)" and visible(12) == "12"
     hidden = [chr(code) for code in (0x1F, 0x7F, 0xAD, 0xE0000, 0xE007F, 0xE000, 0x061C)]
-    assert [hides(c) for c in hidden] == [True, True, False, True, True, True, True]
-    assert not any(map(hides, " ~é"))
+    assert [is_hidden(c) for c in hidden] == [True, True, False, True, True, True, True]
+    assert not any(map(is_hidden, " ~é"))
 
 
 def test_names_and_columns():

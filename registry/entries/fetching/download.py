@@ -18,19 +18,19 @@ import httpx
 
 from qualm.registry.entries.fetching.lock import FetchError
 from qualm.registry.formats import atomic, textfiles
-from qualm.registry.formats.disk_errors import explained
-from qualm.registry.text import human, quoted
+from qualm.registry.formats.disk_errors import explain_error
+from qualm.registry.text import format_size, quoted
 
 PART, TAG = ".part", ".part-etag"
-TRIES = 6
+MAX_TRIES = 6
 WAIT = 1.0
 """Seconds before the second try; each further one waits twice as long."""
-LONGEST_WAIT = 60.0
+MAX_WAIT_SECONDS = 60.0
 MAX_SILENCE = 20.0
 """Seconds for which a server that cannot be reached is tried."""
 UNREACHABLE: set[str] = set()
 """Hosts that could not be reached; further files of theirs are tried once."""
-_AGAIN = (408, 425, 429, 500, 502, 503, 504)
+_RETRY_STATUSES = (408, 425, 429, 500, 502, 503, 504)
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -107,17 +107,17 @@ def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callab
             progress(file.name, target.stat().st_size)
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _bring(file, target, web, progress)
+            _download(file, target, web, progress)
         return verified(file, target)
     except OSError as error:
-        raise FetchError(f"{explained(error, str(target))}; what came is kept, the same command goes on") from error
+        raise FetchError(f"{explain_error(error, str(target))}; what came is kept, the same command goes on") from error
 
 
-def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> None:
+def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> None:
     host = httpx.URL(file.url).host
     silent_since = 0.0
-    for attempt in range(TRIES):
-        wait = min(LONGEST_WAIT, WAIT * 2**attempt)
+    for attempt in range(MAX_TRIES):
+        wait = min(MAX_WAIT_SECONDS, WAIT * 2**attempt)
         begin = time.monotonic()
         try:
             retry_after = _stream(file, target, web, progress)
@@ -129,7 +129,7 @@ def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable
                 raise FetchError(
                     f"{file.url}: {host} cannot be reached ({why}); check the network and the address, the same command goes on"
                 ) from error
-            if attempt + 1 < TRIES:
+            if attempt + 1 < MAX_TRIES:
                 print(f"{file.name}: waiting for {host} ({why}); trying again in {wait:.0f} s", file=sys.stderr, flush=True)
             else:
                 raise FetchError(f"{file.url}: no answer, or none to the end ({why}); the same command goes on where it stopped") from error
@@ -138,7 +138,7 @@ def _bring(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable
                 return
             silent_since = 0.0
             wait = retry_after if retry_after > 0 else wait
-            if attempt + 1 == TRIES:
+            if attempt + 1 == MAX_TRIES:
                 raise FetchError(f"{file.url}: the server is too busy or broken; the same command goes on where it stopped")
         time.sleep(wait)
 
@@ -149,7 +149,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
     0 stands for the usual delay.
     """
     part, tag = target.with_name(target.name + PART), target.with_name(target.name + TAG)
-    begun, validator = _begun(file, part, tag)
+    begun, validator = _partial_state(file, part, tag)
     headers = {**file.headers, "Accept-Encoding": "identity"}
     if begun:
         headers |= {"Range": f"bytes={begun}-", **({"If-Range": validator} if validator else {})}
@@ -157,7 +157,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
         if reply.status_code == 416:  # what is here is no beginning of what is there
             part.unlink()
             return 0.0
-        if reply.status_code in _AGAIN:
+        if reply.status_code in _RETRY_STATUSES:
             return _retry_after(reply)
         if reply.status_code not in (200, 206):
             raise FetchError(f"{file.url}: the server answered {reply.status_code} {reply.reason_phrase}; {_advice(reply.status_code)}")
@@ -188,7 +188,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
     return None
 
 
-def _begun(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
+def _partial_state(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
     """Return the size and ETag of a partial download; 0 and "" if it cannot be resumed."""
     if not part.exists():
         return 0, ""
@@ -201,7 +201,7 @@ def _begun(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
 
 def _retry_after(reply: httpx.Response) -> float:
     seconds = reply.headers.get("retry-after", "")
-    return min(LONGEST_WAIT, float(seconds)) if seconds.isdecimal() else 0.0
+    return min(MAX_WAIT_SECONDS, float(seconds)) if seconds.isdecimal() else 0.0
 
 
 def _advice(status: int) -> str:
@@ -219,7 +219,7 @@ def verified(file: RemoteFile, target: Path) -> str:
     size = target.stat().st_size
     wrong = [f"SHA-256 {digest[:12]}… where {who} has {expected[:12]}…" for who, expected in file.sha256.items() if expected != digest]
     if file.size is not None and size != file.size:
-        wrong.append(f"{human(size)} where {human(file.size)} were announced")
+        wrong.append(f"{format_size(size)} where {format_size(file.size)} were announced")
     if not wrong and file.blob is not None and (blob := _blob(target, size)) != file.blob:
         wrong.append(f"git object {blob[:12]}… where the hub has {file.blob[:12]}…")
     if wrong:
@@ -242,4 +242,6 @@ def need_room(folder: Path, files: Sequence[RemoteFile]) -> None:
     """Raise FetchError if the folder's disk has no room for the files."""
     size, free = sum(file.size or 0 for file in files), shutil.disk_usage(folder).free
     if size > free:
-        raise FetchError(f"{folder}: {human(size)} are to come and {human(free)} are free; make room first") from OSError(errno.ENOSPC, "")
+        raise FetchError(f"{folder}: {format_size(size)} are to come and {format_size(free)} are free; make room first") from OSError(
+            errno.ENOSPC, ""
+        )

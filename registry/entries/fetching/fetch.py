@@ -23,7 +23,7 @@ from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.plugins.commits import COMMIT
 
 FOLDER = Path(".qualm/fetched")
-OUTER = 2
+MAX_OUTER_FOLDERS = 2
 """Folders around the layout that an archive may have."""
 
 MissingFiles = Callable[[Path], list[Sequence[str]]]
@@ -150,9 +150,9 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     """
     name, source, home = plan.name, plan.card.fetch, root / FOLDER / plan.name
     assert source is not None
-    with _alone(root, name):
+    with _hold_lock(root, name):
         home.mkdir(parents=True, exist_ok=True)
-        missing = [file for file in plan.files if not place(home / _side(source, file.name), file.name).exists()]
+        missing = [file for file in plan.files if not place(home / _download_folder(source, file.name), file.name).exists()]
         need_room(home, missing)
         with client() as web:
             digests = _download(home, source, plan.files, web, lambda file, size: progress("fetching", file, size, plan.size))
@@ -200,10 +200,10 @@ def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteF
 def _download(
     home: Path, source: Fetch, files: Sequence[RemoteFile], web: httpx.Client, progress: Callable[[str, int], None]
 ) -> dict[str, str]:
-    return {file.name: download(file, home / _side(source, file.name), web, progress) for file in files}
+    return {file.name: download(file, home / _download_folder(source, file.name), web, progress) for file in files}
 
 
-def _side(source: Fetch, file: str) -> str:
+def _download_folder(source: Fetch, file: str) -> str:
     return "archives" if file in source.unpack else "files"
 
 
@@ -242,12 +242,12 @@ def _target(card: Card, members: Members, member: str) -> str | None:
     if not member.startswith(strip):
         return None
     parts = member.removeprefix(strip).split("/")
-    names = (prefix + "/".join(parts[first:]) for first in range(min(len(parts), OUTER + 1)))
+    names = (prefix + "/".join(parts[first:]) for first in range(min(len(parts), MAX_OUTER_FOLDERS + 1)))
     return next((name for name in names if is_named(card, name)), None)
 
 
 @contextmanager
-def _alone(root: Path, name: str) -> Iterator[None]:
+def _hold_lock(root: Path, name: str) -> Iterator[None]:
     lock = ProcessLock(root / ".qualm" / "locks" / f"fetch-{name}.lock")
     if not lock.acquire():
         raise FetchError(f"another `qualm fetch` brings {name} into this checkout; let it end and try again")

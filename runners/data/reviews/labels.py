@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry import CLEAN
-from qualm.registry.formats.text_tables import TextTableError, original, rows
+from qualm.registry.formats.text_tables import TextTableError, rows, unescape_formula
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.runtime.stage import StageError
 
@@ -134,7 +134,7 @@ def _read(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
             elif len(cells) != len(header):
                 raise LabelError(f"{file}:{line}: expected {len(header)} cells, got {len(cells)}")
             else:
-                yield line, {name: original(cell) for name, cell in zip(header, cells, strict=True)}
+                yield line, {name: unescape_formula(cell) for name, cell in zip(header, cells, strict=True)}
     except (TextTableError, OSError) as error:
         raise LabelError(f"{file}: expected a CSV file of labelled answers: {error}") from error
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.servers.batch_api import MOST_BYTES, Outcome, outcome_of, outcomes
 from qualm.runners.servers.transport import LARGEST
@@ -49,7 +49,7 @@ class Draft:
     """A file of requests that is being written."""
 
     def __init__(self, folder: Path, room: float) -> None:
-        made_folder(folder)
+        create_folder(folder)
         self._path, self._room = folder / f"draft-{uuid.uuid4().hex}", room
         self._file = self._path.open("wb")
         self._keys: dict[str, None] = {}

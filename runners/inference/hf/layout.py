@@ -13,7 +13,7 @@ from itertools import compress, count
 from operator import ne
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.formats.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import OPTIONS, ModelError, Request
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _priors(
     parts = requests[0].parts
     tokens: dict[str, tuple[tuple[int, ...], ...]] = {}
     if "without_image" in parts or ("image_divergence" in parts and requests[0].image is not None):
-        blind = [r.asked.messages(unmarked(r.question, r.own_pictures), image=0) for r in requests]
+        blind = [r.asked.messages(remove_marks(r.question, r.own_pictures), image=0) for r in requests]
         tokens["without_image"] = tuple(model.plain_texts([model.render(turns) for turns in blind]))
     if "without_both" in parts:
         tokens["without_both"] = tuple(model.plain_texts([model.render(r.asked.messages("", image=0)) for r in requests]))

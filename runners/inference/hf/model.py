@@ -15,7 +15,7 @@ import PIL.Image
 import torch
 import transformers
 
-from qualm.registry.formats.picture_lists import marked
+from qualm.registry.formats.picture_lists import has_marks
 from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, Request
 from qualm.runners.inference.devices import settle_cpu
 from qualm.runners.inference.hf.adapters import Base, merge
@@ -208,7 +208,7 @@ class HfVlm:
         if self.plain:
             return self._encoded_apart(requests)
         apart = requests[0].pictures > 0 and (
-            any(marked(r.question, r.own_pictures) for r in requests) or not self.shares(requests[0].images)
+            any(has_marks(r.question, r.own_pictures) for r in requests) or not self.shares(requests[0].images)
         )
         chiefs = leaders(requests, not apart)
         tensors = self._processor_tensors([requests[i] for i in sorted(set(chiefs))])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.formats.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import (
     ANSWER,
     OPTIONS,
@@ -245,7 +245,7 @@ def _prior(
         silent = [replace(r, prompt=model.render(r.asked.messages("", image=r.pictures))) for r in requests]
         return _answer_logits(model.read(silent), answers)
     if model.plain:
-        questions = [unmarked(r.question, r.own_pictures) if name == "without_image" else "" for r in requests]
+        questions = [remove_marks(r.question, r.own_pictures) if name == "without_image" else "" for r in requests]
         blind = [Request(model.render(r.asked.messages(q, image=0)), None) for r, q in zip(requests, questions, strict=True)]
         return _answer_logits(model.read(blind), answers)
     # The last token of an answer is predicted and need not be read.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, ExportContext, ExportEntry, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
@@ -109,7 +109,7 @@ def write_model(context: ExportContext, model: str, name: Callable[[str], str], 
 
 def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: Callable[[str], str], line: Line) -> list[HarnessTask]:
     """Write a file per kind of question; a dataset of both kinds makes two tasks."""
-    made_folder(folder)
+    create_folder(folder)
     tasks: dict[bool, HarnessTask] = {}
     try:
         for entry in context.entries(part):

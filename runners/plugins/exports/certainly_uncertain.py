@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters.certainly_uncertain import CONTRAST, contrast_of
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.formats.pictures import suffix_of
 from qualm.registry.sample import Sample
@@ -88,7 +88,7 @@ def _sample(row: dict[str, Any], name: str) -> Sample:
 
 
 def _jsonl(context: ExportContext, dataset: DatasetFolder, rows: dict[str, list[tuple[int, dict[str, Any]]]], out: Path) -> None:
-    made_folder(out / "images")
+    create_folder(out / "images")
     files: dict[str, str] = {}
     taken: set[str] = set()
     for split, records in rows.items():
@@ -116,7 +116,7 @@ def _parquet(context: ExportContext, dataset: DatasetFolder, rows: dict[str, lis
     text = pa.string()
     types = {"answers": pa.list_(text), "answerable": pa.bool_(), "image": IMAGE_STRUCT}
     types["meta"] = pa.list_(pa.struct([("key", text), ("value", text)]))
-    made_folder(out / "data")
+    create_folder(out / "data")
 
     def tables(records: list[tuple[int, dict[str, Any]]]) -> Iterator[pa.Table]:
         for begin in range(0, len(records), ROWS):

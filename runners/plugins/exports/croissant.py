@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportError, slug
@@ -124,7 +124,7 @@ def _licence(text: str) -> str:
 
 
 def _write(context: ExportContext, dataset: DatasetFolder, path: Path, several: bool) -> None:
-    made_folder(path.parent)
+    create_folder(path.parent)
     picture = pa.field("images", pa.list_(PICTURE)) if several else pa.field("image", PICTURE)
     schema = pa.schema([*((name, kind) for name, (kind, _, _) in FIELDS.items()), picture])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer, progress(context.settings, dataset.name, len(dataset)) as advance:

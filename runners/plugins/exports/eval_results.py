@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.runners.data.markdown import code, inline
 from qualm.runners.plugins.exports import ExportContext, ExportError, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import model_name
@@ -131,12 +131,12 @@ def _write_card(context: ExportContext, folder: Path, name: str, parts: list[Exp
             value = "undefined" if row["value"] is None else f"{row['value']:.3f}"
             lines.append(f"| {inline(part.task)} | {code(row['metric'])} | {value} | {_interval(row)} | {row['n']:,} |")
     head = {"model-index": [{"name": name, "results": results}]} if results else {}
-    made_folder(folder)
+    create_folder(folder)
     text = f"Results of the benchmark {code(context.spec)}, revision {code(context.revision or 'unknown')}."
     body = ["---", yaml.safe_dump(head, sort_keys=False, allow_unicode=True).rstrip(), "---", "", text, "", *lines, ""]
     (folder / "model_card.md").write_text("\n".join(body), encoding="utf-8", newline="\n")
 
 
 def _write_yaml(path: Path, content: Any) -> None:
-    made_folder(path.parent)
+    create_folder(path.parent)
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8", newline="\n")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from qualm import __version__
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, DatasetCredits, ExportContext, ExportEntry, ExportPart, slug
 from qualm.runners.plugins.exports._model_names import PublishedModel, model_name
@@ -50,7 +50,7 @@ def every_eval_ever(
             continue
         name = _uuid(context, part)
         folder = f"data/{slug(context.spec)}/{'/'.join(slug(word) for word in model.id.split('/', 1))}"
-        made_folder(context.folder / folder)
+        create_folder(context.folder / folder)
         own = f"{slug(context.spec)}.{part.task}"
         log: Row = {
             "schema_version": SCHEMA,

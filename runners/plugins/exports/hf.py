@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from qualm.registry.formats import atomic
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import GENERATIONS, IMAGE_STRUCT, SAMPLES
 from qualm.runners.data.markdown import code, fenced, inline
@@ -76,7 +76,7 @@ def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list
         features = {"info": {"features": {**{f.name: _feature(f.type) for f in fields[:-1]}, **own}}}
     schema = pa.schema(fields, metadata={"huggingface": json.dumps(features)} if features else None)
     folder = context.folder / "data"
-    made_folder(folder)
+    create_folder(folder)
     written: list[Path] = []
     writer: pq.ParquetWriter | None = None
     used = 0
@@ -125,7 +125,7 @@ def _row(entry: ExportEntry, inputs: ModelInput | None) -> dict[str, Any]:
 
 
 def _answers(context: ExportContext, part: ExportPart, path: Path) -> None:
-    made_folder(path.parent)
+    create_folder(path.parent)
     table = read_table(part.generations, GENERATIONS)
     table = table.filter(pc.equal(table["variant"], part.variant.name))
     context.counts.update(answers=table.num_rows, samples=pc.count_distinct(table["sample_id"]).as_py())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm import __version__
-from qualm.registry.formats.picture_lists import segments
+from qualm.registry.formats.picture_lists import split_at_images
 from qualm.registry.formats.pictures import media_type
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.runners.plugins.exports import LETTERS, NO_PROMPT, ExportContext, ExportEntry, ExportPart, ModelInput, slug
@@ -100,7 +100,7 @@ def _sample(part: ExportPart, entry: ExportEntry, answer: Log, images: Sequence[
     completion = entry.reply if greedy else answer["text"] or ""
     prompt = entry.prompt if entry.prompt is not None else entry.question
     content: list[Log] = []
-    *before, last = segments(prompt, len(images))
+    *before, last = split_at_images(prompt, len(images))
     for text, image in zip(before, images, strict=True):
         url = f"data:{media_type(image)};base64,{base64.b64encode(image).decode()}"
         content += [*([{"type": "text", "text": text}] if text else []), {"type": "image", "image": url, "detail": "auto"}]

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.pictures import as_shown, suffix_of
-from qualm.registry.formats.text_tables import inert
+from qualm.registry.formats.text_tables import escape_formula
 from qualm.runners.data.reviews.labels import FILE
 from qualm.runners.data.splits import rule
 from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, ModelInput
@@ -68,7 +68,7 @@ def _row(folder: Path, part: ExportPart, inputs: ModelInput, entry: ExportEntry)
         references = [entry.choices[sample["answer_index"]]] if sample["answer_index"] is not None else references
     pictures = "|".join(_picture(folder, data) for data in inputs.pictures(entry))
     texts = [part.model, part.dataset, part.variant.name, entry.name, question, "|".join(references), pictures]
-    return [*map(inert, texts), inert(entry.answers[0]["text"]), "", ""]
+    return [*map(escape_formula, texts), escape_formula(entry.answers[0]["text"]), "", ""]
 
 
 def _shuffled(seed: int, sample_id: str) -> bytes:
@@ -77,7 +77,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
 
 def _picture(folder: Path, data: bytes) -> str:
     """Write an image under a digest of it, once; return its path."""
-    made_folder(folder / "pictures")
+    create_folder(folder / "pictures")
     shown = as_shown(data)
     path = f"pictures/{hashlib.sha256(shown).hexdigest()[:16]}{suffix_of(shown)}"
     (folder / path).write_bytes(shown)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from qualm.registry.formats.atomic import made_folder
-from qualm.registry.formats.pictures import as_shown, beside, suffix_of
-from qualm.registry.formats.text_tables import inert
+from qualm.registry.formats.atomic import create_folder
+from qualm.registry.formats.pictures import as_shown, suffix_of, tile_images
+from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.recordings.record import blind_id
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule
@@ -40,7 +40,7 @@ def questionnaire(
     for name, folder in context.datasets.items():
         rule = SplitRule(None if split is None else (split,), subset=(per_category, seed))
         dataset = DatasetFolder(name, folder, rule)
-        made_folder(context.folder / "pictures")
+        create_folder(context.folder / "pictures")
         order = sorted(range(len(dataset)), key=lambda row: _shuffled(seed, dataset.samples[row]["sample_id"]))
         with (context.folder / f"people_{slug(name)}.tsv").open("w", encoding="utf-8", newline="") as handle:
             writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
@@ -48,7 +48,7 @@ def questionnaire(
             for number, row in enumerate(order):
                 sample = dataset.samples[row]
                 picture = _picture(context.folder, f"{slug(name)}-{number:04d}", _picture_file(dataset, row))
-                writer.writerow([number, blind_id(sample["sample_id"]), inert(sample["question"]), picture, ""])
+                writer.writerow([number, blind_id(sample["sample_id"]), escape_formula(sample["question"]), picture, ""])
                 context.counts["samples"] += 1
 
 
@@ -62,7 +62,7 @@ def _picture_file(dataset: DatasetFolder, row: int) -> bytes | None:
     if len(item.files) < 2:
         return item.data
     with io.BytesIO() as file:
-        beside(item.images()).save(file, "PNG")
+        tile_images(item.images()).save(file, "PNG")
         return file.getvalue()
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.formats.atomic import made_folder
+from qualm.registry.formats.atomic import create_folder
 from qualm.runners.plugins.exports import ExportContext, slug
 from qualm.runners.plugins.exports._runs import TrackedRun, needing, tracked_runs
 
@@ -20,7 +20,7 @@ def tensorboard(context: ExportContext) -> None:
     runs = tracked_runs(context)
     for run in runs:
         folder = context.folder / slug(run.name)
-        made_folder(folder)
+        create_folder(folder)
         _write(folder / f"events.out.tfevents.{int(context.time.timestamp())}.qualm", run, context.time)
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import pyarrow.compute as pc
 
-from qualm.registry.formats.atomic import made_folder
-from qualm.registry.formats.text_tables import inert
+from qualm.registry.formats.atomic import create_folder
+from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.signals import KEY, pack
 from qualm.registry.recordings.tables import excel_escape
@@ -41,7 +41,7 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
             written.add(part.task)
             _tsv(context.folder / f"{part.task}.tsv", [*names, "image"] if some else names, _input(context, part, names, some))
         folder = context.folder / slug(part.model)
-        made_folder(folder)
+        create_folder(folder)
         path = folder / f"{slug(part.model)}_{part.task}.{table}"
         names += ["prediction", KEY]
         cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and some))
@@ -112,7 +112,7 @@ def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as handle:
         writer = csv.writer(handle, delimiter="\t", quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerow(names)
-        writer.writerows(["" if cell is None else inert(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+        writer.writerows(["" if cell is None else escape_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
 
 
 def _json(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:

@@ -16,9 +16,9 @@ def rerender(context: PairContext) -> Inpainter:
 
 
 def _drawn(job: Job) -> PIL.Image.Image:
-    from qualm.registry.scenes.removal import without
+    from qualm.registry.scenes.removal import remove_objects
     from qualm.registry.scenes.render import render
 
     if job.target.scene is None:
         raise PairError(f"inpaint rerender: '{job.target.key}' has no scene graph to draw it from; use telea, navier_stokes or lama")
-    return PIL.Image.fromarray(render(without(job.target.scene, job.thing.objects)))
+    return PIL.Image.fromarray(render(remove_objects(job.target.scene, job.thing.objects)))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
-from qualm.registry.recordings.record import BLIND, LETTERS, PER_TOKEN, How, Record, RecordingError, blind_id
+from qualm.registry.recordings.record import BLIND, LETTERS, PER_TOKEN, ReadOptions, Record, RecordingError, blind_id
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, parted
@@ -48,7 +48,7 @@ class PeerRecording:
         form: str,
         tasks: Mapping[str, str],
         match: str,
-        how: How,
+        how: ReadOptions,
         check_questions: bool,
         thinking: Thinking | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import PIL
 import PIL.Image
 
-from qualm.registry.formats.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
 from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
 from qualm.runners.plugins.models._reasoning import answered
@@ -157,7 +157,7 @@ class OpenAIModel:
         if not greedy.tokens:
             return PartReply(part, Part(), "the server does not show which tokens the answer is made of (vLLM: `return_token_ids`)")
         image = request.pictures if part == "without_question" else 0
-        question = unmarked(request.question, request.own_pictures) if part == "without_image" else ""
+        question = remove_marks(request.question, request.own_pictures) if part == "without_image" else ""
         talk = [*request.asked.messages(question, image=image), _assistant(greedy.text or "")]
         body = self._body(self.render(talk), url if image else (), 1, top=False)
         scored = self._ask_once({**body, "add_generation_prompt": False, "prompt_logprobs": 0}, part).prompt

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.formats.picture_lists import unmarked
+from qualm.registry.formats.picture_lists import remove_marks
 from qualm.registry.plugins.extras import install_line
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Encoded, ModelError, Part, Request, draw_of, is_signal
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE
@@ -200,7 +200,7 @@ class VllmModel:
 
     def _prior(self, number: int, part: str, request: Request, tokens: list[int]) -> Ask:
         pictures = request.pictures if part == "without_question" else 0
-        question = unmarked(request.question, request.own_pictures) if part == "without_image" else ""
+        question = remove_marks(request.question, request.own_pictures) if part == "without_image" else ""
         prompt = self._prompt(self.render(request.asked.messages(question, image=pictures)), request if pictures else None)
         whole = {**prompt, "prompt_token_ids": [*prompt["prompt_token_ids"], *tokens]}
         params = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 0}

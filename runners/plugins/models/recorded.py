@@ -5,9 +5,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from qualm.registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, read_records
+from qualm.registry.formats.vub_layout import LayoutError, answer_index, is_vub, list_all_runs, logits, read_records
 from qualm.registry.plugins.rule import Artifact
-from qualm.registry.recordings.record import How
+from qualm.registry.recordings.record import ReadOptions
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models._peer_recording import PeerRecording
 from qualm.runners.prompts.thinking import ThinkingError, declared
@@ -85,13 +85,13 @@ def recorded(
     folder = context.folder or Path(source)
     if format == "vub" or (format == "auto" and is_vub(folder)):
         if run is None:
-            raise ModelError(f"{folder}: say which model's outputs with `run:`; there are: {', '.join(all_runs(folder)) or 'none'}")
+            raise ModelError(f"{folder}: say which model's outputs with `run:`; there are: {', '.join(list_all_runs(folder)) or 'none'}")
         return VubRecording(folder, run)
     try:
         thought = declared(thinking)
     except ThinkingError as error:
         raise ModelError(f"model '{context.label}': {error}") from error
-    return PeerRecording(folder, run, format, tasks, match, How(fields, filter), check_questions, thought)
+    return PeerRecording(folder, run, format, tasks, match, ReadOptions(fields, filter), check_questions, thought)
 
 
 class VubRecording:

@@ -14,7 +14,7 @@ import numpy as np
 import PIL.Image
 
 from qualm.registry.scenes.contrast import possible_answers, prove, understand
-from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.removal import remove_objects, silhouette
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, dilated
@@ -161,7 +161,7 @@ class Painter:
 def proved(target: Target) -> str | None:
     """Prove by scene graph that only the scene with the object has an answer; else None."""
     assert target.scene is not None
-    reduced = without(target.scene, target.thing.objects)
+    reduced = remove_objects(target.scene, target.thing.objects)
     try:
         if possible_answers(understand(target.question), reduced):
             return None
@@ -175,7 +175,7 @@ def control_proved(target: Target, other: Thing) -> str | None:
     """Prove that the answer survives another object's removal; "" without a scene graph."""
     if target.scene is None:
         return ""
-    left = possible_answers(understand(target.question), without(target.scene, other.objects))
+    left = possible_answers(understand(target.question), remove_objects(target.scene, other.objects))
     return f"without the {other.name} the picture still allows {target.answer!r} alone" if left == (target.answer,) else None
 
 
@@ -183,7 +183,7 @@ def _removal(job: Job, painted: PIL.Image.Image) -> Removal | None:
     scene = job.target.scene
     if scene is None:
         return None
-    truth = render(without(scene, job.thing.objects))
+    truth = render(remove_objects(scene, job.thing.objects))
     return measure(np.asarray(painted), np.asarray(job.picture), truth, job.mask, silhouette(scene, job.thing.objects))
 
 

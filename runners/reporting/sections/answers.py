@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry import abstaining
+from qualm.registry import abstaining_name
 from qualm.registry.sample import CLEAN, GREEDY, JUDGEMENTS, LABELLED_SCORES
 from qualm.runners.data.aligned import read_greedy
 from qualm.runners.runtime.records import read_table
@@ -155,7 +155,7 @@ def abstaining_answers(abstentions: pl.DataFrame, answers: pl.DataFrame, samples
         unknown = pl.col("abstains").is_null()
         correct = pl.when(unknown).then(None).when(refuses).then((~pl.col("can")).cast(pl.Float64)).otherwise(pl.col("correct"))
         changed = {
-            "model": pl.lit(abstaining(str(model), str(method))),
+            "model": pl.lit(abstaining_name(str(model), str(method))),
             "correct": correct,
             "confidence": pl.col("now"),
             "declined": pl.when(refuses).then(True).otherwise(pl.col("declined")),

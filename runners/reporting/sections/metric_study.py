@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry import blind_of
+from qualm.registry import baseline_model
 from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, heading, model_legend, name
@@ -80,7 +80,7 @@ def by_category(results: Results) -> list[Figure]:
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)
-        models = [m for m in results.models if not blind_of(m) and any(k[0] == m and k[1] == dataset for k in results.clean)]
+        models = [m for m in results.models if not baseline_model(m) and any(k[0] == m and k[1] == dataset for k in results.clean)]
         labels = [a for p in BARS for a in results.main_labels(dataset) if a.plugin == p]
         if answerable_only(results, dataset) or len(leaves) < 2 or not labels:
             continue

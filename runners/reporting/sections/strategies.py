@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry import BLIND, MACRO, REFUSERS, blind_of
+from qualm.registry import BLIND, MACRO, REFUSERS, baseline_model
 from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.leaderboard import undefined
@@ -226,7 +226,7 @@ def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
 def kind_of(results: Results, model: str) -> str:
     """Return how a model was derived, in words; empty for a model as it is."""
     trained: Mapping[str, str] = results.stage.params.get("finetunes") or {}
-    kind = "blind" if blind_of(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
+    kind = "blind" if baseline_model(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
     return KINDS.get(kind) or visible(kind, 40)
 
 
@@ -314,7 +314,7 @@ def _beyond(
     results: Results, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
     """Return the tests against baselines that ignore the image, over all questions, with conclusions."""
-    if not any(map(blind_of, models)):
+    if not any(map(baseline_model, models)):
         return None, [NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
     by_label = {a: beyond_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qualm.registry import BLIND, PICTURES, abstaining
+from qualm.registry import BLIND, PICTURES, abstaining_name
 from qualm.registry.plugins.column_names import RATED_BY, SAMPLED_COLUMNS
 from qualm.registry.plugins.columns import judge_of
 from qualm.registry.sample import CLEAN
@@ -191,7 +191,7 @@ def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell
             columns[name] = np.where(cell.samples.n_options == 0, np.nan, columns[name])
             columns[name][rows] = np.where(scored, values, np.nan)
         why = None if cell.reasons is None else cell.reasons.under_threshold(rows, chosen_on, ~scored & ~chosen_on)
-        yield replace(cell, model=abstaining(cell.model, method), columns=columns, uncertainties={}, recalibrations=[], reasons=why)
+        yield replace(cell, model=abstaining_name(cell.model, method), columns=columns, uncertainties={}, recalibrations=[], reasons=why)
 
 
 def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str, Setting]:

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.compiler.forecast import together
 from qualm.registry.plugins.rule import ROOT
 from tests.compiler.forecast.test_text_prices import SPEC as PAIRED
 from tests.support.processes.command_line import qualm
@@ -80,7 +79,7 @@ def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.Mo
         calls.append(jobs)
         return Reckoned()
 
-    monkeypatch.setattr(together, "together", reckoned)
+    monkeypatch.setattr("qualm.compiler.forecast.parallel.forecast_parallel", reckoned)
     monkeypatch.setattr("qualm.compiler.run.cluster.resources", lambda on, settings: {"CPU": 8.0})
     monkeypatch.setattr("qualm.compiler.forecast.needs.is_installed", lambda extra: True)
     monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)

@@ -12,7 +12,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from qualm.compiler.forecast.gpus import CARDS
-from qualm.compiler.forecast.inference import LARGEST, Estimate, estimate
+from qualm.compiler.forecast.inference import MAX_BATCH, Estimate, estimate
 from qualm.compiler.forecast.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.forecast.resources import Workload, memory, seconds
@@ -167,7 +167,7 @@ def test_batches_where_nobody_knows_how_many_questions_there_are(root: Path) -> 
     (root / "results/t/data/open/samples.parquet").unlink()
     blind = run(plan, root)["infer-base-open"]
     assert (blind.samples, blind.batch, blind.seconds) == (None, 32, None)
-    assert run(plan, root, gpu="t4")["infer-base-open"].batch == LARGEST == 512
+    assert run(plan, root, gpu="t4")["infer-base-open"].batch == MAX_BATCH == 512
     assert run(plan, root, gpu="1 1 0.001")["infer-base-open"].batch == 1
 
 
@@ -180,7 +180,7 @@ def test_a_model_s_memory_and_where_it_does_not_fit(root: Path) -> None:
     row, token = (16 + 64) + (1 + 3) * 5, 2 * 1 * 4 * 2
     assert one.memory.cache == 4 * row * token
     assert one.arithmetic == (
-        "size: 8.96e-07 + 3.6e-08 billion parameters (registry/data/x, one picture token per patch)",
+        "size: 8.96e-07 + 3.6e-08 billion parameters (registry/data/x, one image token per patch)",
         "weights: 1.74e-06 GiB as bfloat16",
         "cache: 0.01562 KiB a token = 2 x 1 layers x 4 wide; batch 4 x (80 prompt + 4 answers x 5) = 5.96e-06 GiB",
         f"activations {4 * 80 * 16 * 8 * 2 / 2**30:.3g} GiB, logits {4 * 4 * 50 * 12 / 2**30:.3g} GiB; with a tenth of slack 0.5 GiB",

@@ -110,13 +110,13 @@ QWEN = {"architectures": ["Qwen2VLForConditionalGeneration"]}
 @pytest.mark.parametrize(
     ("config", "tokens", "how"),
     [
-        ({"vision_config": {"image_size": 28, "patch_size": 14}}, 4, "one picture token per patch"),
-        ({"vision_config": {"image_size": [14, 42], "patch_size": [14, 14]}}, 9, "one picture token per patch"),
+        ({"vision_config": {"image_size": 28, "patch_size": 14}}, 4, "one image token per patch"),
+        ({"vision_config": {"image_size": [14, 42], "patch_size": [14, 14]}}, 9, "one image token per patch"),
         ({"vision_config": {"image_size": 28}}, 576, "576 image tokens assumed"),
         ({"model_type": "x"}, 576, "576 image tokens assumed"),
         (QWEN, 391, "image tokens as in published models of its class"),
         ({**QWEN, "vision_config": {"image_size": 224, "patch_size": 14}}, 391, "image tokens as in published models of its class"),
-        ({**QWEN, "vision_config": {"image_size": 222, "patch_size": 111}}, 4, "one picture token per patch"),
+        ({**QWEN, "vision_config": {"image_size": 222, "patch_size": 111}}, 4, "one image token per patch"),
     ],
 )
 def test_tokens_of_a_picture(tmp_path, config, tokens, how):

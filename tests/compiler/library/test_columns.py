@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from qualm.compiler.library.columns import ArgumentError, arrow, floats, frame, listed, same_length, spoken
+from qualm.compiler.library.columns import ArgumentError, arrow, as_list, common_length, describe_type, floats, frame
 
 NUMBERS = [0.5, None, 2.0]
 
@@ -21,14 +21,14 @@ NUMBERS = [0.5, None, 2.0]
     ids=["list", "tuple", "numpy", "polars", "pandas", "arrow"],
 )
 def test_a_column_in_any_form_is_the_same(column: Any) -> None:
-    assert listed(column) == NUMBERS
+    assert as_list(column) == NUMBERS
     np.testing.assert_array_equal(floats("x", column), [0.5, np.nan, 2.0])
 
 
 @pytest.mark.parametrize("wrong", ["text", 3, {"a": 1}, None])
 def test_what_is_no_column_is_refused(wrong: Any) -> None:
     with pytest.raises(ArgumentError, match="expected a column"):
-        listed(wrong)
+        as_list(wrong)
 
 
 def test_rows_of_options_are_padded_on_the_right_and_a_missing_row_is_undefined() -> None:
@@ -59,11 +59,11 @@ def test_a_table_in_any_form_is_the_same(make: Any) -> None:
 
 def test_columns_of_different_lengths_are_refused_with_their_lengths() -> None:
     with pytest.raises(ArgumentError, match="a: 2, b: 1"):
-        same_length({"a": [1, 2], "b": [1]})
+        common_length({"a": [1, 2], "b": [1]})
     with pytest.raises(ArgumentError, match="expected a table"):
         frame([1, 2])
-    assert same_length({"a": [1, 2], "b": (3, 4)}) == 2 and same_length({}) == 0
+    assert common_length({"a": [1, 2], "b": (3, 4)}) == 2 and common_length({}) == 0
 
 
 def test_types_in_words() -> None:
-    assert [spoken(kind) for kind in (pa.string(), pa.float64(), pa.list_(pa.string()))] == ["a text", "a number", "a list of texts"]
+    assert [describe_type(kind) for kind in (pa.string(), pa.float64(), pa.list_(pa.string()))] == ["a text", "a number", "a list of texts"]

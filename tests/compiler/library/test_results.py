@@ -73,7 +73,7 @@ def test_all_models_and_samples_and_pictures(results: qualm.SpecResults) -> None
         (lambda r: r.answers(variant="blur"), "no answers under the variant 'blur'"),
         (lambda r: r.generations("nobody", "x"), "no answers of a model 'nobody'"),
         (lambda r: r.generations("base", "x"), "was not asked 'x'"),
-        (lambda r: r.samples("x"), "has no data set 'x'"),
+        (lambda r: r.samples("x"), "has no dataset 'x'"),
         (lambda r: r.picture(r.datasets[0], "x"), "has no sample 'x'"),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.run import run, session
-from qualm.compiler.run.run import INTERRUPTED, _other_dvc, only_run, run_pipeline
+from qualm.compiler.run.run import INTERRUPTED, _describe_lock_holder, only_run, run_pipeline
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats.locks import ProcessLock
 
@@ -56,12 +56,12 @@ def test_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_who_keeps_dvc_from_working(tmp_path: Path) -> None:
     who = "another DVC command is at work in this project (process {})" + AGAIN
-    assert _other_dvc(tmp_path) == who.format("unknown")
+    assert _describe_lock_holder(tmp_path) == who.format("unknown")
     (tmp_path / ".dvc/tmp").mkdir(parents=True)
     (tmp_path / ".dvc/tmp/lock").write_text(" 123\n")
-    assert _other_dvc(tmp_path) == who.format(123)
+    assert _describe_lock_holder(tmp_path) == who.format(123)
     (tmp_path / ".dvc/tmp/rwlock").write_text('{"read": {"a": [{"pid": 45, "cmd": "dvc repro x"}]}, "write": {}}')
-    assert _other_dvc(tmp_path) == who.format("45: dvc repro x")
+    assert _describe_lock_holder(tmp_path) == who.format("45: dvc repro x")
 
 
 @pytest.mark.parametrize(

@@ -182,14 +182,14 @@ def test_the_only_data_set_need_not_be_named(tmp_path, monkeypatch):
     plan = SimpleNamespace(spec="s", makers={"d": SimpleNamespace(name="data-d", outputs={"dataset": "d"})})
     assert _datasets(SimpleNamespace(pairs=[]), plan, request) == {"d": Path("d")}
     plan.makers["e"] = plan.makers["d"]
-    with pytest.raises(ProjectError, match="s: has several data sets and no pair set; say which with -d: d, e"):
+    with pytest.raises(ProjectError, match="s: has several datasets and no pair set; say which with -d: d, e"):
         _datasets(SimpleNamespace(pairs=[]), plan, request)
 
 
 def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
-    with pytest.raises(ProjectError, match="bench: has several data sets and no pair set; say which with -d: d, e"):
+    with pytest.raises(ProjectError, match="bench: has several datasets and no pair set; say which with -d: d, e"):
         run(project, tmp_path / "out", "certainly-uncertain")
-    with pytest.raises(ProjectError, match="writes data sets, of which no model or variant is a part"):
+    with pytest.raises(ProjectError, match="writes datasets, of which no model or variant is a part"):
         run(project, tmp_path / "out", "certainly-uncertain", models=["m"])
     with pytest.raises(ProjectError, match="no dataset 'dd' in bench; did you mean 'd'"):
         run(project, tmp_path / "out", "certainly-uncertain", datasets=["dd"])
@@ -205,7 +205,7 @@ def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
         assert "10 questions of e" in capsys.readouterr().out
         assert {"README.md", "test.jsonl"} < set(files(tmp_path / "out"))
         place.unlink()
-        with pytest.raises(ProjectError, match=r"data sets that are not here; .*dvc repro --pull specs/bench/dvc\.yaml:data-e"):
+        with pytest.raises(ProjectError, match=r"datasets that are not here; .*dvc repro --pull specs/bench/dvc\.yaml:data-e"):
             run(project, tmp_path / "again", "certainly-uncertain", datasets=["e"])
     finally:
         pq.write_table(table, place)

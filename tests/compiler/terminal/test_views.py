@@ -12,10 +12,10 @@ import pytest
 from qualm.compiler.forecast.inference import Estimate
 from qualm.compiler.forecast.kept_answers import KeptAnswers
 from qualm.compiler.forecast.needs import Need
+from qualm.compiler.forecast.parallel import ParallelForecast, Share
 from qualm.compiler.forecast.prices import Cost, Load
 from qualm.compiler.forecast.rebuilds import Forecast, Reason
 from qualm.compiler.forecast.resources import MemoryEstimate
-from qualm.compiler.forecast.together import Share, Together
 from qualm.compiler.plan.compiled_files import Leftover
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.terminal import views
@@ -288,12 +288,12 @@ def test_how_long_stages_take_side_by_side(lines) -> None:  # type: ignore[no-un
         Share("b", 1, {"CPU": 0.1}, None, 0),
         Share("c", 0, {"memory": 2.0**40}, 1000, 4),
     )
-    assert lines(views.print_together, Together(3, 30.0, 7200.0, ("score", "report"), shares), "ray")[1:] == [
+    assert lines(views.print_together, ParallelForecast(3, 30.0, 7200.0, ("score", "report"), shares), "ray")[1:] == [
         "    30 s; one by one, here: 2 h 0 min", "    not counted, since they never ran here: score, report",
         "    a: 2 workers of 1 CPU, 0.5 GPU, 3 GiB, about 125 batches of 4 questions each", "    b: 1 worker of 0.1 CPU",
         "    c: no worker has room for 1.02e+03 GiB",
     ]  # fmt: skip
-    alone = lines(views.print_together, Together(2, 1.0, 2.0, ()), None)
+    alone = lines(views.print_together, ParallelForecast(2, 1.0, 2.0, ()), None)
     assert alone[0].startswith("What it takes with --jobs 2 (") and len(alone) == 2
 
 

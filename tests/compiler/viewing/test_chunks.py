@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from qualm.compiler.viewing.chunks import LONGEST_LIST, chunk, column, content_of, finite, json_chunk
+from qualm.compiler.viewing.chunks import MAX_TEXTS, chunk, column, content_of, finite, json_chunk
 
 
 @pytest.mark.parametrize("content", [b"", b'");alert(1);("', "</script>\u2028\x00".encode(), bytes(range(256)) * 100])
@@ -33,10 +33,10 @@ def test_texts_are_places_in_a_list() -> None:
     assert ordered is not None and ordered.data.tolist() == [1, 0, 2, 1]
     many = column(pl.Series("id", [str(i) for i in range(300)]))
     assert many is not None and many.described["type"] == "u2"
-    for n, kind in ((255, "u1"), (256, "u2"), (LONGEST_LIST, "u2")):  # the code behind the last stands for nothing
+    for n, kind in ((255, "u1"), (256, "u2"), (MAX_TEXTS, "u2")):  # the code behind the last stands for nothing
         most = column(pl.Series("id", [*map(str, range(n)), None]))
         assert most is not None and most.described["type"] == kind and most.data[-1] == n
-    assert column(pl.Series("id", [str(i) for i in range(LONGEST_LIST + 1)])) is None
+    assert column(pl.Series("id", [str(i) for i in range(MAX_TEXTS + 1)])) is None
 
 
 def test_yes_and_no_and_numbers() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
-from qualm.compiler.viewing.details import LONGEST, _answer, changed_words, details
+from qualm.compiler.viewing.details import MAX_TEXT, _answer, changed_words, details
 from qualm.compiler.viewing.site import Site
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.prompts.question import render_question
@@ -31,7 +31,7 @@ def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[
         (clean,) = (a for a in of["answers"] if (a["model"], a["variant"]) == ("base", "clean"))
         rows = generations.filter(sample_id=of["id"], variant="clean")
         greedy = rows.filter(draw=0).row(0, named=True)
-        assert clean["text"][:LONGEST] == greedy["text"][:LONGEST] and clean["input_digest"] == greedy["input_digest"]
+        assert clean["text"][:MAX_TEXT] == greedy["text"][:MAX_TEXT] and clean["input_digest"] == greedy["input_digest"]
         assert clean["token_logprobs"] == pytest.approx(greedy["token_logprobs"], rel=1e-5)
         assert [d["text"][:99] for d in clean["draws"]] == [t[:99] for t in rows.filter(pl.col("draw") > 0).sort("draw")["text"]]
         (rating,) = judged.filter(model="base", dataset="scenes", variant="clean", sample_id=of["id"], draw=0)["rating"]
@@ -107,7 +107,7 @@ def test_images_that_the_dataset_does_not_hold(
 def test_hostile_texts_are_data(known: list[dict[str, Any]]) -> None:
     assert any(of["question"] == ASKED for of in known)
     assert "<script>" in json.dumps(known)
-    assert all(len(a["text"]) <= LONGEST + 40 for of in known for a in of["answers"])
+    assert all(len(a["text"]) <= MAX_TEXT + 40 for of in known for a in of["answers"])
 
 
 def test_an_answer_by_hand() -> None:
@@ -123,7 +123,7 @@ def test_an_answer_by_hand() -> None:
     nothing = {"thinking": None, "no_answer": None, "token_logprobs": None}
     said = [
         {**nothing, "draw": 1, "text": None, "no_answer": "cut short"},
-        {**nothing, "draw": 0, "text": "a" * LONGEST, "thinking": "b" * (LONGEST + 1), "token_logprobs": [-1.0, float("-inf")],
+        {**nothing, "draw": 0, "text": "a" * MAX_TEXT, "thinking": "b" * (MAX_TEXT + 1), "token_logprobs": [-1.0, float("-inf")],
          "option_logits": [0.0, None, float(np.log(3))], "p_true": 0.0},
         {**nothing, "draw": 2, "text": "c", "token_logprobs": [-0.5, -0.25]},
     ]  # fmt: skip
@@ -133,8 +133,8 @@ def test_an_answer_by_hand() -> None:
     ]
     sets = [{"setting": "s", "score": "lac", "is_calibration": False, "covered": None, "set_mask": 5, "set_size": 2}]
     assert _answer(row, said, judged, sets) == {
-        "model": "m", "variant": "clean", "correct": 1.0, "predicted": 0, "text": "a" * LONGEST,
-        "thinking": "b" * LONGEST + f"… ({LONGEST + 1:,} characters)", "token_logprobs": [-1.0, None], "p_true": 0.0,
+        "model": "m", "variant": "clean", "correct": 1.0, "predicted": 0, "text": "a" * MAX_TEXT,
+        "thinking": "b" * MAX_TEXT + f"… ({MAX_TEXT + 1:,} characters)", "token_logprobs": [-1.0, None], "p_true": 0.0,
         "options": [0.25, None, 0.75], "uncertainty": {"luq": 0.25},
         "draws": [{"text": "", "logprob": None, "no_answer": "cut short"}, {"text": "c", "logprob": -0.75}],
         "judges": [{"judge": "rules", "rating": 0.0, "marks": {"level": "2"}}],

@@ -10,7 +10,7 @@ import pytest
 
 from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
-from qualm.compiler.viewing.model_inputs import SMALL, ModelInputs, drawn
+from qualm.compiler.viewing.model_inputs import MAX_LOSSLESS_SIDE, ModelInputs, drawn
 from qualm.compiler.viewing.site import Site
 from qualm.runners.data.dataset import BrokenSample, Item
 
@@ -21,10 +21,10 @@ def opened(data: bytes | None) -> PIL.Image.Image:
 
 
 def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: SpecResults) -> None:
-    noise = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (SMALL, 40, 3), dtype=np.uint8))
+    noise = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (MAX_LOSSLESS_SIDE, 40, 3), dtype=np.uint8))
     assert np.array_equal(np.asarray(opened(drawn(noise)).convert("RGB")), np.asarray(noise))
     assert opened(drawn(PIL.Image.new("RGB", (3000, 1500)))).size == (1000, 500)
-    larger = noise.resize((SMALL + 1, 40))
+    larger = noise.resize((MAX_LOSSLESS_SIDE + 1, 40))
     assert not np.array_equal(np.asarray(opened(drawn(larger)).convert("RGB")), np.asarray(larger)), "saved with loss"
 
 

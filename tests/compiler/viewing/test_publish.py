@@ -89,7 +89,7 @@ def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path:
 def test_details_that_are_made_a_few_at_a_time_are_the_same(
     at_once: int, site: Site, published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qualm.compiler.viewing.publish.AT_ONCE", at_once)
+    monkeypatch.setattr("qualm.compiler.viewing.publish.MAX_ANSWERS_PER_SCAN", at_once)
     monkeypatch.setattr(type(site.parts["small"].answers), "per_detail", 4)
     few = Site(list(site.parts.values()), "x", "none")
     publish(few, tmp_path / "few")

@@ -66,7 +66,7 @@ def test_a_picture_that_no_wanted_question_has_is_not_read(tmp_path):
     source = layout(tmp_path)
     (source / "images" / "2.png").unlink()
     assert [type(x).__name__ for x in read(source, selects=lambda s: s.image_id == "10.png")] == ["Image", "Sample"]
-    with pytest.raises(AdapterError, match=r"expected its picture at images/2.png"):
+    with pytest.raises(AdapterError, match=r"expected its image at images/2.png"):
         read(source)
 
 

@@ -69,7 +69,7 @@ def test_a_lone_question_without_a_picture(tmp_path):
         ([line(contrast=None)], "contrast: expected one of question, image, both, got None"),
         ([line(pair_id=None)], "contrast: expected null without a pair_id, got 'image'"),
         ([line(image=None)], "expected image and image_id both, or both null"),
-        ([line(image="../../x.png")], "expected its picture at"),
+        ([line(image="../../x.png")], "expected its image at"),
     ],
 )
 def test_what_is_not_in_the_layout(tmp_path, lines, says):

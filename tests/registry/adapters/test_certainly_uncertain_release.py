@@ -48,7 +48,7 @@ def test_fields_to_keep_and_categories_of_other_names(tmp_path):
     ("record", "says"),
     [
         ({"prompt": "x", "img": "a.png"}, r"expected a question .* fields that are there: img, prompt\. This release was not seen"),
-        ({"question": "x?"}, "and a picture .* fields that are there: question"),
+        ({"question": "x?"}, "and an image .* fields that are there: question"),
         ({"question": "x?", "image": "a.png"}, "expected an answer, or a field `answerable` .*fields that are there: image, question"),
         (
             {"question": "x?", "image": "a.png", "answer": "b"},
@@ -56,7 +56,7 @@ def test_fields_to_keep_and_categories_of_other_names(tmp_path):
         ),
         ({**TEST, "answerable": "perhaps"}, "answerable: expected true or false, got 'perhaps'"),
         ({**TEST, "question": ["x"]}, "question: expected a text or number"),
-        ({**TEST, "image": "b.png"}, "expected its picture at"),
+        ({**TEST, "image": "b.png"}, "expected its image at"),
         (["x"], "expected an object"),
     ],
 )

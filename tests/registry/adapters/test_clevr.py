@@ -75,8 +75,8 @@ def test_answers_and_programs_as_the_generator_writes_them(source, tmp_path):
         ({"program": [{"function": "guess"}]}, "got 'guess'"),
         ({"question": ""}, "record 1: question: expected text, got ''"),
         ({"question_index": "7"}, "question_index: expected a whole number"),
-        ({"image_filename": "../../etc/passwd"}, "expected its picture at images/val/../../etc/passwd"),
-        ({"image_filename": "gone.png"}, "expected its picture at images/val/gone.png within"),
+        ({"image_filename": "../../etc/passwd"}, "expected its image at images/val/../../etc/passwd"),
+        ({"image_filename": "gone.png"}, "expected its image at images/val/gone.png within"),
     ],
 )
 def test_damaged(tmp_path, change, says):

@@ -91,10 +91,10 @@ def test_options_and_pictures_do_not_go_together(source):
 @pytest.mark.parametrize(
     ("where", "change", "said"),
     [
-        (("annotations", 1), {"image_id": 8}, "record 1: image_id: no picture 8 under 'images'"),
+        (("annotations", 1), {"image_id": 8}, "record 1: image_id: no image 8 under 'images'"),
         (("annotations", 0), {"category_id": 4}, "category_id: no category 4 under 'categories'"),
-        (("images", 1), {"id": 9}, "record 1: the picture id 9 comes twice"),
-        (("images", 0), {"file_name": "../../etc/passwd"}, "expected its picture at"),
+        (("images", 1), {"id": 9}, "record 1: the image id 9 comes twice"),
+        (("images", 0), {"file_name": "../../etc/passwd"}, "expected its image at"),
         (("images", 0), {"file_name": None}, "file_name: expected text, got None"),
     ],
 )

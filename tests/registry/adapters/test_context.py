@@ -1,4 +1,4 @@
-"""What every adapter is handed: pictures come once, before the first selected sample that names them."""
+"""What every adapter is handed: images come once, before the first selected sample that names them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qualm.registry.sample import Image, Sample
 
 def read(image_id: str, where: str) -> Image:
     if image_id == "gone":
-        raise AdapterError(f"{where}: expected a picture, found none")
+        raise AdapterError(f"{where}: expected an image, found none")
     return Image(image_id, b"data", where)
 
 
@@ -42,7 +42,7 @@ def test_a_picture_that_could_not_be_read_has_not_come() -> None:
     with context.record():
         given(context, ("a", "gone"))
     assert not context.sent
-    assert [str(fault) for fault in faults] == ["a: expected a picture, found none"]
+    assert [str(fault) for fault in faults] == ["a: expected an image, found none"]
 
 
 def test_two_pictures_of_one_id_both_come() -> None:

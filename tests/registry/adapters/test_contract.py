@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.compiler.spec.language import Dataset
-from qualm.registry.adapters import AdapterContext, AdapterError, cores, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, count_processes, find_problem
 from qualm.registry.plugins.rule import get, load, meta_keys, names
 from qualm.registry.sample import Image, Sample
 from tests.support.data.official_layouts import LAYOUTS
@@ -16,8 +16,8 @@ def test_source_is_handed_over_or_asked_for(tmp_path):
 
 
 def test_zero_workers_means_one_per_core():
-    assert cores(0) >= 1
-    assert cores(3) == 3
+    assert count_processes(0) >= 1
+    assert count_processes(3) == 3
 
 
 @pytest.mark.parametrize("name", names("datasets"))
@@ -51,7 +51,7 @@ def test_what_the_stage_relies_on(read, name):
             assert item.image_id not in images and item.data
             images.add(item.image_id)
         else:
-            assert not problem_of(item, images, samples)
+            assert not find_problem(item, images, samples)
             samples.add(item.sample_id)
     assert samples and images == {item.image_id for item in made if isinstance(item, Sample)} - {None}
     assert made == read(name, workers=2, seed=5)

@@ -53,7 +53,7 @@ def test_what_is_not_as_in_the_release(tmp_path, changes, says):
 def test_a_picture_that_is_missing(tmp_path):
     source = folder(tmp_path, [line()])
     (source / "images/train_00000.jpg").unlink()
-    with pytest.raises(AdapterError, match=r"expected its picture at images/train_00000\.jpg"):
+    with pytest.raises(AdapterError, match=r"expected its image at images/train_00000\.jpg"):
         read(source)
 
 

@@ -92,7 +92,7 @@ def test_all_questions_lie_in_ten_files(tmp_path):
         ({"types": {"structural": "ask", "semantic": "", "detailed": ""}}, "types.structural: expected one of query, verify"),
         ({"types": {"structural": "query"}}, "types: missing semantic, detailed"),
         ({"answer": ""}, "answer: expected text"),
-        ({"imageId": "../../n1"}, r"expected its picture at images/\.\./\.\./n1\.jpg within"),
+        ({"imageId": "../../n1"}, r"expected its image at images/\.\./\.\./n1\.jpg within"),
     ],
 )
 def test_what_is_not_as_in_the_release(tmp_path, changes, says):
@@ -102,7 +102,7 @@ def test_what_is_not_as_in_the_release(tmp_path, changes, says):
 
 def test_graphs_that_are_missing(tmp_path):
     source = folder(tmp_path / "in", {"q1": record(), "q2": record("n2"), "q3": record("n3")}, graphs=("n1",))
-    with pytest.raises(AdapterError, match="has no scene graph of picture 'n2' and 1 more"):
+    with pytest.raises(AdapterError, match="has no scene graph of image 'n2' and 1 more"):
         read(source, tmp_path, parts=["train"])
     (source / "train_sceneGraphs.json").unlink()
     with pytest.raises(AdapterError, match="expected GQA's scene graphs"):

@@ -72,7 +72,7 @@ def test_a_question_without_the_figure_it_needs(tmp_path):
         ({"filename": None}, "filename: expected one where visual_input is not 0, and only there, got None with 2"),
         ({"visual_input": "0"}, "filename: expected one where visual_input is not 0, and only there, got './VD"),
         ({"model": "x"}, "unknown keys model"),
-        ({"filename": "../x.png"}, r"expected its picture at hallusion_bench/\.\./x\.png or \.\./x\.png within"),
+        ({"filename": "../x.png"}, r"expected its image at hallusion_bench/\.\./x\.png or \.\./x\.png within"),
     ],
 )
 def test_what_is_unknown_is_reported(tmp_path, changes, says):

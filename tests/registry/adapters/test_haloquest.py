@@ -61,7 +61,7 @@ def test_questions_alone(tmp_path):
     source = folder(tmp_path / "in")
     (source / "images/cat.png").unlink()
     assert [item.image_id for item in read(source, pictures=False)] == [None] * 3
-    with pytest.raises(AdapterError, match=r"expected its picture at images/cat\.png"):
+    with pytest.raises(AdapterError, match=r"expected its image at images/cat\.png"):
         read(source)
 
 
@@ -69,10 +69,10 @@ def test_questions_alone(tmp_path):
     ("place", "value", "message"),
     [
         (4, "other", "hallucination type: expected one of false premises, insufficient context, visual challenge, got 'other'"),
-        (0, "x", "expected a number, a picture, a question and responses"),
-        (6, " ; ", "expected a number, a picture, a question and responses"),
-        (5, " ", "expected a number, a picture, a question and responses"),
-        (slice(1, 3), ["", "https://x/"], "expected a number, a picture, a question and responses"),
+        (0, "x", "expected a number, an image, a question and responses"),
+        (6, " ; ", "expected a number, an image, a question and responses"),
+        (5, " ", "expected a number, an image, a question and responses"),
+        (slice(1, 3), ["", "https://x/"], "expected a number, an image, a question and responses"),
     ],
 )
 def test_rows_of_another_kind(tmp_path, place, value, message):

@@ -66,7 +66,7 @@ def test_only_what_is_selected_is_read(source):
     [
         ({"question": "query"}, "test.csv: expected the columns query"),
         ({"files": {"dev": "val.jsonl"}, "id": "uid"}, "val.jsonl: line 1, record 0: no column 'uid'"),
-        ({"image": "kind"}, "line 2: kind: expected its picture at pics/x within"),
+        ({"image": "kind"}, "line 2: kind: expected its image at pics/x within"),
     ],
 )
 def test_what_is_missing_is_named(source, arguments, said):
@@ -78,7 +78,7 @@ def test_paths_do_not_lead_out(source):
     (source.parent / "secret.jpg").write_bytes(b"secret")
     for name in ("../../secret.jpg", str(source.parent / "secret.jpg")):
         (source / "test.jsonl").write_text(json.dumps({"image": name, "question": "?", "answer": "x"}))
-        with pytest.raises(AdapterError, match="expected its picture at"):
+        with pytest.raises(AdapterError, match="expected its image at"):
             read(source, files={"test": "test.jsonl"})
 
 

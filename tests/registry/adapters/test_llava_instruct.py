@@ -83,7 +83,7 @@ def test_a_conversation_that_gpt_opens_or_the_human_ends(tmp_path):
         ({"conversations": [{"from": "human", "value": "<image> What?"}]}, "expected questions of human, each with an answer of gpt"),
         ({"conversations": talk("<image>", "A dog.")}, "expected questions of human, each with an answer of gpt"),
         ({"surprise": 1}, "record 0: unknown keys surprise"),
-        ({"image": "../../x.jpg"}, "expected its picture at"),
+        ({"image": "../../x.jpg"}, "expected its image at"),
     ],
 )
 def test_what_is_not_as_described(tmp_path, changed, says):

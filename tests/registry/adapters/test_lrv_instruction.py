@@ -45,7 +45,7 @@ def test_charts_and_coordinates(tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"answer": ""}, "answer: expected text"), ({"x": 1}, "unknown keys x"), ({"image_id": "9"}, r"expected its picture at image/9\.jpg")],
+    [({"answer": ""}, "answer: expected text"), ({"x": 1}, "unknown keys x"), ({"image_id": "9"}, r"expected its image at image/9\.jpg")],
 )
 def test_what_is_not_as_described(tmp_path, change, says):
     with pytest.raises(AdapterError, match=says):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.adapters._mapped import Columns, parts, picture_prefix, placed
+from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
 from qualm.registry.sample import Sample
 
 
@@ -212,6 +212,6 @@ def test_files_of_splits(tmp_path: Path) -> None:
 
 
 def test_places_of_pictures() -> None:
-    assert placed("images/{split}", "val", "a.jpg") == "images/val/a.jpg" and placed(".", "val", "b/a.jpg") == "b/a.jpg"
-    assert placed("{split.__class__}", "val", "a.jpg") == "{split.__class__}/a.jpg"
+    assert image_path("images/{split}", "val", "a.jpg") == "images/val/a.jpg" and image_path(".", "val", "b/a.jpg") == "b/a.jpg"
+    assert image_path("{split.__class__}", "val", "a.jpg") == "{split.__class__}/a.jpg"
     assert picture_prefix("images/{split}", "val_") == "val_" and picture_prefix("images", "val_") == ""

@@ -128,8 +128,8 @@ def test_the_test_split_has_no_answers(tmp_path):
         ({"category": "", "image": ""}, "category, image: expected text, got an empty cell"),
         ({"question": ""}, "question: expected text, got an empty cell"),
         ({"image": "!" * 70}, r"tsv: line 6: image: expected base64"),
-        ({"image": base64.b64encode(b"<html>" * 20).decode()}, "image: expected a picture, got a web page"),
-        ({"image": "77"}, "image: points to row '77', which has no picture"),
+        ({"image": base64.b64encode(b"<html>" * 20).decode()}, "image: expected an image, got a web page"),
+        ({"image": "77"}, "image: points to row '77', which has no image"),
     ],
 )
 def test_damaged(tmp_path, change, says):

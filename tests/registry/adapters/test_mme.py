@@ -72,14 +72,14 @@ def test_what_is_unknown_is_reported(tmp_path, text, says):
 def test_bytes_that_are_no_text_a_missing_picture_and_an_empty_subtask(tmp_path):
     folder(tmp_path)
     (tmp_path / "count/0001.jpg").unlink()
-    with pytest.raises(AdapterError, match=r"count/0001\.txt: expected its picture at count/0001\.jpg or count/0001\.png"):
+    with pytest.raises(AdapterError, match=r"count/0001\.txt: expected its image at count/0001\.jpg or count/0001\.png"):
         read(tmp_path)
     (tmp_path / "existence/0000.txt").write_bytes(b"\xff\xfe\tYes")
     with pytest.raises(AdapterError, match="expected text in UTF-8"):
         read(tmp_path)
     for path in (tmp_path / "existence").glob("*.txt"):
         path.unlink()
-    with pytest.raises(AdapterError, match="existence: expected a text file for every picture, found none"):
+    with pytest.raises(AdapterError, match="existence: expected a text file for every image, found none"):
         read(tmp_path)
 
 

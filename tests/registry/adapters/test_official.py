@@ -16,16 +16,16 @@ from PIL import Image
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import (
-    instructed,
-    need,
-    numbered,
+    add_instruction,
+    check_image,
+    number_repeats,
     read_image,
     read_list,
     read_records,
     read_rows,
-    text_of,
-    whole,
-    whole_picture,
+    require_integer,
+    require_record,
+    require_text,
     yes_or_no,
 )
 from tests.support.data.small_pictures import chunk
@@ -115,20 +115,20 @@ def test_short_rows_are_handed_on(tmp_path: Path) -> None:
 
 def test_pictures_out_of_tables() -> None:
     for data in map(picture, ("jpeg", "png", "webp", "gif")):
-        assert whole_picture(data, "here") is data
+        assert check_image(data, "here") is data
     for form in ("jpeg", "png"):
         with pytest.raises(AdapterError, match=f"here: a {form.upper()} that is cut short"):
-            whole_picture(picture(form)[:-20], "here")
+            check_image(picture(form)[:-20], "here")
     with pytest.raises(AdapterError, match="got a web page"):
-        whole_picture(b"\n<!DOCTYPE html><html>", "here")
-    with pytest.raises(AdapterError, match="expected a picture, got 4 bytes that are not one"):
-        whole_picture(b"text", "here")
+        check_image(b"\n<!DOCTYPE html><html>", "here")
+    with pytest.raises(AdapterError, match="expected an image, got 4 bytes that are not one"):
+        check_image(b"text", "here")
 
 
 def test_a_picture_of_200_megapixels() -> None:
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", 20_000, 10_000, 8, 0, 0, 0, 0))
-    with pytest.raises(AdapterError, match="here: a picture too large"):
-        whole_picture(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b""), "here")
+    with pytest.raises(AdapterError, match="here: an image too large"):
+        check_image(b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b""), "here")
 
 
 def test_pictures_stay_within_the_source(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_pictures_stay_within_the_source(tmp_path: Path) -> None:
     (tmp_path / "out.jpg").write_bytes(b"secret")
     (tmp_path / "in" / "link.jpg").symlink_to(tmp_path / "out.jpg")
     for place in ("../out.jpg", str(tmp_path / "out.jpg"), "link.jpg", "gone.jpg", "x" * 5000, "a\0b"):
-        with pytest.raises(AdapterError, match="here: expected its picture at"):
+        with pytest.raises(AdapterError, match="here: expected its image at"):
             read_image(tmp_path / "in", (place,), "x", "here")
 
 
@@ -151,7 +151,7 @@ def test_what_is_wrong_with_a_record_ends_the_run_or_is_told(tmp_path: Path) -> 
 
 def test_names_that_come_again_are_numbered() -> None:
     repeated: Counter[str] = Counter()
-    assert [numbered(name, repeated) for name in ("a", "b", "a", "a", "b")] == ["a", "b", "a-2", "a-3", "b-2"]
+    assert [number_repeats(name, repeated) for name in ("a", "b", "a", "a", "b")] == ["a", "b", "a-2", "a-3", "b-2"]
 
 
 @pytest.mark.parametrize(
@@ -165,23 +165,26 @@ def test_names_that_come_again_are_numbered() -> None:
 )
 def test_keys_that_a_record_needs(record: Any, said: str) -> None:
     with pytest.raises(AdapterError, match=f"^here: {said}"):
-        need(record, ["a", "b"], "here", ["c"])
+        require_record(record, ["a", "b"], "here", ["c"])
     whole_record = {"a": 1, "b": 2}
-    assert need(whole_record, ["a", "b"], "here", []) is whole_record and need({**whole_record, "d": 4}, ["a", "b"], "here")["d"] == 4
+    assert (
+        require_record(whole_record, ["a", "b"], "here", []) is whole_record
+        and require_record({**whole_record, "d": 4}, ["a", "b"], "here")["d"] == 4
+    )
 
 
 @pytest.mark.parametrize("value", ["", "  ", None, 3])
 def test_what_is_no_text(value: Any) -> None:
-    assert text_of({"k": " a"}, "k", "here") == " a"
+    assert require_text({"k": " a"}, "k", "here") == " a"
     with pytest.raises(AdapterError, match="here: k: expected text, got"):
-        text_of({"k": value}, "k", "here")
+        require_text({"k": value}, "k", "here")
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None])
 def test_what_is_no_whole_number(value: Any) -> None:
-    assert whole({"k": -3}, "k", "here") == -3
+    assert require_integer({"k": -3}, "k", "here") == -3
     with pytest.raises(AdapterError, match="here: k: expected a whole number, got"):
-        whole({"k": value}, "k", "here")
+        require_integer({"k": value}, "k", "here")
 
 
 def test_the_first_place_with_a_file_has_the_picture(tmp_path: Path) -> None:
@@ -207,7 +210,7 @@ def test_records_are_counted_and_their_places_noted(tmp_path: Path) -> None:
 
 
 def test_a_question_with_its_instruction():
-    assert instructed("Is it?", "Say yes or no.") == "Is it? Say yes or no." and instructed("Is it?", "") == "Is it?"
+    assert add_instruction("Is it?", "Say yes or no.") == "Is it? Say yes or no." and add_instruction("Is it?", "") == "Is it?"
 
 
 @pytest.mark.parametrize("value, found", [("Yes", "yes"), (" NO\n", "no")])

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._parquet import picture_of
+from qualm.registry.adapters._parquet import cell_image
 from qualm.registry.adapters.image_table import image_table
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 from tests.support.data.small_pictures import png
@@ -57,11 +57,11 @@ def test_only_named_columns_are_read(source):
 @pytest.mark.parametrize(
     ("cells", "said"),
     [
-        ([b"text"], "plain.parquet: row 0: image: expected a picture, got 4 bytes that are not one"),
+        ([b"text"], "plain.parquet: row 0: image: expected an image, got 4 bytes that are not one"),
         ([png(1)[:-12]], "a PNG that is cut short"),
-        ([None], "row 0: image: expected a picture, got none"),
+        ([None], "row 0: image: expected an image, got none"),
         ([[[png(1), png(2)]]], "image: expected an image as a path, bytes or base64, got \\["),
-        ([{"bytes": None, "path": "../../etc/passwd"}], "expected its picture at ../../etc/passwd within"),
+        ([{"bytes": None, "path": "../../etc/passwd"}], "expected its image at ../../etc/passwd within"),
     ],
 )
 def test_pictures_that_are_none(source, cells, said):
@@ -101,20 +101,20 @@ def test_a_row_group_of_as_many_bytes_as_are_read(source, monkeypatch):
         ({"bytes": b"", "path": "far.png"}, (png(2), "far.png")),
         ({"path": "far.png"}, (png(2), "far.png")),
         ("far.png", (png(2), "far.png")),
-        ([], "here: expected one picture, got 0; a question has one here"),
-        (["far.png", "far.png"], "here: expected one picture, got 2"),
-        ("", "here: expected a picture as bytes, or a path, got ''"),
-        ({"bytes": None, "path": None}, "here: expected a picture as bytes, or a path, got None"),
-        ({"bytes": b"x", "width": 3}, "here: expected a picture as bytes, or a path, got {'bytes'"),
-        (7, "here: expected a picture as bytes, or a path, got 7"),
+        ([], "here: expected one image, got 0; a question has one here"),
+        (["far.png", "far.png"], "here: expected one image, got 2"),
+        ("", "here: expected an image as bytes, or a path, got ''"),
+        ({"bytes": None, "path": None}, "here: expected an image as bytes, or a path, got None"),
+        ({"bytes": b"x", "width": 3}, "here: expected an image as bytes, or a path, got {'bytes'"),
+        (7, "here: expected an image as bytes, or a path, got 7"),
     ],
 )
 def test_a_picture_however_the_column_has_it(source, cell, found):
     if isinstance(found, tuple):
-        assert picture_of(source, cell, "here") == found
+        assert cell_image(source, cell, "here") == found
     else:
         with pytest.raises(AdapterError, match=f"^{found}"):
-            picture_of(source, cell, "here")
+            cell_image(source, cell, "here")
 
 
 def labelled(source, *labels):

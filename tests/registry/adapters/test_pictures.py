@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, find_problem
 from qualm.registry.adapters.image_table import image_table
-from qualm.registry.formats.picture_lists import MOST, picture_ids
+from qualm.registry.formats.picture_lists import MAX_IMAGES, picture_ids
 from qualm.registry.sample import IMAGE_STRUCT, Image, Sample
 
 
@@ -60,7 +60,7 @@ def samples(items):
             assert item.image_id not in pictures
             pictures.add(item.image_id)
         else:
-            assert problem_of(item, pictures, seen) == ""
+            assert find_problem(item, pictures, seen) == ""
             seen.add(item.sample_id)
     return [item for item in items if isinstance(item, Sample)]
 
@@ -127,18 +127,18 @@ def test_only_what_is_selected_is_read(source):
 @pytest.mark.parametrize(
     ("row", "arguments", "said"),
     [
-        ({"image": []}, {}, "expected a picture, got none; `text_only: true`"),
-        ({"image": ["a.png", "b.png"], "question": "<image> ?"}, {}, "has 1 marks <image> and the sample 2 pictures"),
-        ({"image": ["a.png", "no.png"]}, {}, "expected its picture at no.png"),
-        ({"image": ["a.png", "../x.png"]}, {}, "expected its picture at"),
-        ({"image": ["a.png"] * (MOST + 1)}, {}, f"{MOST + 1} pictures; at most {MOST} are taken"),
-        ({"image": '["a.png"'}, {}, "expected a picture, or a list of them as JSON"),
+        ({"image": []}, {}, "expected an image, got none; `text_only: true`"),
+        ({"image": ["a.png", "b.png"], "question": "<image> ?"}, {}, "has 1 marks <image> and the sample 2 images"),
+        ({"image": ["a.png", "no.png"]}, {}, "expected its image at no.png"),
+        ({"image": ["a.png", "../x.png"]}, {}, "expected its image at"),
+        ({"image": ["a.png"] * (MAX_IMAGES + 1)}, {}, f"{MAX_IMAGES + 1} images; at most {MAX_IMAGES} are taken"),
+        ({"image": '["a.png"'}, {}, "expected an image, or a list of them as JSON"),
         ({"image": "no.gif"}, {"frames": 2}, "expected its video at no.gif"),
         ({"image": "../x.gif"}, {"frames": 2}, "expected its video at"),
         ({"image": "a\0b.gif"}, {"frames": 2}, "expected its video at"),
         ({"image": "x" * 5000}, {"frames": 2}, "expected its video at"),
-        ({"image": "a.png"}, {"frames": 0}, f"frames: expected 1 to {MOST}, got 0"),
-        ({"image": "a.png"}, {"frames": MOST + 1}, f"frames: expected 1 to {MOST}, got {MOST + 1}"),
+        ({"image": "a.png"}, {"frames": 0}, f"frames: expected 1 to {MAX_IMAGES}, got 0"),
+        ({"image": "a.png"}, {"frames": MAX_IMAGES + 1}, f"frames: expected 1 to {MAX_IMAGES}, got {MAX_IMAGES + 1}"),
         ({"image": "a.png"}, {"image": []}, r"expected a column, or different ones, got \[\]"),
         ({"image": "a.png"}, {"image": None, "text_only": True}, "which is null"),
         ({"image": "a.png"}, {"image": ["image", "image"]}, "expected a column, or different ones"),
@@ -151,14 +151,14 @@ def test_what_is_wrong_is_named(source, row, arguments, said):
 
 
 def test_as_many_pictures_and_frames_as_may_be(source):
-    (made,) = samples(table(source, [{"image": ["a.png"] * MOST, "question": "?", "answer": "x"}]))
-    assert picture_ids(made.image_id) == ("a.png",) * MOST
-    (source / "clip.gif").write_bytes(gif(*range(0, 4 * (MOST + 1), 3)))
-    for n in (1, MOST):
+    (made,) = samples(table(source, [{"image": ["a.png"] * MAX_IMAGES, "question": "?", "answer": "x"}]))
+    assert picture_ids(made.image_id) == ("a.png",) * MAX_IMAGES
+    (source / "clip.gif").write_bytes(gif(*range(0, 4 * (MAX_IMAGES + 1), 3)))
+    for n in (1, MAX_IMAGES):
         (made,) = samples(table(source, [{"image": "clip.gif", "question": "?", "answer": "x"}], frames=n))
         assert len(picture_ids(made.image_id)) == n
-    with pytest.raises(AdapterError, match=f"{MOST + 1} pictures; at most {MOST} are taken; ask for fewer `frames`"):
-        table(source, [{"image": ["clip.gif", "a.png"], "question": "?", "answer": "x"}], frames=MOST)
+    with pytest.raises(AdapterError, match=f"{MAX_IMAGES + 1} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`"):
+        table(source, [{"image": ["clip.gif", "a.png"], "question": "?", "answer": "x"}], frames=MAX_IMAGES)
 
 
 def test_the_mark_of_a_single_picture_is_taken_out_of_a_list_alone(source):

@@ -71,7 +71,7 @@ def test_a_list_of_questions_on_other_pictures(tmp_path, pictures, place):
         ({"question_id": "1"}, "question_id: expected a whole number, got '1'"),
         ({"extra": 1}, "unknown keys extra; expected question_id, image, text, label"),
         ({"text": ""}, "text: expected text, got ''"),
-        ({"image": "../../x.jpg"}, "expected its picture at val2014/../../x.jpg or images/../../x.jpg"),
+        ({"image": "../../x.jpg"}, "expected its image at val2014/../../x.jpg or images/../../x.jpg"),
     ],
 )
 def test_what_is_unknown_is_reported(tmp_path, changes, says):

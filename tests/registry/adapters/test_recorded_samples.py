@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, Record
+from qualm.registry.recordings.record import ReadOptions, Record
 from qualm.registry.sample import Image
 from tests.support.data.recordings import (
     b64,
@@ -99,11 +99,11 @@ def test_a_table_of_another_task_is_an_error_and_none_at_all_a_note(tmp_path):
     found = list(recorded_samples(AdapterContext(tmp_path, source=tmp_path, note=notes.append)))
     assert len(found) == 2
     assert [n.partition(": ")[2].partition(";")[0] for n in notes] == [
-        "2 of 2 questions have no picture",
+        "2 of 2 questions have no image",
         "1 of 2 questions have options of which none is known to be right, so that they cannot be scored",
     ]
     tsv(tmp_path / "other.tsv", [{**vek_row(1), "image": b64(png(side=64))}])
-    with pytest.raises(AdapterError, match=r"m_d\.tsv: the tables with pictures beside it are of other tasks: other; say which by `task:`"):
+    with pytest.raises(AdapterError, match=r"m_d\.tsv: the tables with images beside it are of other tasks: other; say which by `task:`"):
         read(tmp_path)
     assert len(read(tmp_path, pictures="none")[1]) == 2
 
@@ -128,7 +128,7 @@ def test_what_stands_in_the_way_of_scoring_or_seeing_is_noted(tmp_path):
     url = f"data:image/png;base64,{b64(png())}"
     inspect_eval(tmp_path / "b" / "x.eval", inspect_sample("a", "What?", "x", "x", image=url), inspect_sample("b", "What?", "x", "x"))
     made, notes = noted(tmp_path / "b", pictures="none")
-    assert len(made) == 2 and notes == [("1 of 2", "were asked about pictures, which are left out here")]
+    assert len(made) == 2 and notes == [("1 of 2", "were asked about images, which are left out here")]
     assert noted(tmp_path / "b")[1] == []
 
 
@@ -138,9 +138,9 @@ def test_a_picture_that_cannot_be_kept_is_a_fault_of_its_row(tmp_path, capsys):
     (image,), samples = read(tmp_path, task="d", faults="leave_out")
     assert image.image_id == "3" and [sample.image_id for sample in samples] == [None, None, "3"]
     told = capsys.readouterr().err.splitlines()
-    assert told[0].endswith("left out 2 rows (2 x no picture that can be kept)")
-    assert told[1].startswith("  d.tsv:2: no picture that can be kept: image: not base64")
-    assert told[2] == "  d.tsv: no picture that can be kept: row 2 points to row 9, which has none"
+    assert told[0].endswith("left out 2 rows (2 x no image that can be kept)")
+    assert told[1].startswith("  d.tsv:2: no image that can be kept: image: not base64")
+    assert told[2] == "  d.tsv: no image that can be kept: row 2 points to row 9, which has none"
 
 
 def test_the_only_table_that_a_prediction_is_of_says_the_task(tmp_path):
@@ -238,7 +238,7 @@ def test_questions_of_lighteval_come_with_their_pictures(tmp_path):
 
 def test_questions_of_helm_have_no_pictures(tmp_path):
     helm(tmp_path, helm_state(helm_instance("id1", "What is it?", [("a cat", True)], image="x.png"), "a cat"))
-    with pytest.raises(AdapterError, match="no pictures that can be kept: HELM keeps the paths of pictures"):
+    with pytest.raises(AdapterError, match="no images that can be kept: HELM keeps the paths of images"):
         read(tmp_path)
     _, (sample,) = read(tmp_path, pictures="none", format="helm")
     assert (sample.sample_id, sample.question, sample.references, sample.image_id) == ("id1", "What is it?", ("a cat",), None)
@@ -283,7 +283,7 @@ def test_rotations_of_the_fixtures():
 def test_an_option_at_minus_infinity_is_ruled_out_and_scored():
     """The log itself says 1, 0, 1, 0, 0 for the rows that are numbers."""
     (part,) = find_parts(CASES / "lm-eval-logs/infs")
-    records = [r for r in part.read(How()) if isinstance(r, Record)]
+    records = [r for r in part.read(ReadOptions()) if isinstance(r, Record)]
     chosen = [max(range(3), key=r.draws[0]["option_logits"].__getitem__) for r in records]
     assert [c == r.answer_index for c, r in zip(chosen, records, strict=True)] == [True, False, True, False, False]
     assert not any(r.impossible for r in records)

@@ -115,7 +115,7 @@ def test_what_the_official_score_is_broken_down_by(tmp_path, grade, grades, hint
         ({"grade": "K"}, "grade: expected grade1 to grade12, got 'K'"),
         ({"choices": ["one"]}, "choices: expected a list of at least two texts"),
         ({"hint": None}, "expected hint as text"),
-        ({"image": "gone/../../12"}, "expected its picture at images/test/12/gone"),
+        ({"image": "gone/../../12"}, "expected its image at images/test/12/gone"),
         ({"surprise": 1}, "unknown keys surprise"),
     ],
 )

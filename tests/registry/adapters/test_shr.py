@@ -66,17 +66,17 @@ def test_facts_and_regions(tmp_path):
     ("changes", "says"),
     [
         ({"val_images_final.json": [{"id": 7}]}, "val_images_final.json: line 1, record 0: missing image_id; it has: id"),
-        ({"val_images_final.json": [{"image_id": 8}]}, "expected its picture at VG_100K/8.jpg"),
-        ({"val_images_final.json": [{"image_id": 9}]}, "image_id 9: image_data.json does not know this picture"),
+        ({"val_images_final.json": [{"image_id": 8}]}, "expected its image at VG_100K/8.jpg"),
+        ({"val_images_final.json": [{"image_id": 9}]}, "image_id 9: image_data.json does not know this image"),
         ({"region_descriptions.json": []}, "region_descriptions.json"),
-        ({"region_descriptions.json": [{"regions": []}]}, "image_id 5: neither facts nor regions are known of this picture"),
+        ({"region_descriptions.json": [{"regions": []}]}, "image_id 5: neither facts nor regions are known of this image"),
         (
             {"shr_factual_part1.jsonl": [{"7": [], "8": []}]},
-            "part1.jsonl: line 1, record 0: expected an object of one picture and its facts",
+            "part1.jsonl: line 1, record 0: expected an object of one image and its facts",
         ),
         ({"shr_factual_part1.jsonl": [{"7": "a dog"}]}, "7: expected a list of facts, got 'a dog'"),
         ({"shr_factual_part1.jsonl": [{"7": ["a dog", 3]}]}, r"7: expected a list of facts, got \['a dog', 3\]"),
-        ({"shr_factual_part1.jsonl": [["7"]]}, "expected an object of one picture and its facts, got '7'"),
+        ({"shr_factual_part1.jsonl": [["7"]]}, "expected an object of one image and its facts, got '7'"),
         ({"shr_factual_part1.jsonl": [{"x": []}]}, "image_id: expected a whole number, got 'x'"),
         *(
             ({"image_data.json": [{"image_id": 7, "url": "a/7.jpg", "width": width, "height": height}]}, "expected whole numbers above 0")

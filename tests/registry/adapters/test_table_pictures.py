@@ -43,9 +43,9 @@ def test_a_row_may_point_to_one_before_or_after_it(tmp_path):
 @pytest.mark.parametrize(
     "value, message",
     [
-        ("9", "points to row '9', which has no picture"),
+        ("9", "points to row '9', which has no image"),
         ("!" * (POINTER + 1), "image: expected base64"),
-        (f'["{"a" * POINTER}"]', "a list of pictures; this card takes one"),
+        (f'["{"a" * POINTER}"]', "a list of images; this card takes one"),
     ],
 )
 def test_cells_that_are_no_picture(tmp_path, value, message):
@@ -56,7 +56,7 @@ def test_cells_that_are_no_picture(tmp_path, value, message):
 
 def test_bytes_that_are_no_picture_are_refused_when_they_are_given(tmp_path):
     table = pictures(tmp_path)
-    _, image = table.of("1", base64.b64encode(b"no picture" * 9).decode(), "t:2")
+    _, image = table.of("1", base64.b64encode(b"no image" * 9).decode(), "t:2")
     with pytest.raises(AdapterError, match="t:2: image"):
         table.give(image, "t:2")
-    assert table.of("2", base64.b64encode(b"no picture" * 9).decode(), "t:3")[1] is not None, "it counts as never sent"
+    assert table.of("2", base64.b64encode(b"no image" * 9).decode(), "t:3")[1] is not None, "it counts as never sent"

@@ -83,9 +83,7 @@ def test_a_number_that_is_two_pictures(tmp_path):
     (source / "Images/VG/10.jpg").write_bytes(b"jpg")
     assert read(source)[0].path == "Images/val2014/COCO_val2014_000000000010.jpg"  # the same picture twice
     (source / "Images/VG/10.jpg").write_bytes(b"another")
-    with pytest.raises(
-        AdapterError, match=r"picture 10 may be Images/val2014/.*10\.jpg or Images/VG/10\.jpg, which differ; name the right"
-    ):
+    with pytest.raises(AdapterError, match=r"image 10 may be Images/val2014/.*10\.jpg or Images/VG/10\.jpg, which differ; name the right"):
         read(source)
     assert read(source, pictures=["Images/VG/{id}.jpg"])[0].data == b"another"
 

@@ -91,7 +91,7 @@ def test_the_readme_s_own_sample_is_not_json(tmp_path):
         ({"other": {"answer": ""}}, "answerability.other: answer: expected text"),
         ({"alter_type": "T-9"}, "alter_type: expected one of T-1, I-2, got 'T-9'"),
         ({"surprise": 1}, "annotation 0: unknown keys surprise"),
-        ({"image_name": "gone.jpg"}, "expected its picture at images-val/gone.jpg"),
+        ({"image_name": "gone.jpg"}, "expected its image at images-val/gone.jpg"),
         ({"answerability": {"binary": 1, "other": {}}}, "answerability.binary: expected true or false, got 1"),
     ],
 )  # fmt: skip

@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.adapters._unseen import ANSWERABLE, IDS, beside, unseen
+from qualm.registry.adapters._unseen import ANSWERABLE, IDS, find_image, wrap_record
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from qualm.registry.adapters._unseen import ANSWERABLE, IDS, beside, unseen
     ],
 )
 def test_questions_and_answers_by_usual_names(record, question, answers):
-    assert unseen(record, "here").talk() == (question, answers)
+    assert wrap_record(record, "here").talk() == (question, answers)
 
 
 SAID = {"yes": True, "TRUE": True, 1: True, "1": True, "no": False, "false": False, 0: False, "0": False}
@@ -37,7 +37,7 @@ SAID = {"yes": True, "TRUE": True, 1: True, "1": True, "no": False, "false": Fal
     ],
 )  # fmt: skip
 def test_whether_there_is_an_answer(record, says):
-    assert unseen(record, "here").answerable() is says
+    assert wrap_record(record, "here").answerable() is says
 
 
 @pytest.mark.parametrize(
@@ -55,27 +55,27 @@ def test_whether_there_is_an_answer(record, says):
 )
 def test_values_of_another_kind_are_named(record, why):
     with pytest.raises(AdapterError, match=f"here: {why}"):
-        unseen(record, "here").talk()
+        wrap_record(record, "here").talk()
 
 
 def test_what_says_neither_that_there_is_an_answer_nor_that_there_is_none():
     with pytest.raises(AdapterError, match="here: Answerable: expected true or false, got 'maybe'"):
-        unseen({"Answerable": "maybe"}, "here").answerable()
+        wrap_record({"Answerable": "maybe"}, "here").answerable()
 
 
 def test_pictures_with_their_suffix_or_without(tmp_path):
     (tmp_path / "images").mkdir()
     for name in ("a.JPG", "b.png", "images/b.jpg", "images/c.webp", "d.gif"):
         (tmp_path / name).write_bytes(name.encode())
-    found = {name: beside(tmp_path, name, "id", "here").data.decode() for name in ("a.JPG", "b", "c", "c.webp", "d.gif")}
+    found = {name: find_image(tmp_path, name, "id", "here").data.decode() for name in ("a.JPG", "b", "c", "c.webp", "d.gif")}
     assert found == {"a.JPG": "a.JPG", "b": "images/b.jpg", "c": "images/c.webp", "c.webp": "images/c.webp", "d.gif": "d.gif"}
-    with pytest.raises(AdapterError, match=r"here: expected its picture at x\.png or images/x\.png within"):
-        beside(tmp_path, "x.png", "id", "here")
+    with pytest.raises(AdapterError, match=r"here: expected its image at x\.png or images/x\.png within"):
+        find_image(tmp_path, "x.png", "id", "here")
 
 
 def test_nothing_is_guessed():
-    one = unseen({"uid": 0, "b": 1, "a": None}, "here")
+    one = wrap_record({"uid": 0, "b": 1, "a": None}, "here")
     assert one.text(IDS) == "0" and one.field(ANSWERABLE) is None and one.extras(["a", "b", "c"]) == {"b": "1"}
     assert "here: expected x; fields that are there: a, b, uid." in str(one.unlike("x"))
     with pytest.raises(AdapterError, match="here: expected an object, got 3"):
-        unseen(3, "here")
+        wrap_record(3, "here")

@@ -64,7 +64,7 @@ def test_pictures_that_are_not_wanted_are_not_read(tmp_path):
     (source / "val/VizWiz_val_00000001.jpg").unlink()
     made = read(source, selects=lambda s: s.sample_id.endswith("3"))
     assert [type(x).__name__ for x in made] == ["Image", "Sample"]
-    with pytest.raises(AdapterError, match=r"record 1: expected its picture at val/VizWiz_val_00000001\.jpg"):
+    with pytest.raises(AdapterError, match=r"record 1: expected its image at val/VizWiz_val_00000001\.jpg"):
         read(source)
 
 
@@ -84,7 +84,7 @@ def test_pictures_that_are_not_wanted_are_not_read(tmp_path):
         ),
         ({"answers": "redredredr"}, "answers: expected a list of 10, got 'redredredr'"),
         ({"question": None}, "question: expected text, got None"),
-        ({"image": "../../x.jpg"}, "expected its picture at val/../../x.jpg"),
+        ({"image": "../../x.jpg"}, "expected its image at val/../../x.jpg"),
     ],
 )
 def test_what_is_unknown_is_reported_and_never_guessed(tmp_path, changes, says):

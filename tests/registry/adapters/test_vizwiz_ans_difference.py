@@ -63,7 +63,7 @@ def test_pictures_are_never_matched_by_number(tmp_path):
     (source / "val").mkdir()
     for number in (1, 2):
         (source / "val" / f"VizWiz_val_{number:08d}.jpg").write_bytes(b"another")
-    with pytest.raises(AdapterError, match=r"record 0: expected its picture at images/.*cannot be matched by number.*images: false"):
+    with pytest.raises(AdapterError, match=r"record 0: expected its image at images/.*cannot be matched by number.*images: false"):
         read(source)
     names = {NAME.format(1): "val/VizWiz_val_00000002.jpg", NAME.format(2): "val/VizWiz_val_00000001.jpg"}
     (source / "image_names.json").write_text(json.dumps(names))
@@ -73,11 +73,11 @@ def test_pictures_are_never_matched_by_number(tmp_path):
         ("VizWiz_train_000000000002", "val/VizWiz_val_00000001.jpg"),
     ]
     for wrong, says in (
-        ({NAME.format(1): "val/VizWiz_val_00000002.jpg"}, "record 1: image_names.json has no picture for"),
-        (dict.fromkeys(names, "val/VizWiz_val_00000001.jpg"), "two names stand for one picture"),
+        ({NAME.format(1): "val/VizWiz_val_00000002.jpg"}, "record 1: image_names.json has no image for"),
+        (dict.fromkeys(names, "val/VizWiz_val_00000001.jpg"), "two names stand for one image"),
         ([1], "expected an object"),
         ({NAME.format(1): 7, NAME.format(2): "a"}, "expected an object"),
-        ({**names, NAME.format(1): "../secret.jpg"}, "expected its picture at ../secret.jpg"),
+        ({**names, NAME.format(1): "../secret.jpg"}, "expected its image at ../secret.jpg"),
     ):
         (source / "image_names.json").write_text(json.dumps(wrong))
         with pytest.raises(AdapterError, match=says):

@@ -110,7 +110,7 @@ def test_as_parquet_with_pictures_inside(tmp_path):
     assert image.data == data.getvalue() and chosen([sample]) == [("Two dogs.", "A cat.")]
     row["image"]["bytes"] = b"<html>"
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "data/train-00000-of-00001.parquet")
-    with pytest.raises(AdapterError, match=r"train-00000-of-00001\.parquet: row 0: expected a picture, got a web page"):
+    with pytest.raises(AdapterError, match=r"train-00000-of-00001\.parquet: row 0: expected an image, got a web page"):
         read(tmp_path)
     (tmp_path / "data/train-00000-of-00001.parquet").write_bytes(b"PAR1")
     with pytest.raises(AdapterError, match="row 0: truncated or corrupt Parquet"):
@@ -126,7 +126,7 @@ def test_as_parquet_with_pictures_inside(tmp_path):
         ),
         (record({"response": "x"}), r"completions\[0\]: missing annotations"),
         (record(GOOD, surprise=1), "record 0: unknown keys surprise"),
-        (record(GOOD, img_path="9.jpg"), r"expected its picture at images/9\.jpg or 9\.jpg"),
+        (record(GOOD, img_path="9.jpg"), r"expected its image at images/9\.jpg or 9\.jpg"),
         (record() | {"completions": {"response": ["a"], "annotations": []}}, "expected lists of one length"),
         (record() | {"completions": "x"}, "completions: expected a list"),
         (record() | {"completions": {"response": "a", "annotations": "b"}}, "expected lists of one length"),

@@ -111,11 +111,11 @@ def test_a_name_comes_again_in_the_folder_of_another_split(tmp_path):
 @pytest.mark.parametrize(
     ("row", "arguments", "said"),
     [
-        ({"index": 1, "question": "?"}, {}, "X.tsv: line 2: no picture; expected a column `image`"),
+        ({"index": 1, "question": "?"}, {}, "X.tsv: line 2: no image; expected a column `image`"),
         ({"index": 1, "question": "?", "image": "no base64!" * 9}, {}, "image: expected base64"),
-        ({"index": 1, "question": "?", "image": "2"}, {}, "points to row '2', which has no picture"),
-        ({"index": 1, "question": "?", "image_path": "../x"}, {}, "expected its picture at"),
-        ({"index": 1, "question": "?", "image_path": '["a", "b"]'}, {}, "expected one picture"),
+        ({"index": 1, "question": "?", "image": "2"}, {}, "points to row '2', which has no image"),
+        ({"index": 1, "question": "?", "image_path": "../x"}, {}, "expected its image at"),
+        ({"index": 1, "question": "?", "image_path": '["a", "b"]'}, {}, "expected one image"),
         ({"index": 1, "question": "?", "image_path": "[" * 100_000}, {}, "image_path: expected a path, or a list as JSON"),
         ({"index": 1, "question": "?", "A": "x", "B": "y", "answer": "E", "image": "2"}, {}, "answer: expected one of AB"),
         ({"index": 1, "question": "?", "image": "2"}, {"kind": "multiple_choice"}, "expected the columns A and B"),

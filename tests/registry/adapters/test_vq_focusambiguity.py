@@ -85,7 +85,7 @@ def test_absent(tmp_path):
     with pytest.raises(AdapterError, match=r"val_gt\.json: expected VQ-FocusAmbiguity's records, found none"):
         read(folder(tmp_path, train=[record(0)]))
     (tmp_path / "images/0.jpg").unlink()
-    with pytest.raises(AdapterError, match=r"expected its picture at images/0\.jpg or images/train/0\.jpg or train/0\.jpg"):
+    with pytest.raises(AdapterError, match=r"expected its image at images/0\.jpg or images/train/0\.jpg or train/0\.jpg"):
         read(tmp_path, parts=["train"])
 
 
@@ -97,7 +97,7 @@ def test_one_name_for_two_pictures(tmp_path):
     (source / "images/1.jpg").unlink()
     assert [type(x).__name__ for x in read(source)] == ["Image", "Sample", "Sample"]
     (source / "val/1.jpg").write_bytes(b"another")
-    with pytest.raises(AdapterError, match=r"val_gt.json: line 1, record 0: image: val/1\.jpg and train/1\.jpg are two pictures"):
+    with pytest.raises(AdapterError, match=r"val_gt.json: line 1, record 0: image: val/1\.jpg and train/1\.jpg are two images"):
         read(source)
 
 

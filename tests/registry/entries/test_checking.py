@@ -13,7 +13,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from qualm.registry.adapters import AdapterContext, AdapterError, problem_of
+from qualm.registry.adapters import AdapterContext, AdapterError, find_problem
 from qualm.registry.commands.cli import app
 from qualm.registry.dvc.files import Recorded
 from qualm.registry.dvc.objects import object_path
@@ -83,7 +83,7 @@ def test_questions_without_an_answer_and_images_that_are_shown_otherwise(monkeyp
     unanswered, broken = found.problems
     assert unanswered.startswith("2 of 5 questions have no reference answer and are not declared unanswerable")
     assert "the first is '2'" in unanswered
-    assert broken == "image 'c' cannot be read as an image: not a picture in a known format"
+    assert broken == "image 'c' cannot be read as an image: not an image in a known format"
     assert check_records(None, load_card("synthetic_scenes"), {"answer": None}).problems == [broken]
 
 
@@ -102,13 +102,13 @@ def test_cards_that_nothing_reads() -> None:
 
 
 def test_what_no_sample_may_be() -> None:
-    assert problem_of(Sample("a", "?", "i", choices=("x", "y"), answer_index=1), {"i"}, {"b"}) == ""
+    assert find_problem(Sample("a", "?", "i", choices=("x", "y"), answer_index=1), {"i"}, {"b"}) == ""
     for sample, said in (
         (Sample("b", "?"), "comes twice"),
         (Sample("a", "?", "j"), "has not come before it"),
         (Sample("a", "?", choices=("x", "y"), answer_index=2), "answer_index 2 is not one of its 2 choices"),
     ):
-        assert said in problem_of(sample, {"i"}, {"b"})
+        assert said in find_problem(sample, {"i"}, {"b"})
     with pytest.raises(AdapterError), AdapterContext(Path()).record():
         raise AdapterError("ends")
 

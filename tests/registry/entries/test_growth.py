@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.entries.card import Card, load_card, read_card
-from qualm.registry.entries.growth import MARK, Recount, load_again, recounts, rewritten
+from qualm.registry.entries.growth import MARK, Recount, recounts, reload_card, rewrite_counts
 
 TEXT = f"""\
 {MARK} of photos on 2026-03-01; every line may be changed.
@@ -83,26 +83,26 @@ def test_where_anything_else_is_wrong_nothing_is_recounted(folder: Path) -> None
 def test_the_card_with_the_new_counts(folder: Path) -> None:
     changes = [Recount("photos/*.png", 2, 30), Recount("train", 2, 40, split=True), Recount("train.csv", 1, 5)]
     expected = TEXT.replace("count: 2,", "count: 30,").replace("records: 2}", "records: 40}").replace("count: 1}", "count: 5}")
-    assert rewritten(TEXT, changes) == expected and expected.count("2 of them") == 1
-    assert rewritten(TEXT, []) == TEXT
+    assert rewrite_counts(TEXT, changes) == expected and expected.count("2 of them") == 1
+    assert rewrite_counts(TEXT, []) == TEXT
 
 
 def test_names_may_stand_without_quotation_marks() -> None:
     text = TEXT.replace('"train": {files', "train: {files").replace('files: "train.csv", count', "files: train.csv, count")
     changes = [Recount("train.csv", 1, 5), Recount("train", 2, 3, split=True)]
-    assert rewritten(text, changes) == text.replace("count: 1}", "count: 5}").replace("records: 2}", "records: 3}")
+    assert rewrite_counts(text, changes) == text.replace("count: 1}", "count: 5}").replace("records: 2}", "records: 3}")
 
 
 def test_a_card_that_was_laid_out_anew_by_hand_is_left_alone() -> None:
     text = TEXT.replace('  - {files: "photos/*.png", count: 2, about: "2 of them"}', '  - files: "photos/*.png"\n    count: 2')
-    assert rewritten(text, [Recount("photos/*.png", 2, 3)]) is None
-    assert rewritten(TEXT.replace("count: 2,", "count: 0x2,"), [Recount("photos/*.png", 2, 3)]) is None
+    assert rewrite_counts(text, [Recount("photos/*.png", 2, 3)]) is None
+    assert rewrite_counts(TEXT.replace("count: 2,", "count: 0x2,"), [Recount("photos/*.png", 2, 3)]) is None
 
 
 def test_a_number_is_replaced_whole() -> None:
     text = TEXT.replace("records: 2}", "records: 20}")
-    assert rewritten(text, [Recount("train", 20, 21, split=True)]) == text.replace("records: 20}", "records: 21}")
-    assert rewritten(text, [Recount("train", 2, 3, split=True)]) is None
+    assert rewrite_counts(text, [Recount("train", 20, 21, split=True)]) == text.replace("records: 20}", "records: 21}")
+    assert rewrite_counts(text, [Recount("train", 2, 3, split=True)]) is None
 
 
 def test_a_card_is_read_again_once_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,4 +114,4 @@ def test_a_card_is_read_again_once_it_is_written(tmp_path: Path, monkeypatch: py
     (cards / "mine.yaml").write_text(TEXT)
     assert load_card("mine").title == "Mine"
     (cards / "mine.yaml").write_text(TEXT.replace("title: Mine", "title: Ours"))
-    assert (load_card("mine").title, load_again("mine").title, load_card("mine").title) == ("Mine", "Ours", "Ours")
+    assert (load_card("mine").title, reload_card("mine").title, load_card("mine").title) == ("Mine", "Ours", "Ours")

@@ -9,11 +9,11 @@ from qualm.registry.entries.infer_columns import (
     _cells,
     _choices,
     _example,
+    _is_sliceable,
     _is_vlmevalkit,
     _listed,
     _mapping,
     _pattern,
-    _slices,
     _split,
     _splits,
     list_names,
@@ -42,7 +42,12 @@ def test_splits_by_the_names_of_files(name, split):
 
 
 def test_lists_and_what_is_worth_slicing_by():
-    assert _listed(["a", "b"]) and not _listed("ab") and _slices(["a", "b", "a", "b"]) and not _slices([str(i) for i in range(100)])
+    assert (
+        _listed(["a", "b"])
+        and not _listed("ab")
+        and _is_sliceable(["a", "b", "a", "b"])
+        and not _is_sliceable([str(i) for i in range(100)])
+    )
 
 
 def test_how_answers_name_options():
@@ -80,7 +85,7 @@ def test_a_column_of_lists_of_pictures(tmp_path, as_text):
 
 
 def test_a_column_for_each_picture(tmp_path):
-    """By their numbers, whatever their order; an empty cell is no picture, and a row without any a question of text alone."""
+    """By their numbers, whatever their order; an empty cell is no image, and a row without any a question of text alone."""
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "a.png").write_bytes(b"")
     (tmp_path / "test.csv").write_text("image_10,image_2,question,answer\n,a.png,Same?,no\na.png,a.png,Which?,no\n")
@@ -163,11 +168,15 @@ def test_every_reading_under_which_answers_are_options():
 
 
 def test_columns_that_answers_are_looked_at_by():
-    assert _slices(["a", "a", None, ""]) and _slices([1, 1]) and _slices([True, True, False])
+    assert _is_sliceable(["a", "a", None, ""]) and _is_sliceable([1, 1]) and _is_sliceable([True, True, False])
     assert (
-        _slices(["a", "b", "b"]) and not _slices(["a", "b"]) and not _slices([]) and not _slices([0.5, 0.5]) and not _slices([["a"], ["a"]])
+        _is_sliceable(["a", "b", "b"])
+        and not _is_sliceable(["a", "b"])
+        and not _is_sliceable([])
+        and not _is_sliceable([0.5, 0.5])
+        and not _is_sliceable([["a"], ["a"]])
     )
-    assert _slices(["x" * 40] * 2) and not _slices(["x" * 41] * 2)
+    assert _is_sliceable(["x" * 40] * 2) and not _is_sliceable(["x" * 41] * 2)
     rows = [{"question": "a?", "answer": "x", "level": "hard", "note": n, "type": "t"} for n in "ab"]
     made, _ = mapped(rows)
     assert made["meta"] == ["level"] and made["category"] == "type", "what is read already is no slice besides"

@@ -10,7 +10,7 @@ import pytest
 
 from qualm.registry.entries import layout as layout_module
 from qualm.registry.entries.card import Card, load_card
-from qualm.registry.entries.layout import inspect, mapped, matches
+from qualm.registry.entries.layout import inspect, map_in_order, matches
 
 CARD = {
     "name": "x",
@@ -192,19 +192,19 @@ def test_bad_files_are_left_out_where_it_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_results_come_in_the_order_of_the_items_whatever_is_done_first(monkeypatch):
-    monkeypatch.setattr(layout_module, "AHEAD", 3)
-    assert list(mapped(lambda n: n * n, range(10))) == [n * n for n in range(10)] and list(mapped(str, [])) == []
+    monkeypatch.setattr(layout_module, "MAX_QUEUED", 3)
+    assert list(map_in_order(lambda n: n * n, range(10))) == [n * n for n in range(10)] and list(map_in_order(str, [])) == []
 
 
 def test_no_more_items_are_taken_than_are_worked_on(monkeypatch):
-    monkeypatch.setattr(layout_module, "AHEAD", 4)
+    monkeypatch.setattr(layout_module, "MAX_QUEUED", 4)
     taken = []
-    results = mapped(lambda n: n, (taken.append(n) or n for n in range(100)))
+    results = map_in_order(lambda n: n, (taken.append(n) or n for n in range(100)))
     assert next(results) == 0 and len(taken) == 4
 
 
 def test_work_is_done_on_other_threads_and_the_first_exception_ends_it():
-    names = set(mapped(lambda _: threading.current_thread().name, range(8)))
+    names = set(map_in_order(lambda _: threading.current_thread().name, range(8)))
     assert all(name.startswith("files") for name in names)
 
     def fail(n):
@@ -212,7 +212,7 @@ def test_work_is_done_on_other_threads_and_the_first_exception_ends_it():
             raise ValueError("two")
         return n
 
-    results = mapped(fail, range(5))
+    results = map_in_order(fail, range(5))
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(ValueError, match="two"):
         next(results)

@@ -313,7 +313,7 @@ def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
     folder = table(tmp_path / "data")
     (folder / "photos/a.png").unlink()
     proposal = propose(folder)
-    with pytest.raises(NewCardError, match=r"train\.csv: line 2: file: expected its picture at"):
+    with pytest.raises(NewCardError, match=r"train\.csv: line 2: file: expected its image at"):
         try_out(folder, proposal.adapter, proposal.args)
     for name in ("../x", "A", ""):
         with pytest.raises(NewCardError, match="is not a valid name for a card"):

@@ -146,7 +146,7 @@ def shown(preview: SamplePreview, capsys: pytest.CaptureFixture[str]) -> list[st
 def test_a_sample_with_options(capsys: pytest.CaptureFixture[str]) -> None:
     options = tuple(f"o{i}" for i in range(27))
     lines = shown(SamplePreview(sample(choices=options, answer_index=1)), capsys)
-    assert lines[:6] == ["", "3. s1  [test]  no picture", "   One?", "   Two?", "     A o0", "   > B o1"]
+    assert lines[:6] == ["", "3. s1  [test]  no image", "   One?", "   Two?", "     A o0", "   > B o1"]
     assert lines[-2:] == ["     Z o25", "     A o26"]
 
 
@@ -154,7 +154,7 @@ def test_a_sample_without(capsys: pytest.CaptureFixture[str]) -> None:
     more = {"references": ("a", "b"), "category": "c", "meta": {"camera": "old", "none": ""}, "answerable": False, "image_id": "x"}
     lines = shown(SamplePreview(sample(**more)), capsys)
     assert lines == [
-        "", "3. s1  [test]  the picture of the one before", "   One?", "   Two?", "   answer: a | b",
+        "", "3. s1  [test]  the image of the one before", "   One?", "   Two?", "   answer: a | b",
         "   category: c, camera: old, answerable: no",
     ]  # fmt: skip
     assert shown(SamplePreview(sample()), capsys)[-1] == "   answer: (none)"
@@ -175,7 +175,7 @@ def test_several_pictures_are_counted_and_the_first_described(capsys: pytest.Cap
     line = shown(SamplePreview(sample(image_id='["a", "b", "c", "d", "e"]'), images), capsys)[1]
     about = f"PNG 8 x 8, {len(data)} B"
     assert line.endswith(f"  5 pictures: a, {about}; b, {about}; c, {about}; and 2 more")
-    assert shown(SamplePreview(sample(image_id='["a", "b"]')), capsys)[1].endswith("  pictures of those before")
+    assert shown(SamplePreview(sample(image_id='["a", "b"]')), capsys)[1].endswith("  images of those before")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.dvc.files import DvcStateError
 from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries.entries import EntryError
-from qualm.registry.entries.versions import Version, _at, _digest, _files, _place, _recorded, find_version
+from qualm.registry.entries.versions import Version, _digest, _digest_at, _files, _place, _recorded, find_version
 
 OLD, NEW = "0" * 31 + "1", "0" * 31 + "2"
 LOCK = "schema: '2.0'\nstages:\n  data:\n    cmd: x\n    outs:\n    - path: results/s/data/d\n      md5: '{md5}'\n"
@@ -41,9 +41,9 @@ def test_the_digest_of_a_commit_is_read_from_git(tmp_path):
         git("add", ".")
         git("commit", "-qm", md5)
     files = ["specs/s/dvc.lock", "dvc.lock"]
-    assert _at(tmp_path, "results/s/data/d", files, git("rev-parse", "HEAD")) == NEW
-    assert _at(tmp_path, "results/s/data/d", files, git("rev-parse", "HEAD~1")) == OLD
-    assert _at(tmp_path, "results/s/data/other", files, "HEAD") is None
+    assert _digest_at(tmp_path, "results/s/data/d", files, git("rev-parse", "HEAD")) == NEW
+    assert _digest_at(tmp_path, "results/s/data/d", files, git("rev-parse", "HEAD~1")) == OLD
+    assert _digest_at(tmp_path, "results/s/data/other", files, "HEAD") is None
 
 
 def test_a_repository_that_git_does_not_read(tmp_path):

@@ -215,7 +215,7 @@ def test_a_bomb_in_a_tar_is_refused_by_its_first_head(tmp_path: Path, target: Pa
 
 def test_more_members_than_anybody_can_name_in_so_few_bytes(tmp_path: Path, target: Path) -> None:
     with tarfile.open(tmp_path / "a.tar.xz", "w:xz", preset=0) as archive:
-        for i in range(archives.MANY + 1):
+        for i in range(archives.MAX_TINY_MEMBERS + 1):
             archive.addfile(tarfile.TarInfo(f"f{i % 7}"), io.BytesIO())
     with pytest.raises(ArchiveError, match=r"has 20,001 members or more in [\d,]+ bytes; it is refused"):
         unpack(tmp_path / "a.tar.xz", target, lambda member, size: None)
@@ -237,8 +237,8 @@ def test_encrypted_members_are_named_and_those_of_the_best_compression_are_unpac
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
 def test_as_many_members_as_may_be_and_one_more(name: str, tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MANY", 3)
-    monkeypatch.setattr(archives, "LEAST", 10**6)
+    monkeypatch.setattr(archives, "MAX_TINY_MEMBERS", 3)
+    monkeypatch.setattr(archives, "MIN_MEMBER_BYTES", 10**6)
     members = {f"f{i}": b"x" for i in range(4)}
     with pytest.raises(ArchiveError, match=r"has 4 members or more"):
         unpack(packed(tmp_path / name, members), target, lambda member, size: None)

@@ -21,7 +21,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_folder_is_made_with_those_above_it_and_may_be_there(tmp_path: Path) -> None:
     for _ in range(2):
-        assert atomic.made_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b" and (tmp_path / "a" / "b").is_dir()
+        assert atomic.create_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b" and (tmp_path / "a" / "b").is_dir()
 
 
 @DURABLE

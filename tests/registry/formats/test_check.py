@@ -54,7 +54,7 @@ def test_whole_files_are_counted(tmp_path: Path, name: str) -> None:
 def test_files_cut_in_the_middle_are_refused(tmp_path: Path, name: str, share: float) -> None:
     data = WHOLE[name][0]
     (tmp_path / name).write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(FormatError, match=r"cut short|truncated|not a whole picture|not JSON"):
+    with pytest.raises(FormatError, match=r"cut short|truncated|not a whole image|not JSON"):
         check_file(tmp_path / name)
 
 
@@ -174,7 +174,7 @@ def test_json_of_every_shape_is_counted(tmp_path: Path) -> None:
 def test_a_picture_of_200_megapixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.png").write_bytes(png())
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)  # twice as many are refused; the picture has 4,096
-    with pytest.raises(FormatError, match=r"too large a picture: Image size \(4096 pixels\) exceeds limit of \d+ pixels; scale it down"):
+    with pytest.raises(FormatError, match=r"too large an image: Image size \(4096 pixels\) exceeds limit of \d+ pixels; scale it down"):
         check_file(tmp_path / "a.png")
 
 

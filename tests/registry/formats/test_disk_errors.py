@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from qualm.registry.formats.disk_errors import FULL, REFUSED, explained, is_of_disk
+from qualm.registry.formats.disk_errors import DISK_FULL, REFUSED, explain_error, is_disk_error
 
 
 @pytest.mark.parametrize(
@@ -20,15 +20,18 @@ from qualm.registry.formats.disk_errors import FULL, REFUSED, explained, is_of_d
     ],
 )
 def test_place_fault_and_remedy(number: int, words: str) -> None:
-    assert explained(OSError(number, os.strerror(number), "a/b")) == words
+    assert explain_error(OSError(number, os.strerror(number), "a/b")) == words
 
 
 def test_an_error_that_names_no_file() -> None:
-    assert explained(OSError(errno.ENOSPC, "No space left on device"), "out") == explained(OSError(errno.ENOSPC, "", "out"))
-    assert explained(OSError(errno.EDQUOT, "Disk quota exceeded")) == "the quota of this account is used up; make room, then run this again"
-    assert explained(OSError("something of a library's")) == "something of a library's" and explained(OSError()) == "OSError"
+    assert explain_error(OSError(errno.ENOSPC, "No space left on device"), "out") == explain_error(OSError(errno.ENOSPC, "", "out"))
+    assert (
+        explain_error(OSError(errno.EDQUOT, "Disk quota exceeded"))
+        == "the quota of this account is used up; make room, then run this again"
+    )
+    assert explain_error(OSError("something of a library's")) == "something of a library's" and explain_error(OSError()) == "OSError"
 
 
 def test_what_is_of_the_disk_and_what_may_be_a_mistake_of_ours() -> None:
-    assert all(is_of_disk(OSError(number, "")) for number in FULL | REFUSED)
-    assert not is_of_disk(FileNotFoundError(errno.ENOENT, "")) and not is_of_disk(OSError("of a library"))
+    assert all(is_disk_error(OSError(number, "")) for number in DISK_FULL | REFUSED)
+    assert not is_disk_error(FileNotFoundError(errno.ENOENT, "")) and not is_disk_error(OSError("of a library"))

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from qualm.registry.formats import frames
-from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation, places
+from qualm.registry.formats.frames import FramesError, frame_positions, frames_of, frames_of_animation
 
 
 def drawn(level):
@@ -25,10 +25,15 @@ def level(data):
 
 
 def test_places_are_the_middles_of_equal_parts():
-    assert places(10, 2) == [2, 7] and places(7, 3) == [1, 3, 5] and places(2, 8) == [0, 1] and places(8, 8) == list(range(8))
+    assert (
+        frame_positions(10, 2) == [2, 7]
+        and frame_positions(7, 3) == [1, 3, 5]
+        and frame_positions(2, 8) == [0, 1]
+        and frame_positions(8, 8) == list(range(8))
+    )
     for total in range(1, 40):
         for n in range(1, 20):
-            taken = places(total, n)
+            taken = frame_positions(total, n)
             assert len(taken) == min(n, total) and taken == sorted(set(taken)) and taken[-1] < total
 
 
@@ -80,20 +85,20 @@ def test_bounds(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FramesError, match="found no image in it"):
         frames_of(tmp_path / "empty", 2)
-    monkeypatch.setattr(frames, "MOST_ANIMATED", 3)
-    monkeypatch.setattr(frames, "MOST_PIXELS", 48)
+    monkeypatch.setattr(frames, "MAX_ANIMATED", 3)
+    monkeypatch.setattr(frames, "MAX_PIXELS", 48)
     assert len(frames_of_animation(animation("GIF", [1, 100, 200]), 3)) == 3, "as many as may be"
-    monkeypatch.setattr(frames, "MOST_ANIMATED", 2)
-    with pytest.raises(FramesError, match="3 frames; of an animated picture at most 2"):
+    monkeypatch.setattr(frames, "MAX_ANIMATED", 2)
+    with pytest.raises(FramesError, match="3 frames; of an animated image at most 2"):
         frames_of_animation(animation("GIF", [1, 100, 200]), 2)
-    monkeypatch.setattr(frames, "MOST_PIXELS", 40)
+    monkeypatch.setattr(frames, "MAX_PIXELS", 40)
     with pytest.raises(FramesError, match="frames of 8 × 6; at most 40"):
         frames_of_animation(animation("GIF", [1, 100]), 2)
     for name in ("b.png", "a.png"):
         drawn(1).save(tmp_path / "empty" / name)
-    monkeypatch.setattr(frames, "MOST_FRAMES", 2)
+    monkeypatch.setattr(frames, "MAX_FRAMES", 2)
     assert len(frames_of(tmp_path / "empty", 2)) == 2
-    monkeypatch.setattr(frames, "MOST_FRAMES", 1)
+    monkeypatch.setattr(frames, "MAX_FRAMES", 1)
     with pytest.raises(FramesError, match="2 frames; at most 1 are read"):
         frames_of(tmp_path / "empty", 2)
 

@@ -153,7 +153,7 @@ def test_messages_show_what_stands_around(tmp_path, data, said):
 
 
 def test_values_of_as_many_parts_as_may_be(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_stream, "MOST_PARTS", 4)
+    monkeypatch.setattr(json_stream, "MAX_PARTS", 4)
     path = tmp_path / "a.json"
     for good, n in (("[[1,1,1,1]]", 1), ('{"a":[1,1,1]}\n{"b":[1,1,1]}\n', 2)):
         path.write_text(good)
@@ -174,7 +174,7 @@ def test_a_key_that_comes_again_is_refused_where_it_matters(tmp_path):
 
 @pytest.mark.parametrize("length", [100, 101])
 def test_lines_as_long_as_may_be(tmp_path, monkeypatch, length):
-    monkeypatch.setattr(json_stream, "LONGEST", 100)
+    monkeypatch.setattr(json_stream, "MAX_LENGTH", 100)
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n' + '{"a": "' + "x" * (length - 10) + '"}\n')
     if length == 100:
@@ -207,7 +207,7 @@ def test_what_is_broken_at_the_beginning_is_not_read_to_the_end(tmp_path, monkey
 
 def test_values_that_no_memory_holds_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(json_stream, "CHUNK", 100)
-    monkeypatch.setattr(json_stream, "LONGEST", 1000)
+    monkeypatch.setattr(json_stream, "MAX_LENGTH", 1000)
     path = tmp_path / "a.json"
     path.write_text('["' + "x" * 5000 + '"]')
     with pytest.raises(JsonStreamError, match="line 1: one value of more than 1,000 characters"):

@@ -15,7 +15,7 @@ import pytest
 
 from qualm.registry.formats import pictures
 from qualm.registry.formats.check import FormatError, check_file
-from qualm.registry.formats.pictures import GAP, SIDE, Facts, HugePictureError, PictureError, beside, decoded, facts
+from qualm.registry.formats.pictures import GAP, SIDE, Facts, HugePictureError, PictureError, decoded, facts, tile_images
 from qualm.runners.data import leakage
 from qualm.runners.data.dataset import Item
 from qualm.runners.data.reviews import curation
@@ -134,13 +134,13 @@ def test_formats_of_pillow_are_read_and_checked_alike(tmp_path: Path, form: str)
     assert check_file(path) is None
     assert decoded(path.read_bytes()).getpixel((9, 9)) == pytest.approx((10, 200, 30), abs=8)
     path.write_bytes(b"not an image")
-    with pytest.raises(FormatError, match="not a whole picture"):
+    with pytest.raises(FormatError, match="not a whole image"):
         check_file(path)
 
 
 def test_what_pillow_hands_to_other_programs_is_not_read() -> None:
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n"
-    with pytest.raises(PictureError, match="not a picture in a known format"):
+    with pytest.raises(PictureError, match="not an image in a known format"):
         decoded(script)
     assert not {".eps", ".ps", ".pdf", ".mpg", ".h5"} & pictures.suffixes()
 
@@ -239,9 +239,9 @@ def test_a_file_is_read_to_its_end_where_its_pixels_are_not_too_many(tmp_path: P
     """A JPEG's count at an eighth of its sides."""
     for form, pixels, said in (("PNG", 64 * 48, "64 × 48"), ("JPEG", 8 * 6, "8 × 6")):
         (tmp_path / "a").write_bytes(encoded(PIL.Image.new("RGB", (64, 48)), form))
-        monkeypatch.setattr(pictures, "MOST_LOADED", pixels)
+        monkeypatch.setattr(pictures, "MAX_PIXELS", pixels)
         pictures.check(tmp_path / "a")
-        monkeypatch.setattr(pictures, "MOST_LOADED", pixels - 1)
+        monkeypatch.setattr(pictures, "MAX_PIXELS", pixels - 1)
         with pytest.raises(HugePictureError, match=f"^{said}$"):
             pictures.check(tmp_path / "a")
 
@@ -280,15 +280,15 @@ def test_several_pictures_are_shown_side_by_side_with_numbers():
         PIL.Image.new("RGB", (100, 100), "blue"),
         *[PIL.Image.new("RGB", (50, 50), "green")] * 3,
     ]
-    assert beside(pictures[:1]) is pictures[0]
-    whole = beside(pictures)
+    assert tile_images(pictures[:1]) is pictures[0]
+    whole = tile_images(pictures)
     assert whole.size == (SIDE + 100 + 50 + 50 + 3 * GAP, 160 + GAP + 50)
     assert whole.getpixel((0, 80)) == whole.getpixel((300, 80)) == (255, 0, 0) and whole.getpixel((SIDE + GAP + 50, 50)) == (0, 0, 255)
     assert whole.getpixel((0, 0)) == (255, 255, 255) != whole.getpixel((30, 30))
     assert whole.getpixel((25, 160 + GAP + 30)) == (0, 128, 0)
     corners = {whole.crop((left, 0, left + 12, 12)).tobytes() for left in (0, SIDE + GAP, SIDE + 100 + 2 * GAP)}
-    again = beside([PIL.Image.new("RGB", (50, 50), "white")] * 3)
+    again = tile_images([PIL.Image.new("RGB", (50, 50), "white")] * 3)
     assert len(corners) == 3 and {again.crop((left, 0, left + 9, 12)).tobytes() for left in (0, 56, 112)} == {
         whole.crop((left, 0, left + 9, 12)).tobytes() for left in (0, SIDE + GAP, SIDE + 100 + 2 * GAP)
     }, "1, 2 and 3 in black on white"
-    assert beside(pictures[3:]).size == (50 + GAP + 50, 50)
+    assert tile_images(pictures[3:]).size == (50 + GAP + 50, 50)

@@ -7,13 +7,13 @@ import pytest
 from qualm.registry.formats.plausible import (
     ImplausibleReason,
     at_least_zero,
+    check_lengths,
     finite,
     finite_number,
     log_probabilities,
     probability,
-    same_length,
 )
-from qualm.registry.recordings.record import CHECKS, without_impossible
+from qualm.registry.recordings.record import CHECKS, drop_impossible
 from qualm.registry.sample import GENERATIONS
 
 NEVER = [None, "x", b"x", 5, {}, [None], ["1"], [True], [[1.0]], [math.nan], [math.inf], [-math.inf], [10**400], [10**100_000]]
@@ -67,8 +67,8 @@ def test_whole_numbers_of_many_digits():
 
 
 def test_lengths():
-    assert same_length({}) is None and same_length({"a": [1]}) is None and same_length({"a": [1], "b": (2,)}) is None
-    assert same_length({"a": [1], "b": []}) == "lengths that disagree: a 1, b 0"
+    assert check_lengths({}) is None and check_lengths({"a": [1]}) is None and check_lengths({"a": [1], "b": (2,)}) is None
+    assert check_lengths({"a": [1], "b": []}) == "lengths that disagree: a 1, b 0"
 
 
 def test_every_column_of_numbers_is_checked():
@@ -85,10 +85,10 @@ def test_every_column_of_numbers_is_checked():
     }
     assert CHECKS.keys() == numeric
     for name in numeric:
-        kept, reasons = without_impossible({"text": "a", name: "nonsense"})
+        kept, reasons = drop_impossible({"text": "a", name: "nonsense"})
         assert kept == {"text": "a"} and len(reasons) == 1 and name in reasons[0]
 
 
 def test_lists_of_other_lengths_are_all_undefined():
     answer = {"text": "a b", "token_logprobs": [-1, -2], "token_entropies": [0.5], "p_yes": 0.5}
-    assert without_impossible(answer) == ({"text": "a b", "p_yes": 0.5}, ["lengths that disagree: token_logprobs 2, token_entropies 1"])
+    assert drop_impossible(answer) == ({"text": "a b", "p_yes": 0.5}, ["lengths that disagree: token_logprobs 2, token_entropies 1"])

@@ -21,7 +21,7 @@ from qualm.registry.formats.textfiles import (
     read_bytes,
     read_text,
     safe_loader,
-    shortened,
+    shorten,
     warn,
 )
 
@@ -160,9 +160,9 @@ def test_yaml_as_deep_as_it_may_be_nested() -> None:
 
 
 def test_a_value_in_a_message_is_short() -> None:
-    assert shortened("a\nb") == r"'a\nb'" and len(shortened("x" * 1000)) == 60
-    assert shortened("x" * 58) == f"'{'x' * 58}'" and shortened("x" * 59) == f"'{'x' * 56}..."
-    assert shortened(10**5000) == "a value too large to show"
+    assert shorten("a\nb") == r"'a\nb'" and len(shorten("x" * 1000)) == 60
+    assert shorten("x" * 58) == f"'{'x' * 58}'" and shorten("x" * 59) == f"'{'x' * 56}..."
+    assert shorten(10**5000) == "a value too large to show"
 
 
 OTHERS = {

@@ -3,7 +3,16 @@ import pickle
 import numpy as np
 import pytest
 
-from qualm.registry.formats.vub_layout import LayoutError, all_runs, answer_index, is_vub, logits, output, read_records, runs
+from qualm.registry.formats.vub_layout import (
+    LayoutError,
+    answer_index,
+    is_vub,
+    list_all_runs,
+    list_runs,
+    logits,
+    output_folder,
+    read_records,
+)
 
 RECORD = {"id": 1, "question": "Q?", "answer": "C", "logits": [1, 2, 3, 4, 5, 6], "A": "a", "B": "b", "C": "c", "D": "d"}
 
@@ -18,8 +27,8 @@ def write(root, *records, run="llava", dataset="ai2d"):
 def test_runs_by_data_set_from_the_repository_or_its_output(tmp_path):
     write(write(write(tmp_path, RECORD), RECORD, run="cogvlm"), RECORD, run="bare", dataset="seed")
     for source in (tmp_path, tmp_path / "output"):
-        assert runs(source, "ai2d") == ["cogvlm", "llava"] and all_runs(source) == ["bare", "cogvlm", "llava"]
-        assert is_vub(source) and output(source) == tmp_path / "output"
+        assert list_runs(source, "ai2d") == ["cogvlm", "llava"] and list_all_runs(source) == ["bare", "cogvlm", "llava"]
+        assert is_vub(source) and output_folder(source) == tmp_path / "output"
     assert not is_vub(tmp_path / "output" / "llava")
 
 

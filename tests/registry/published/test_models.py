@@ -1,4 +1,4 @@
-"""The table of published models: sizes are counted from their configurations, picture tokens by the processors themselves."""
+"""The table of published models: sizes are counted from their configurations, image tokens by the processors themselves."""
 
 import json
 from pathlib import Path

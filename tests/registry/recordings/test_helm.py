@@ -7,12 +7,12 @@ import pytest
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.helm import names, read
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.record import ReadOptions, RecordingError
 from tests.support.data.recordings import helm, helm_instance, helm_option, helm_state
 
 PERU = helm_instance("id0", "Capital of Peru?", [("Lima", True), ("Cusco", False), ("Lima city", True)])
 PETS = helm_instance("id1", "Which is small?", [("a cat", True), ("a big dog", False)], sub_split="animals", extra_data={"level": 2})
-ANY = How()
+ANY = ReadOptions()
 
 
 def all_of(tmp_path, *states, how=ANY):
@@ -115,7 +115,7 @@ def test_perturbed_rows_are_taken_only_where_they_are_meant(tmp_path):
     states = [helm_state(PERU, "Lima"), helm_state({**PERU, "perturbation": {"name": "typos", "robustness": True}}, "Cusco")]
     first, other = all_of(tmp_path, *states)
     assert first.draws == [{"text": "Lima"}] and other.harmless and other.what == "typos"
-    _, second = all_of(tmp_path, *states, how=How(filter="typos"))
+    _, second = all_of(tmp_path, *states, how=ReadOptions(filter="typos"))
     assert second.draws == [{"text": "Cusco"}]
 
 
@@ -128,7 +128,7 @@ def test_pictures_are_paths(tmp_path):
 def test_thinking_and_fields(tmp_path):
     state = helm_state(PETS, "a cat")
     state["result"]["completions"][0]["thinking"] = {"text": "hm"}
-    (found,) = all_of(tmp_path, state, how=How({"id": "level", "category": "level"}))
+    (found,) = all_of(tmp_path, state, how=ReadOptions({"id": "level", "category": "level"}))
     assert (found.id, found.category, found.draws) == ("2", "2", [{"text": "a cat", "thinking": "hm"}])
 
 
@@ -157,12 +157,12 @@ def test_a_key_that_comes_twice(tmp_path):
     path = helm(tmp_path, helm_state(PERU, "Lima"))
     path.write_text(path.read_text().replace('"train_trial_index":', '"train_trial_index": "x", "train_trial_index":'))
     with pytest.raises(RecordingError, match=r"the key 'train_trial_index' occurs twice"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))
 
 
 def test_a_cut_file(tmp_path):
     path = helm(tmp_path, helm_state(PERU, "Lima"))
     path.write_text(path.read_text()[:-20])
     with pytest.raises(RecordingError, match=r"scenario_state.json: line 57: expected a whole JSON object"):
-        list(read(path, How()))
-    assert json.loads(helm(tmp_path).read_text())["request_states"] == [] and list(read(path, How())) == []
+        list(read(path, ReadOptions()))
+    assert json.loads(helm(tmp_path).read_text())["request_states"] == [] and list(read(path, ReadOptions())) == []

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import RecordingFile
-from qualm.registry.recordings.record import How, Record, RecordingError
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.registry.sample import GENERATIONS
 from tests.support.data.hostile import changed, places
@@ -81,7 +81,7 @@ def write(path, form, row):
 
 def read(path, form):
     try:
-        yield from RecordingFile(path, form, frozenset()).read(How())
+        yield from RecordingFile(path, form, frozenset()).read(ReadOptions())
     except RecordingError as error:
         assert form == "lighteval" and "doc and model_response" in str(error)  # another column is no file of the format
 
@@ -107,6 +107,6 @@ def test_half_a_character_spoils_its_own_sample_alone(tmp_path):
     good, bad = ROWS["inspect"][0], {**ROWS["inspect"][0], "id": "bad", "input": "\ud800"}
     path = tmp_path / "log.json"
     path.write_text(json.dumps({**inspect_header(), "samples": [good, bad, {**good, "id": "c"}]}))
-    first, fault, last = RecordingFile(path, "inspect", frozenset()).read(How())
+    first, fault, last = RecordingFile(path, "inspect", frozenset()).read(ReadOptions())
     assert isinstance(fault, Fault) and fault.reason == "text that is not Unicode" and "samples[1]" in fault.where
     assert isinstance(first, Record) and isinstance(last, Record) and last.id == "c"

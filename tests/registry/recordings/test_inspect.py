@@ -10,7 +10,7 @@ from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.archive import Archive, LogArchiveError
 from qualm.registry.recordings.inspect import names, read
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.record import ReadOptions, RecordingError
 from tests.support.data.recordings import b64, inspect_eval, inspect_json, inspect_sample, png
 
 SAMPLES = [
@@ -24,7 +24,7 @@ SAMPLES = [
 def test_epochs_are_draws(tmp_path, write):
     path = write(tmp_path / f"x.{write.__name__.rpartition('_')[2]}", *SAMPLES)
     assert names(path) >= {("mockllm/model", "capitals"), ("E1", "capitals"), ("2026-03-01T10:11:12+00:00", "capitals")}
-    first, second, choice = read(path, How())
+    first, second, choice = read(path, ReadOptions())
     assert (first.id, first.question, first.references, first.category) == ("peru", "Capital of Peru?", ("Lima",), "geography")
     assert (first.draw, first.draws) == (0, [{"text": "Lima", "token_logprobs": [-0.5, -0.25], "verdict": 1.0}])
     assert (second.draw, second.draws) == (1, [{"text": "Cusco", "verdict": 0.0}])
@@ -37,12 +37,12 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
     sample = inspect_sample(
         "a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}], image="attachment://k"
     )
-    (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), How())
+    (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": url}}), ReadOptions())
     assert found.images == (png(),) and found.question == "What?"
     assert found.draws == [{"text": "x", "thinking": "hm", "verdict": 1.0}]
     for broken in (url[:40] + "*" + url[40:], url.removeprefix("data:"), url.replace(";base64", "")):
-        (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": broken}}), How())
-        assert found.images == () and "a picture of it is not in the log" in found.lacking
+        (found,) = read(inspect_json(tmp_path / "x.json", {**sample, "attachments": {"k": broken}}), ReadOptions())
+        assert found.images == () and "an image of it is not in the log" in found.lacking
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_a_picture_in_an_attachment_and_parts_of_a_message(tmp_path):
 def test_a_reply_of_thinking_alone_is_no_answer(tmp_path, stop, reason):
     sample = inspect_sample("a", "What?", "x", [{"type": "reasoning", "reasoning": "hm"}], logprobs=[-1.0])
     sample["output"]["choices"][0]["stop_reason"] = stop
-    (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
+    (found,) = read(inspect_json(tmp_path / "x.json", sample), ReadOptions())
     assert found.draws == [{"text": None, "thinking": "hm", "no_answer": reason, "verdict": 1.0}]
 
 
 def asked(tmp_path, *turns):
-    """The record of a question whose user's turns hold these texts and, for each number, a picture of so many pixels."""
+    """The record of a question whose user's turns hold these texts and, for each number, an image of so many pixels."""
 
     def part(one):
         data = None if isinstance(one, str) else f"data:image/png;base64,{b64(png(side=one))}"
@@ -65,7 +65,7 @@ def asked(tmp_path, *turns):
 
     sample = inspect_sample("a", "?", "x", "x")
     sample["input"] = [{"role": "user", "content": [part(one) for one in turn]} for turn in turns]
-    (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
+    (found,) = read(inspect_json(tmp_path / "x.json", sample), ReadOptions())
     return found
 
 
@@ -92,7 +92,7 @@ def test_pictures_of_one_turn_are_taken_and_of_several_are_not(tmp_path):
     assert (found.n_pictures, found.images) == (None, ()) and "pictures in several turns" in found.lacking
 
 
-@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 pictures; at most 64 are taken")])
+@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; at most 64 are taken")])
 def test_more_pictures_than_are_taken(tmp_path, n, lacking):
     found = asked(tmp_path, [*[1] * n, "What?"])
     assert (found.n_pictures, len(found.images), found.lacking) == (n, 0 if lacking else n, lacking)
@@ -100,14 +100,14 @@ def test_more_pictures_than_are_taken(tmp_path, n, lacking):
 
 @pytest.mark.parametrize(("target", "index"), [("a dog", 1), ("B", 1), ("a hen", None), (["A", "B"], None)])
 def test_the_right_option_by_letter_or_text(tmp_path, target, index):
-    (found,) = read(inspect_json(tmp_path / "x.json", inspect_sample("a", "?", target, "x", choices=["a cat", "a dog"])), How())
+    (found,) = read(inspect_json(tmp_path / "x.json", inspect_sample("a", "?", target, "x", choices=["a cat", "a dog"])), ReadOptions())
     assert found.answer_index == index and bool(found.references) == (index is None)
 
 
 def test_several_choices_of_one_call(tmp_path):
     sample = inspect_sample("a", "?", "x", "one", epoch=2)
     sample["output"]["choices"] += [{"message": {"content": "two", "role": "assistant"}}]
-    (found,) = read(inspect_json(tmp_path / "x.json", sample), How())
+    (found,) = read(inspect_json(tmp_path / "x.json", sample), ReadOptions())
     assert found.draw == 2 and [d["text"] for d in found.draws] == ["one", "two"]
 
 
@@ -123,7 +123,7 @@ def test_several_choices_of_one_call(tmp_path):
     ],
 )
 def test_samples_that_are_not_as_the_format_has_them(tmp_path, change, reason):
-    good, found = read(inspect_json(tmp_path / "x.json", SAMPLES[1], {**SAMPLES[0], **change}), How())
+    good, found = read(inspect_json(tmp_path / "x.json", SAMPLES[1], {**SAMPLES[0], **change}), ReadOptions())
     assert good.id == "peru" and isinstance(found, Fault) and found.reason == reason and found.where == "x.json samples[1]"
 
 
@@ -142,7 +142,7 @@ def test_zstandard_members_are_read(tmp_path):
         raw[at + offset : at + offset + 2] = struct.pack("<H", 93)
     raw[central + 16 : central + 20], raw[central + 24 : central + 28] = crc, size
     path.write_bytes(raw)
-    (found,) = read(path, How())
+    (found,) = read(path, ReadOptions())
     assert found.draws[0]["text"] == "Lima"
 
 
@@ -153,7 +153,7 @@ def test_a_bomb_is_refused_and_the_rest_is_read(tmp_path, monkeypatch):
         archive.writestr("samples/bomb_epoch_1.json", b" " * 10**6)
         archive.writestr("../../escape.json", b"{}")
         archive.writestr("samples/bad_epoch_1.json", b"{not json")
-    good, bomb, stranger, bad = read(path, How())
+    good, bomb, stranger, bad = read(path, ReadOptions())
     assert stranger.reason == "a member that no log has" and stranger.harmless
     assert good.id == "peru" and bomb.reason == bad.reason == "a damaged member"
     assert "unpacks to 1,000,000 bytes" in bomb.what and bomb.where == "x.eval samples/bomb_epoch_1.json"
@@ -187,7 +187,7 @@ def test_files_that_are_no_logs(tmp_path):
     path.write_text(path.read_text()[:-400])
     assert names(path)
     with pytest.raises(RecordingError, match=r"^[^:]*cut\.json: line \d+: expected a whole JSON object"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])
@@ -215,7 +215,7 @@ def test_a_log_that_inspect_wrote(tmp_path, form, monkeypatch):
     eval(task, model=model, log_dir=str(tmp_path / "logs"), log_format=form, display="none", max_samples=1)
     (part,) = find_parts(tmp_path / "logs")
     assert part.format == "inspect" and part.has("mockllm/model", "own")
-    found = list(part.read(How()))
+    found = list(part.read(ReadOptions()))
     assert sorted((r.id, r.draw) for r in found) == [("2", 0), ("2", 1), ("2", 2), ("peru", 0), ("peru", 1), ("peru", 2)]
     assert sorted(r.draws[0]["text"] for r in found) == [f"answer {i}" for i in range(6)]
     by_id = {r.id: r for r in found}

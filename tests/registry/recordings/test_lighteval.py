@@ -5,11 +5,11 @@ import pytest
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.lighteval import names, read
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.record import ReadOptions, RecordingError
 from tests.support.data.recordings import lighteval, lighteval_row, png
 
 LETTERED = "What is it?\nA. a cat\nB. a dog\nAnswer:"
-ANY = How()
+ANY = ReadOptions()
 
 
 def one(tmp_path, *args, how=ANY, **more):
@@ -80,7 +80,7 @@ def test_pictures_and_thinking(tmp_path):
     assert one(tmp_path, "7", "?", ["a"], 0, ["a"], response={"reasonings": [""]}).draws == [{"text": "a", "verdict": 1.0}]
 
 
-@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 pictures; at most 64 are taken")])
+@pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; at most 64 are taken")])
 def test_more_pictures_than_are_taken(tmp_path, n, lacking):
     found = one(tmp_path, "7", "?", ["a"], 0, ["a"], images=[png(side=1)] * n)
     assert (found.n_pictures, len(found.images), found.lacking) == (n, 0 if lacking else n, lacking)
@@ -88,16 +88,16 @@ def test_more_pictures_than_are_taken(tmp_path, n, lacking):
 
 def test_fields_and_filters(tmp_path):
     row = ("7", "?", ["a"], 0, ["<think>hm</think> a"])
-    fields = How({"id": "key", "target": "right"}, "post_processed")
+    fields = ReadOptions({"id": "key", "target": "right"}, "post_processed")
     found = one(tmp_path, *row, response={"text_post_processed": ["a"]}, key="k", right=0, how=fields)
     assert (found.id, found.draws, found.references) == ("k", [{"text": "a", "verdict": 1.0}], ("a",))
     with pytest.raises(RecordingError, match="no filter 'other'; lighteval's details have 'post_processed'"):
-        one(tmp_path, *row, how=How(filter="other"))
+        one(tmp_path, *row, how=ReadOptions(filter="other"))
 
 
 def test_names_of_columns_as_lighteval_documents_them(tmp_path):
     path = lighteval(tmp_path, lighteval_row("0", "?", ["a"], 0, ["a"]), names=("__doc__", "__model_response__"))
-    (found,) = read(path, How())
+    (found,) = read(path, ReadOptions())
     assert found.draws == [{"text": "a", "verdict": 1.0}]
 
 

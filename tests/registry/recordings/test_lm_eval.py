@@ -7,12 +7,12 @@ import pytest
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.lm_eval import names, read
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, Record
+from qualm.registry.recordings.record import ReadOptions, Record
 from tests.support.data.recordings import CAPITALS, leh, leh_choice, leh_open, lines
 
 
 def one(tmp_path, row, **how):
-    (found,) = read(leh(tmp_path, row), How(**how))
+    (found,) = read(leh(tmp_path, row), ReadOptions(**how))
     return found
 
 
@@ -116,7 +116,7 @@ def test_an_export_of_ours_says_how_many_pictures_there_were(tmp_path, doc, pict
 
 def test_rows_of_a_second_filter_say_nothing_new(tmp_path):
     path = leh(tmp_path, leh_open(0, "?", "a", "it is a", filter="strict"), leh_open(0, "?", "a", "it is a", filter="flexible"))
-    first, second = read(path, How())
+    first, second = read(path, ReadOptions())
     assert first.draws == [{"text": "it is a", "verdict": 0.0}]
     assert isinstance(second, Fault) and second.harmless and second.reason == "row of another filter"
 
@@ -164,7 +164,7 @@ def test_lines_that_are_no_rows(tmp_path, monkeypatch):
     long = leh_open(1, "x" * 5000, "a", "a")
     deep = "[" * 100_000
     path = leh(tmp_path, leh_open(0, "?", "a", "a"), "{", "", "[1]", long, deep[:1500], leh_open(2, "?", "a", "a"))
-    found = [(f.where.rpartition(":")[2], getattr(f, "reason", "")) for f in read(path, How())]
+    found = [(f.where.rpartition(":")[2], getattr(f, "reason", "")) for f in read(path, ReadOptions())]
     assert found == [("1", ""), ("2", "not JSON"), ("4", "not an object"), ("5", "line too long"), ("6", "not JSON"), ("7", "")]
 
 
@@ -205,10 +205,10 @@ def test_a_log_that_lm_eval_wrote(tmp_path, monkeypatch):
         tracker.save_results_samples(task, rows)
     generated, options = find_parts(tmp_path / "out")
     assert (generated.format, options.format) == ("lm-eval", "lm-eval") and options.has("dummy", "own_mc")
-    found = list(options.read(How({"question": "q"})))
+    found = list(options.read(ReadOptions({"question": "q"})))
     assert [(r.question, r.choices, r.answer_index) for r in found] == [(f"Capital {i}?", tuple(CAPITALS), i) for i in range(3)]
     assert all(len(r.draws[0]["option_logits"]) == 3 and max(r.draws[0]["option_logits"]) < 0 for r in found)
-    found = list(generated.read(How()))
+    found = list(generated.read(ReadOptions()))
     assert [(r.id, r.choices, r.answer_index, len(r.draws)) for r in found] == [(str(i), tuple(CAPITALS), i, 3) for i in range(3)]
 
 
@@ -219,7 +219,7 @@ def test_a_log_that_lm_eval_wrote(tmp_path, monkeypatch):
 def test_an_option_at_minus_infinity_is_ruled_out(tmp_path, numbers, chosen):
     """Its number stays finite and the probabilities of the others are as they were."""
     (part,) = find_parts(leh(tmp_path, leh_choice(0, "?", ["a", "b", "c"], chosen, numbers)).parent)
-    (found,) = part.read(How())
+    (found,) = part.read(ReadOptions())
     logits = found.draws[0]["option_logits"]
     assert logits.index(max(logits)) == chosen
     assert all(after == before for before, after in zip(numbers, logits, strict=True) if before != float("-inf"))

@@ -5,12 +5,12 @@ import pytest
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.lmms_eval import names, read
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How
+from qualm.registry.recordings.record import ReadOptions
 from tests.support.data.recordings import leh, leh_open, lines, lmms, lmms_row
 
 
 def one(tmp_path, row, **how):
-    (found,) = read(lmms(tmp_path, row), How(**how))
+    (found,) = read(lmms(tmp_path, row), ReadOptions(**how))
     return found
 
 
@@ -126,6 +126,6 @@ def test_a_log_that_lmms_eval_wrote(tmp_path):
     tracker.save_results_samples("l", [{**row, "target": 1} for row in losses])
     numbers, said = find_parts(tmp_path)
     assert said.format == "lmms-eval" and said.has("m", "t") and said.has("20260301_101112", "t")
-    assert [[d["text"] for d in r.draws] for r in said.read(How())] == [["yes"], ["Yes.", "No."], ["It is yes."]]
-    (found,) = numbers.read(How())
+    assert [[d["text"] for d in r.draws] for r in said.read(ReadOptions())] == [["yes"], ["Yes.", "No."], ["It is yes."]]
+    (found,) = numbers.read(ReadOptions())
     assert found.draws == [{"option_logits": [-2.5, -0.5], "verdict": 1.0}] and found.answer_index == 1 and found.prompt == "Question 0?"

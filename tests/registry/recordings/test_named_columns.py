@@ -16,7 +16,7 @@ from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import choose, find_parts
-from qualm.registry.recordings.record import How, Record, RecordingError
+from qualm.registry.recordings.record import ReadOptions, Record, RecordingError
 from qualm.registry.sample import Image, Sample
 from tests.support.data.small_pictures import png
 
@@ -49,7 +49,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def records(source: Path, run: str | None = None, **fields: str) -> list[Record]:
-    how = How(fields, run=run)
+    how = ReadOptions(fields, run=run)
     part = choose(source, find_parts(source, "auto", how), run, None)
     found = list(part.read(how))
     assert not [item for item in found if isinstance(item, Fault)]
@@ -181,7 +181,7 @@ def test_several_answers_and_images_in_the_row(tmp_path: Path) -> None:
 def test_rows_without_id_or_answer_are_faults(tmp_path: Path) -> None:
     write(tmp_path / "gpt.json", [*ROWS, {**ROWS[0], "id": None}, {**ROWS[0], "id": "q3", "prediction": None}])
     (part,) = find_parts(tmp_path)
-    faults = [item for item in part.read(How()) if isinstance(item, Fault)]
+    faults = [item for item in part.read(ReadOptions()) if isinstance(item, Fault)]
     assert [fault.reason for fault in faults] == ["no id", "no answer"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.opencompass import names, read
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.record import ReadOptions, RecordingError
 from tests.support.data.recordings import opencompass, opencompass_entry
 
 LETTERED = "What is it?\nA. a cat\nB. a dog\nAnswer:"
@@ -18,7 +18,7 @@ def label(ppl, **more):
     return {"testing input": "Q: which? A:", "prompt": "Q: which? A:", **({"PPL": ppl, "BPB": 1.0} if ppl is not None else {}), **more}
 
 
-ANY = How()
+ANY = ReadOptions()
 
 
 def one(tmp_path, entry, how=ANY):
@@ -41,7 +41,7 @@ def test_answers_in_words(tmp_path):
     path = opencompass(
         tmp_path, opencompass_entry("Which?", "Cusco"), {"origin_prompt": turns, "prediction": ["Lima", "x"], "gold": ["Lima", "L"]}
     )
-    first, second = read(path, How())
+    first, second = read(path, ReadOptions())
     assert (first.id, first.question, first.references, first.draws) == ("0", "Which?", (), [{"text": "Cusco"}])
     assert (second.id, second.question, second.prompt) == ("1", "Capital of Peru?", "Be short.\nCapital of Peru?")
     assert (second.references, second.draws) == (("Lima", "L"), [{"text": "Lima"}, {"text": "x"}])
@@ -91,7 +91,7 @@ def test_pieces_are_one_task(tmp_path):
     (part,) = find_parts(tmp_path)
     assert ("my-model", "big") in part.names
     opencompass(tmp_path, opencompass_entry("?", "d"), data="big_2")
-    assert [(r.id, r.draws[0]["text"]) for r in part.read(How())] == [("0", "a"), ("1", "b"), ("2", "c"), ("3", "d")]
+    assert [(r.id, r.draws[0]["text"]) for r in part.read(ReadOptions())] == [("0", "a"), ("1", "b"), ("2", "c"), ("3", "d")]
     opencompass(tmp_path, opencompass_entry("?", "x"), data="big")
     assert {task for part in find_parts(tmp_path) for _, task in part.names} == {"big", "big_0", "big_1", "big_2"}
 
@@ -101,14 +101,14 @@ def test_details_of_results_where_there_are_no_predictions(tmp_path):
     detail = {"prompt": "Capital of Peru?", "origin_prediction": "It is Lima", "predictions": "Lima", "references": "Lima", "correct": True}
     ppl = {"origin_prediction": {"A": label(2.5), "B": label(0.5)}, "predictions": "B", "references": "B", "correct": True}
     path.write_text(json.dumps({"accuracy": 50.0, "details": {"type": "GEN", "0": detail, "1": ppl}}))
-    first, second = read(path, How())
+    first, second = read(path, ReadOptions())
     assert (first.question, first.references, first.draws) == ("Capital of Peru?", ("Lima",), [{"text": "It is Lima", "verdict": 1.0}])
     assert (second.choices, second.answer_index, second.draws) == (("A", "B"), 1, [{"option_logits": [-2.5, -0.5], "verdict": 1.0}])
-    assert next(read(path, How(filter="extracted"))).draws == [{"text": "Lima", "verdict": 1.0}]
+    assert next(read(path, ReadOptions(filter="extracted"))).draws == [{"text": "Lima", "verdict": 1.0}]
     with pytest.raises(RecordingError, match="no filter 'x'"):
-        list(read(path, How(filter="x")))
+        list(read(path, ReadOptions(filter="x")))
     path.write_text(json.dumps({"accuracy": 50.0, "details": [{"pred": "Lima", "answer": "Lima", "correct": True}]}))
-    (listed,) = read(path, How())
+    (listed,) = read(path, ReadOptions())
     assert names(path) and (listed.id, listed.references, listed.draws) == ("0", ("Lima",), [{"text": "Lima", "verdict": 1.0}])
     opencompass(tmp_path, opencompass_entry("?", "a"))
     assert [part.path.parent.parent.name for part in find_parts(tmp_path)] == ["predictions"]
@@ -130,7 +130,7 @@ def test_details_of_results_where_there_are_no_predictions(tmp_path):
     ],
 )
 def test_faults(tmp_path, entry, reason):
-    fault, good = read(opencompass(tmp_path, entry, opencompass_entry("?", "a")), How())
+    fault, good = read(opencompass(tmp_path, entry, opencompass_entry("?", "a")), ReadOptions())
     assert isinstance(fault, Fault) and fault.reason == reason and "'0'" in fault.where
     assert good.draws == [{"text": "a"}]
 
@@ -156,9 +156,13 @@ def test_the_last_question_of_a_prompt(tmp_path, prompt, question, sent):
 
 def test_fields_by_other_names(tmp_path):
     entry = opencompass_entry("Which?", "a", "a", key=7, words="How?", right="b", kind="easy")
-    found = one(tmp_path, entry, How({"id": "key", "question": "words", "target": "right", "category": "kind"}))
+    found = one(tmp_path, entry, ReadOptions({"id": "key", "question": "words", "target": "right", "category": "kind"}))
     assert (found.id, found.question, found.references, found.category) == ("7", "How?", ("b",), "easy")
-    assert one(tmp_path, entry, How({"id": "none"})).reason == one(tmp_path, {**entry, "key": True}, How({"id": "key"})).reason == "no id"
+    assert (
+        one(tmp_path, entry, ReadOptions({"id": "none"})).reason
+        == one(tmp_path, {**entry, "key": True}, ReadOptions({"id": "key"})).reason
+        == "no id"
+    )
     assert one(tmp_path, {**entry, "gold": 0}).references == ("0",), "a right answer of 0 is one where it is there"
 
 
@@ -172,11 +176,11 @@ def test_a_key_that_comes_twice(tmp_path):
     path = opencompass(tmp_path, opencompass_entry("?", "a"))
     path.write_text(path.read_text().replace('"prediction":', '"prediction": "x", "prediction":'))
     with pytest.raises(RecordingError, match=r"the key 'prediction' occurs twice"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))
 
 
 def test_a_cut_file(tmp_path):
     path = opencompass(tmp_path, opencompass_entry("?", "a"))
     path.write_text(path.read_text()[:-5])
     with pytest.raises(RecordingError, match=r"capitals.json: line 10: expected a whole JSON object"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))

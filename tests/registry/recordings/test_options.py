@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.registry.recordings.options import lettered, listed, place_of, with_lettered, with_options
+from qualm.registry.recordings.options import listed_options, option_index, parse_lettered, take_lettered_options, take_options
 from qualm.registry.recordings.record import Record
 
 CHOICES = ("a cat", "a dog")
@@ -19,7 +19,7 @@ CHOICES = ("a cat", "a dog")
     ],
 )
 def test_options_that_a_prompt_lists(prompt, found):
-    assert lettered(prompt) == found
+    assert parse_lettered(prompt) == found
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_options_that_a_prompt_lists(prompt, found):
     ],
 )
 def test_options_that_a_document_lists(doc, found):
-    assert listed(doc) == found
+    assert listed_options(doc) == found
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_options_that_a_document_lists(doc, found):
     ],
 )
 def test_the_place_of_the_right_option(target, options, place):
-    assert place_of(target, options) == place
+    assert option_index(target, options) == place
 
 
 def record(prompt, question, target="B"):
@@ -63,18 +63,18 @@ def record(prompt, question, target="B"):
 
 def test_a_record_becomes_a_multiple_choice_question():
     made = record("", "What?")
-    assert with_options(made, CHOICES) and (made.choices, made.answer_index, made.references) == (CHOICES, 1, ())
+    assert take_options(made, CHOICES) and (made.choices, made.answer_index, made.references) == (CHOICES, 1, ())
     other = record("", "What?", "neither")
-    assert not with_options(other, CHOICES) and other.choices == () and other.references == ("neither",)
-    assert with_options(other, CHOICES, 0) and other.answer_index == 0
+    assert not take_options(other, CHOICES) and other.choices == () and other.references == ("neither",)
+    assert take_options(other, CHOICES, 0) and other.answer_index == 0
 
 
 def test_options_of_the_prompt_are_no_part_of_the_question():
     prompt = "Look.\nWhat?\nA. a cat\nB. a dog"
     whole, plain = record(prompt, "What?\nA. a cat\nB. a dog"), record(prompt, "What?")
     for made in (whole, plain):
-        with_lettered(made)
+        take_lettered_options(made)
         assert made.question == "What?" and made.choices == CHOICES and made.answer_index == 1
     wrong = record(prompt, "What?", "C")
-    with_lettered(wrong)
+    take_lettered_options(wrong)
     assert wrong.choices == () and wrong.references == ("C",)

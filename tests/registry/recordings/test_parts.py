@@ -5,7 +5,7 @@ import pytest
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts, task_of
-from qualm.registry.recordings.record import MOST_DRAWS, How, Record, RecordingError
+from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, RecordingError
 from tests.support.data.recordings import leh, leh_open
 
 
@@ -84,14 +84,14 @@ def test_two_formats_in_one_folder_must_be_told_apart(tmp_path):
     "record, reason",
     [
         (Record("w", "i", question="\ud800"), "text that is not Unicode"),
-        (Record("w", "i", draws=[{}], draw=MOST_DRAWS), f"has room for', what='{MOST_DRAWS + 1}'"),
+        (Record("w", "i", draws=[{}], draw=MAX_DRAWS), f"has room for', what='{MAX_DRAWS + 1}'"),
     ],
 )
 def test_rows_that_no_table_can_hold_are_faults(monkeypatch, record, reason):
     from qualm.registry.recordings import lm_eval
 
-    good = Record("w", "i", draws=[{"text": "a", "p_yes": 7.0}], draw=MOST_DRAWS - 1)
+    good = Record("w", "i", draws=[{"text": "a", "p_yes": 7.0}], draw=MAX_DRAWS - 1)
     monkeypatch.setattr(lm_eval, "read", lambda path, how: iter([record, good]))
-    fault, kept = part().read(How())
+    fault, kept = part().read(ReadOptions())
     assert isinstance(fault, Fault) and reason in str(fault)
     assert kept.draws == [{"text": "a"}] and len(kept.impossible) == 1

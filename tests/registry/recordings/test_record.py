@@ -5,7 +5,18 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.recordings import lm_eval
-from qualm.registry.recordings.record import CHECKS, How, Record, blind_id, excerpt, letter_index, small, texts, verdict, without_impossible
+from qualm.registry.recordings.record import (
+    CHECKS,
+    ReadOptions,
+    Record,
+    blind_id,
+    drop_impossible,
+    excerpt,
+    letter_index,
+    short_fields,
+    texts,
+    verdict,
+)
 from qualm.registry.recordings.signals import LISTS, NUMBERS
 
 
@@ -45,7 +56,7 @@ def test_every_text_of_a_record():
 
 def test_fields_worth_slicing_by():
     values = {"a": 1, "b": "x", "c": [1], "d": "", "e": "y" * 80, "f": "y" * 81, "g": float("nan"), "h": 0.5, "i": None, "j": True}
-    assert small(values, but=["b"]) == {"a": "1", "e": "y" * 80, "h": "0.5", "j": "True"}
+    assert short_fields(values, but=["b"]) == {"a": "1", "e": "y" * 80, "h": "0.5", "j": "True"}
 
 
 def test_values_in_messages_are_short():
@@ -71,15 +82,15 @@ def test_every_number_of_a_recording_is_checked():
     ],
 )
 def test_a_number_that_cannot_be_is_gone_with_a_reason_and_the_rest_stays(column, good, bad):
-    assert without_impossible({"text": "a", column: good}) == ({"text": "a", column: good}, [])
-    kept, reasons = without_impossible({"text": "a", column: bad})
+    assert drop_impossible({"text": "a", column: good}) == ({"text": "a", column: good}, [])
+    kept, reasons = drop_impossible({"text": "a", column: bad})
     assert kept == {"text": "a"} and len(reasons) == 1 and reasons[0].startswith(f"{column}: ")
 
 
 def test_lists_of_different_lengths_are_all_gone():
-    kept, reasons = without_impossible({"text": "a", "token_logprobs": [-1.0, -2.0], "token_entropies": [1.0], "option_logits": [1.0, 2.0]})
+    kept, reasons = drop_impossible({"text": "a", "token_logprobs": [-1.0, -2.0], "token_entropies": [1.0], "option_logits": [1.0, 2.0]})
     assert kept == {"text": "a", "option_logits": [1.0, 2.0]} and len(reasons) == 1
-    assert without_impossible({"token_logprobs": None, "token_entropies": [1.0]}) == (
+    assert drop_impossible({"token_logprobs": None, "token_entropies": [1.0]}) == (
         {"token_logprobs": None, "token_entropies": [1.0]},
         [],
     )
@@ -117,5 +128,5 @@ FIXTURE = Path(__file__).resolve().parents[4] / "shared/fixtures/cases/lm-eval-l
 @pytest.mark.parametrize(("chosen", "verdicts"), [(None, [0.0] * 4), ("flexible-extract", [1.0] * 4)])
 def test_each_filter_of_a_log_has_its_own_verdicts(chosen, verdicts):
     (path,) = FIXTURE.glob("*.jsonl")
-    rows = [item for item in lm_eval.read(path, How(filter=chosen)) if isinstance(item, Record)]
+    rows = [item for item in lm_eval.read(path, ReadOptions(filter=chosen)) if isinstance(item, Record)]
     assert [row.draws[0]["verdict"] for row in rows] == verdicts

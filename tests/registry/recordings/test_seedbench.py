@@ -8,7 +8,7 @@ import pytest
 
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How
+from qualm.registry.recordings.record import ReadOptions
 from qualm.registry.recordings.seedbench import names, read
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.models import ModelContext
@@ -30,7 +30,7 @@ def predictions(folder, *lines, name="GPT-4V.json"):
 def test_objects_with_commas_between(tmp_path):
     path = predictions(tmp_path, f"{LINE},", LINE.replace("101669", "7").replace('"A"', '"The answer is C"'))
     assert names(path) == {("GPT-4V", "seedbench"), ("GPT-4V", "SEED-Bench-1")}
-    first, second = read(path, How())
+    first, second = read(path, ReadOptions())
     assert (first.where, first.id, first.draws, first.answer_index) == ("GPT-4V.json:1", "101669", [{"text": "A"}], 1)
     assert (second.id, second.draws, second.choices) == ("7", [{"text": "The answer is C"}], ("A", "B", "C", "D"))
     assert [p.format for p in find_parts(tmp_path)] == ["seedbench"]
@@ -46,7 +46,7 @@ def test_objects_with_commas_between(tmp_path):
     ],
 )
 def test_lines_that_are_none(tmp_path, line, reason):
-    good, bad = read(predictions(tmp_path, LINE, line), How())
+    good, bad = read(predictions(tmp_path, LINE, line), ReadOptions())
     assert good.id == "101669" and isinstance(bad, Fault) and (bad.where, bad.reason) == ("GPT-4V.json:2", reason)
 
 

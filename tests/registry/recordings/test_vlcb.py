@@ -8,7 +8,7 @@ from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import find_parts
-from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.record import ReadOptions, RecordingError
 from qualm.registry.recordings.vlcb import names, read
 from tests.support.data.recordings import png
 
@@ -27,17 +27,17 @@ def test_models_are_runs_and_splits_tasks(tmp_path):
     path = table(tmp_path, row("a"), row("a", "m/two"))
     assert names(path) == {("m/one", "test"), ("m/two", "test")}
     assert [part.format for part in find_parts(tmp_path)] == ["vlcb"]
-    (one,) = read(path, How(run="m/two"))
+    (one,) = read(path, ReadOptions(run="m/two"))
     assert (one.id, one.draws, one.question) == ("a", [{"text": "yes"}], "")
     with pytest.raises(RecordingError, match="has answers of m/one, m/two; say whose with `run:`"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))
 
 
 def test_shards_are_one_task(tmp_path):
     first = table(tmp_path, row("a"), name="test-00000-of-00002")
     second = table(tmp_path, row("b", "m/two"), row("c"), name="test-00001-of-00002")
     assert names(second) is None and names(first) == {("m/one", "test"), ("m/two", "test")}
-    assert [record.id for record in read(first, How(run="m/one"))] == ["a", "c"]
+    assert [record.id for record in read(first, ReadOptions(run="m/one"))] == ["a", "c"]
     assert names(table(tmp_path, row("a"), name="test-00001-of-00003")) == {("m/one", "test")}, "the first that is there"
 
 
@@ -55,5 +55,5 @@ def test_questions_that_stand_beside(tmp_path):
 )
 def test_faults(tmp_path, change, reason):
     path = table(tmp_path, row("b"), {**row("a"), **change})
-    good, fault = read(path, How())
+    good, fault = read(path, ReadOptions())
     assert good.id == "b" and isinstance(fault, Fault) and fault.reason == reason

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.record import How, RecordingError
+from qualm.registry.recordings.record import ReadOptions, RecordingError
 from qualm.registry.recordings.tables import excel_escape, excel_unescape
 from qualm.registry.recordings.vlmevalkit import input_tables, names, pictures, read
 from tests.support.data.recordings import b64, png, tsv, vek_row, xlsx
@@ -34,7 +34,7 @@ def split(path, rows):
 def test_predictions_in_every_form(tmp_path, write, name):
     path = write(tmp_path / name, [vek_row(3, "B"), vek_row(4, 'A dog,\n"I think"')])
     assert names(path)
-    first, second = read(path, How())
+    first, second = read(path, ReadOptions())
     assert (first.id, first.choices, first.answer_index, first.category, first.split) == ("3", ("a cat", "a dog"), 1, "animals", "dev")
     assert first.question == "What is in picture 3?" and first.draws == [{"text": "B"}]
     assert second.draws == [{"text": 'A dog,\n"I think"'}]
@@ -42,14 +42,14 @@ def test_predictions_in_every_form(tmp_path, write, name):
 
 def test_an_open_question_with_a_hint_and_several_answers(tmp_path):
     row = {"index": 1, "question": "Who?", "hint": "Look left.", "answer": "['Ann', 'Bob']", "prediction": "Ann", "l2-category": "people"}
-    (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), How())
+    (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), ReadOptions())
     assert found.question == "Look left.\nWho?" and found.references == ("Ann", "Bob") and found.choices == ()
     assert found.meta == {"l2-category": "people"}
 
 
 def test_answers_that_are_none(tmp_path):
     rows = [vek_row(1, "Failed to obtain answer via API."), vek_row(None, "x"), vek_row(3, "")]
-    failed, nameless, empty = read(tsv(tmp_path / "m_d.tsv", rows), How())
+    failed, nameless, empty = read(tsv(tmp_path / "m_d.tsv", rows), ReadOptions())
     assert failed.reason == "an answer that VLMEvalKit could not get" and failed.where == "m_d.tsv:2"
     assert nameless.reason == "no id"
     assert empty.draws == [{"text": ""}]
@@ -57,17 +57,17 @@ def test_answers_that_are_none(tmp_path):
 
 def test_numbers_are_as_a_spreadsheet_shows_them(tmp_path):
     row = {"index": 3.0, "sample_id": None, "question": 7.5, "answer": 4.0, "category": float("nan"), "prediction": 12.0}
-    (found,) = read(as_json(tmp_path / "m_d.json", [row]), How())
+    (found,) = read(as_json(tmp_path / "m_d.json", [row]), ReadOptions())
     assert (found.id, found.question, found.references, found.category) == ("3", "7.5", ("4",), "")
     assert found.draws == [{"text": "12"}]
-    assert next(read(as_json(tmp_path / "m_d.json", [{**row, "index": 3.5}]), How())).id == "3.5"
-    assert next(read(as_json(tmp_path / "m_d.json", [{**row, "sample_id": "ours"}]), How())).id == "ours"
+    assert next(read(as_json(tmp_path / "m_d.json", [{**row, "index": 3.5}]), ReadOptions())).id == "3.5"
+    assert next(read(as_json(tmp_path / "m_d.json", [{**row, "sample_id": "ours"}]), ReadOptions())).id == "ours"
 
 
 @pytest.mark.parametrize(("answer", "index"), [("A", 0), ("C", 1), (" (c). ", 1), ("B", None), ("Z", None), ("a cat", None)])
 def test_a_letter_names_an_option_that_the_row_has(tmp_path, answer, index):
     row = {"index": 1, "question": "?", "A": "a cat", "B": "", "C": "a dog", "answer": answer, "prediction": "A"}
-    (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), How())
+    (found,) = read(tsv(tmp_path / "m_d.tsv", [row]), ReadOptions())
     assert (found.choices, found.answer_index, found.references) == (("a cat", "a dog"), index, () if index is not None else (answer,))
 
 
@@ -83,7 +83,7 @@ def test_pointers_are_of_64_characters_at_most(tmp_path):
 
 def test_formulas_are_not_computed(tmp_path):
     path = xlsx(tmp_path / "m_d.xlsx", [vek_row(1, "=1+1"), vek_row(2, '=HYPERLINK("http://x","y")'), vek_row(3, "B")])
-    found = list(read(path, How()))
+    found = list(read(path, ReadOptions()))
     assert [getattr(f, "reason", "") for f in found] == ["a formula where a value is expected"] * 2 + [""]
     assert found[0].where == "m_d.xlsx:2"
 
@@ -94,18 +94,18 @@ def test_an_excel_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/worksheets/sheet1.xml", " " * 2 * 10**6)
     with pytest.raises(RecordingError, match="would unpack to 2,000,000 bytes"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))
     path.write_bytes(b"PK nonsense")
     with pytest.raises(RecordingError, match="not an Excel table"):
-        list(read(path, How()))
+        list(read(path, ReadOptions()))
 
 
 def test_tables_that_are_none(tmp_path):
     (tmp_path / "two.tsv").write_text("index\tindex\tprediction\n1\t2\t3\n")
     with pytest.raises(RecordingError, match="two columns of one name: index"):
-        list(read(tmp_path / "two.tsv", How()))
+        list(read(tmp_path / "two.tsv", ReadOptions()))
     (tmp_path / "wide.tsv").write_text("index\tprediction\n1\ta\tb\n2\tc\n")
-    wide, good = read(tmp_path / "wide.tsv", How())
+    wide, good = read(tmp_path / "wide.tsv", ReadOptions())
     assert isinstance(wide, Fault) and wide.reason == "more cells than columns" and good.id == "2"
     assert names(as_json(tmp_path / "results.json", {"acc": 1})) is None
     assert names(as_json(tmp_path / "list.json", [1, 2])) is None
@@ -121,7 +121,7 @@ def test_pictures_and_pointers(tmp_path):
     assert found[0].data == (png(side=64),) and found[1].pointer == "0"
     assert "not base64" in found[2].fault and found[3].data == found[6].data == () and not found[6].fault
     assert [len(data) for data in found[4].data] == [len(png(side=64)), 90_000] and found[5].data == found[4].data[::-1]
-    assert found[7].fault.endswith("has 65 pictures; at most 64 are taken")
+    assert found[7].fault.endswith("has 65 images; at most 64 are taken")
     assert input_tables(tmp_path) == {"d": path}
     assert names(path) is None
 

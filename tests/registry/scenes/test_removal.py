@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.scenes.questions import matching_objects
-from qualm.registry.scenes.removal import silhouette, traces, without
+from qualm.registry.scenes.removal import remove_objects, silhouette, traces
 from qualm.registry.scenes.render import render, silhouettes
 from qualm.registry.scenes.world import LEVELS, make_scene, relationships
 
@@ -13,13 +13,13 @@ def scenes(level, n=6):
 
 def test_without_takes_out_what_is_named_and_keeps_the_rest():
     scene = make_scene(5, "medium", "test", 2)
-    left = without(scene, [1])
+    left = remove_objects(scene, [1])
     assert left["objects"] == [scene["objects"][0], *scene["objects"][2:]]
     assert left["relationships"] == relationships([o["3d_coords"] for o in left["objects"]])
     assert len(scene["objects"]) == len(left["objects"]) + 1
-    assert without(scene, []) == scene
+    assert remove_objects(scene, []) == scene
     with pytest.raises(IndexError, match="there is no number 99"):
-        without(scene, [99])
+        remove_objects(scene, [99])
 
 
 @pytest.mark.parametrize("level", sorted(LEVELS))
@@ -67,7 +67,7 @@ def test_an_object_outside_the_picture_has_no_silhouette():
 def test_traces_are_all_that_removal_changes():
     for scene in scenes("easy", 8):
         mask = traces(scene, [0])
-        change = np.abs(render(scene).astype(int) - render(without(scene, [0])).astype(int)).max(-1)
+        change = np.abs(render(scene).astype(int) - render(remove_objects(scene, [0])).astype(int)).max(-1)
         assert change[~mask].max(initial=0) <= 8
         assert (mask | ~silhouette(scene, [0])).all()
         assert mask.sum() > silhouette(scene, [0]).sum()  # the shadow

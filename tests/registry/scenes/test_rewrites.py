@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask, matches
-from qualm.registry.scenes.rewrites import REASONS, read, rewrite
+from qualm.registry.scenes.rewrites import REASONS, parse_question, rewrite
 from qualm.registry.scenes.world import COLORS, MATERIALS, SHAPES, SIZES, make_scene
 
 DIRECTIONS = ("direction/color", "direction/size")
@@ -23,7 +23,7 @@ def questions():
 
 
 def test_every_question_of_ours_is_read():
-    found = {read(question.text).form for _, question in questions()}
+    found = {parse_question(question.text).form for _, question in questions()}
     assert found == {"attribute", "existence", "any", "counting", "relation", "where", "which", "direction"}
 
 
@@ -31,7 +31,7 @@ def test_every_question_of_ours_is_read():
 def test_another_question_about_the_same_things(kind):
     for scene, question in questions():
         made = rewrite(np.random.default_rng(1), kind, question.text, scene)
-        assert made.question.endswith("?") and made.question != question.text and read(made.question) is None
+        assert made.question.endswith("?") and made.question != question.text and parse_question(made.question) is None
         assert "{" not in made.question
         before, after = (re.findall(r"\w+", text) for text in (question.text, made.question))
         for value in (*COLORS, *MATERIALS, *SIZES, *SHAPES):
@@ -52,7 +52,7 @@ def test_an_ambiguous_question_fits_things_that_differ_in_what_is_asked():
         fitting = [t for t in scene["objects"] if said <= {t["size"], t["color"], t["material"], t["shape"]}]
         values = list(dict.fromkeys(t[attribute] for t in fitting))
         assert len(values) >= 2 and list(made.candidates) == values
-        before = read(question.text)
+        before = parse_question(question.text)
         assert attribute == before.parts["a"] == question.kind
         assert said < set(before.parts["x"].split())  # words are left out, and nothing else
     assert seen > 40
@@ -90,7 +90,7 @@ def test_what_lacks_evidence_asks_for_what_no_scene_graph_has():
         reasons.add(made.reason)
         if made.reason == "Out of Frame":
             assert "outside the picture" in made.question
-        before = read(question.text)
+        before = parse_question(question.text)
         if "the " + before.parts.get("x", "?") in made.question:
             phrase = before.parts["x"].split()
             fits = [t for t in scene["objects"] if all(w == "object" or w in t.values() for w in phrase)]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torchmetrics.functional.image import structural_similarity_index_measure
 
-from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.removal import remove_objects, silhouette
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.masks import dilated
 from qualm.runners.data.removal_quality import Removal, measure, ssim, summary
@@ -14,7 +14,7 @@ from tests.support.data.targets import scene_and_picture
 
 def pictures(index=1):
     scene, picture = scene_and_picture("easy", index)
-    original, truth = np.asarray(picture), render(without(scene, [0]))
+    original, truth = np.asarray(picture), render(remove_objects(scene, [0]))
     shown = silhouette(scene, [0])
     return original, truth, dilated(shown, 5), shown
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.registry.formats.pictures import beside
+from qualm.registry.formats.pictures import tile_images
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, read_variants
 from qualm.runners.reporting.load import Results
@@ -127,7 +127,7 @@ def _tile(plugin: str, variant: Variant, item: Item | None, clean: Item, seed: i
     tile = Tile(words(plugin) if plugin else "Clean", visible(variant.name.partition("@")[2], 60), variant.modality)
     try:
         images, question = (item and variant.shown(seed, item, item.images())) or ((), clean.question)
-        tile.picture = small(beside(images), SIDE) if images else ""
+        tile.picture = small(tile_images(images), SIDE) if images else ""
     except BrokenSample as error:
         tile.no_image, question = visible(str(error), 120), clean.question
     if not plugin or question != clean.question:

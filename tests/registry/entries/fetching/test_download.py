@@ -98,7 +98,7 @@ def test_git_s_object_id_is_enough(hub, tmp_path):
     [
         ([404], "404 Not Found; the file is no longer there"),
         ([403], "wants an account"),
-        ([500] * module.TRIES, "too busy or broken; the same command"),
+        ([500] * module.MAX_TRIES, "too busy or broken; the same command"),
         ([410], "410 Gone; the file is no longer there"),
         ([401], "401 Unauthorized; it wants an account"),
         ([418], "418 .*; try again later"),
@@ -112,7 +112,7 @@ def test_what_the_server_refuses(hub, tmp_path, statuses, message):
 
 def test_the_last_attempt_may_be_the_one_that_brings_it(hub, tmp_path):
     hub.statuses = [408, 425, 429, 502, 504]
-    assert len(hub.statuses) == module.TRIES - 1 and bring(hub, tmp_path) == SHA and len(hub.asked) == module.TRIES
+    assert len(hub.statuses) == module.MAX_TRIES - 1 and bring(hub, tmp_path) == SHA and len(hub.asked) == module.MAX_TRIES
 
 
 def test_what_stays_shorter_than_announced(hub, tmp_path):

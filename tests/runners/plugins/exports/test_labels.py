@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qualm.registry.formats.text_tables import original
+from qualm.registry.formats.text_tables import unescape_formula
 from qualm.runners.data.reviews.labels import read_answer_labels
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.labels import COLUMNS, labels
@@ -40,7 +40,7 @@ def test_rows_hold_what_a_rater_needs_and_no_rating_of_the_judge(tmp_path):
     assert tuple(next(iter(rows.values()))) == COLUMNS
     assert {(row["rating"], row["is_refusal"]) for row in rows.values()} == {("", "")}
     assert rows["id/003 x"]["reference"] == "a cube|cube's" and rows["id/002 x"]["reference"] == "", "abstaining is right"
-    assert all(original(row["prediction"]) == TEXTS[int(name[3:6]) % len(TEXTS)] for name, row in rows.items())
+    assert all(unescape_formula(row["prediction"]) == TEXTS[int(name[3:6]) % len(TEXTS)] for name, row in rows.items())
     assert (tmp_path / "out" / rows["id/003 x"]["pictures"]).read_bytes().startswith(b"\x89PNG") and rows["id/001 x"]["pictures"] == ""
 
 
@@ -72,4 +72,4 @@ def test_filled_in_it_is_read_as_labels_of_answers_and_of_judges(tmp_path):
         writer.writerows(row | {"rating": "1" if k < 5 else ""} for k, row in enumerate(rows))
     read = read_answer_labels(tmp_path / "out")
     assert len(read.by_cell["m", "d", "clean"]) == 5
-    assert [label.answer.prediction for label in read_labels(tmp_path / "out")] == [original(row["prediction"]) for row in rows[:5]]
+    assert [label.answer.prediction for label in read_labels(tmp_path / "out")] == [unescape_formula(row["prediction"]) for row in rows[:5]]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.scenes.removal import without
+from qualm.registry.scenes.removal import remove_objects
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.inpainters.rerender import rerender
@@ -16,7 +16,7 @@ def test_it_is_the_renderer_on_the_reduced_graph(level):
         (made,) = rerender(context())([job(picture, hole(*picture.size), scene, gone)])
         by_hand = {**scene, "objects": scene["objects"][:-1], "relationships": {}}
         assert (np.asarray(made) == render(by_hand)).all()
-        assert (np.asarray(made) == render(without(scene, gone))).all()
+        assert (np.asarray(made) == render(remove_objects(scene, gone))).all()
 
 
 def test_what_is_no_scene_is_refused():

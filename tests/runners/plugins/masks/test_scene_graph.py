@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.removal import remove_objects, silhouette
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.masks.scene_graph import scene_graph
@@ -18,7 +18,7 @@ def test_with_its_shadow_nothing_else_changes_when_the_object_goes():
     for index in range(6):
         scene, picture = scene_and_picture(index=index)
         (mask,) = scene_graph(context(), shadow=True)([wanted(picture, objects=[0], scene=scene)])
-        change = np.abs(np.asarray(picture).astype(int) - render(without(scene, [0]))).max(-1)
+        change = np.abs(np.asarray(picture).astype(int) - render(remove_objects(scene, [0]))).max(-1)
         assert change[~mask].max() <= 8
         assert change[~silhouette(scene, [0])].max() > 8
 

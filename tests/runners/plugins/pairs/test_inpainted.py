@@ -10,7 +10,7 @@ import pytest
 import qualm.runners.stages.pair as pair
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.registry.scenes.contrast import possible_answers, understand
-from qualm.registry.scenes.removal import without
+from qualm.registry.scenes.removal import remove_objects
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
@@ -59,7 +59,7 @@ def test_pairs_are_proved_and_carry_what_the_source_says(folder):
         query = understand(first.question)
         assert possible_answers(query, scene) == first.references
         gone = [i for i, o in enumerate(scene["objects"]) if all(o[a] == v for a, v in query.of.items())]
-        assert possible_answers(query, without(scene, gone)) == ()
+        assert possible_answers(query, remove_objects(scene, gone)) == ()
         assert first.meta["proof"] == second.meta["proof"] and "nothing here is a" in first.meta["proof"]
         assert second.image_id in images
 
@@ -102,7 +102,7 @@ def test_controls_show_both_members_painted_and_stay_answerable(folder):
         scene = scenes[first.image_id.removesuffix("-control").removesuffix("-erased").rpartition("-")[0]]
         query = understand(first.question)
         away = [i for i, o in enumerate(scene["objects"]) if f"{o['color']} {o['shape']}" == first.meta["removed"]]
-        assert any(possible_answers(query, without(scene, [i])) == first.references for i in away)
+        assert any(possible_answers(query, remove_objects(scene, [i])) == first.references for i in away)
         assert f"still allows {first.references[0]!r} alone" in first.meta["control_proof"]
 
 

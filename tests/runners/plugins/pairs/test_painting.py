@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 
 from qualm.registry.scenes.contrast import possible_answers, understand
-from qualm.registry.scenes.removal import silhouette, without
+from qualm.registry.scenes.removal import remove_objects, silhouette
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.masks import dilated
 from qualm.runners.contracts.saliency import Target
@@ -197,7 +197,7 @@ def test_a_pair_is_proved_by_its_scene_graph():
     scene, _ = scene_and_picture()
     assert [o["color"] for o in scene["objects"]] == ["brown", "cyan"]
     assert possible_answers(understand(QUESTION), scene) == ("rubber",) and not possible_answers(
-        understand(QUESTION), without(scene, BROWN)
+        understand(QUESTION), remove_objects(scene, BROWN)
     )
     assert proved(of_scene()).startswith("the first picture allows 'rubber' alone; in the second ")
     assert proved(of_scene(objects=CYAN)) is None, "without that the question still has its answer"
@@ -218,7 +218,7 @@ def test_removal_is_measured_where_the_truth_is_known(tmp_path):
     mask = silhouette(scene, BROWN)
     hands = painter(folder, Holes(dog=mask), dilate=3)
     (painted,) = hands.paint([of_scene(), of_scene(answer="metal")])
-    truth = render(without(scene, BROWN))
+    truth = render(remove_objects(scene, BROWN))
     assert painted.removal == measure(decoded(painted.pictures[0]), np.asarray(picture), truth, dilated(mask, 3), mask)
     assert hands.context.dropped == {"cannot be proved": 1} and painted.plan.proofs == (proved(of_scene()),)
 

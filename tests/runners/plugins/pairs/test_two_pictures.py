@@ -9,7 +9,7 @@ import pytest
 
 from qualm.registry.sample import Sample
 from qualm.registry.scenes.contrast import possible_answers, understand
-from qualm.registry.scenes.removal import without
+from qualm.registry.scenes.removal import remove_objects
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
@@ -77,7 +77,7 @@ def test_both_pictures_are_shown_and_only_what_can_be_proved_is_kept(folder):
         query = understand(first.question)
         assert possible_answers(query, scene) == first.references
         gone = [i for i, o in enumerate(scene["objects"]) if o["shape"] == query.of["shape"]]
-        assert possible_answers(query, without(scene, gone)) == ()
+        assert possible_answers(query, remove_objects(scene, gone)) == ()
         assert second.meta["idk"] == "llm" and second.references == (f"I don't see any {query.of['shape']}.",)
 
 

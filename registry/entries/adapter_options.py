@@ -11,7 +11,7 @@ from qualm.registry.entries.new_card import try_out
 from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.rule import REQUIRED, get
 
-MOST = 20
+MAX_CANDIDATES = 20
 """Parts that are tried."""
 
 
@@ -20,7 +20,7 @@ def options_for(entry: Entry) -> str | None:
     card = entry.details
     if card is None or card.adapter is None:
         return None
-    for args in islice(_candidates(entry, card.adapter, card.args), MOST):
+    for args in islice(_candidates(entry, card.adapter, card.args), MAX_CANDIDATES):
         try:
             try_out(entry.path, card.adapter, {**card.args, **args}, 1)
         except NewCardError:

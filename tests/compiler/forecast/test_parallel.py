@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.forecast.inference import Estimate
+from qualm.compiler.forecast.parallel import Share, forecast_parallel, makespan
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.forecast.resources import MemoryEstimate
-from qualm.compiler.forecast.together import Share, makespan, together
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.resolve.resolve import resolve_file
@@ -69,12 +69,12 @@ def test_a_cluster_divides_the_questions_to_local_models(tmp_path: Path) -> None
         (folder / f"{name}.json").write_text(json.dumps({"seconds": seconds}))
         (tmp_path / "specs/t/stages").mkdir(parents=True, exist_ok=True)
         (tmp_path / f"specs/t/stages/{name}.json").write_text("{}")
-    alone = together(plan, forecasts, estimates, tmp_path, Settings(), 1)
+    alone = forecast_parallel(plan, forecasts, estimates, tmp_path, Settings(), 1)
     assert alone.seconds == alone.one_by_one == 195.0 and alone.shares == () and "judge" not in alone.unknown
     assert {"score", "report"} & {*names} <= {*alone.unknown}
-    assert together(plan, forecasts, estimates, tmp_path, Settings(), 3).seconds == 125.0
+    assert forecast_parallel(plan, forecasts, estimates, tmp_path, Settings(), 3).seconds == 125.0
     cluster = {"CPU": 4.0, "memory": 20e9}
-    there = together(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, cluster)
+    there = forecast_parallel(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, cluster)
     api, base, other = there.shares
     size = memory(2e9).total
     assert base == Share("infer-base-scenes", 4, {"CPU": 1.0, "memory": float(int(size))}, 600, 32) and base.batches == 5  # 19 in fours
@@ -91,7 +91,7 @@ def test_a_cluster_without_room_for_a_model_answers_one_after_the_other(tmp_path
         Estimate("infer-other-scenes", "other", 600, 32, memory(9e9), 40.0, "measured"),
         Estimate("infer-api-scenes", "api", None, 0, None, 0.5, "measured"),  # of one question: nobody knows how many there are
     ]
-    found = together(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, {"CPU": 4.0, "memory": 1e9})
+    found = forecast_parallel(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, {"CPU": 4.0, "memory": 1e9})
     assert [(s.stage, s.workers, s.batches) for s in found.shares] == [
         ("infer-api-scenes", 1, None), ("infer-base-scenes", 0, None), ("infer-other-scenes", 0, None),
     ]  # fmt: skip
@@ -103,5 +103,5 @@ def test_servers_with_a_key_are_asked_from_here(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     forecasts = [Forecast(s.name, s.kind, "run") for s in plan.stages]
     settings = Settings(servers={"http://lab/v1": {"key": "KEY"}})
-    shares = together(plan, forecasts, [], tmp_path, settings, 1, {"CPU": 1.0}).shares
+    shares = forecast_parallel(plan, forecasts, [], tmp_path, settings, 1, {"CPU": 1.0}).shares
     assert [s.stage for s in shares] == ["infer-base-scenes", "infer-other-scenes"] and shares[0].batches is None

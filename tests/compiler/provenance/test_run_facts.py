@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.provenance.how import how
+from qualm.compiler.provenance.run_facts import run_facts
 from qualm.runners.runtime.stamp import write_stamp
 from tests.support.projects.finished_project import finished_project, git
 
@@ -16,7 +16,7 @@ from tests.support.projects.finished_project import finished_project, git
 @pytest.mark.slow
 def test_what_every_report_says(tmp_path: Path) -> None:
     project = finished_project(tmp_path / "project")
-    found = how(project, "mini")
+    found = run_facts(project, "mini")
     assert found["facts"]["Intervals"] == "95% intervals from 1,000 bootstrap resamples of whole groups"
     assert found["facts"]["Decoding"] == "greedy, at most 16 new tokens; no sampled answers"
     assert found["facts"]["Spec digest"] == project.plan("mini").stage("report").params["spec_sha256"]
@@ -30,9 +30,9 @@ def test_what_every_report_says(tmp_path: Path) -> None:
     record = project.root / ".qualm/runs/mini/judge.json"
     record.parent.mkdir(parents=True)
     record.write_text('{"seconds": 1.5, "ended": "2026-11-23", "processor": "x"}')
-    assert how(project, "mini")["stages"] == {"judge": {"seconds": 1.5, "ended": "2026-11-23", "processor": "x"}}
+    assert run_facts(project, "mini")["stages"] == {"judge": {"seconds": 1.5, "ended": "2026-11-23", "processor": "x"}}
     write_stamp("mini", project.root)
-    run = how(project, "mini")["run"]
+    run = run_facts(project, "mini")["run"]
     assert run is not None and run["git"] == git(project.root, "rev-parse", "HEAD").strip() and run["git_dirty"] is False
     assert git(project.root, "status", "--porcelain") == ""
 
@@ -43,4 +43,4 @@ def test_in_the_terminal_and_as_json() -> None:
         printed.exit_code == 0 and "top_p 1" in printed.output and "Git commit" in printed.output and "Spent on servers" in printed.output
     )
     told = CliRunner().invoke(app, ["show", "quickstart", "--how", "--json"], catch_exceptions=False)
-    assert json.loads(told.output) == how(Project(), "quickstart")
+    assert json.loads(told.output) == run_facts(Project(), "quickstart")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from qualm.registry.entries.adapter_options import MAX_CANDIDATES, options_for
 from qualm.registry.entries.entries import Entry
-from qualm.registry.entries.trying import MOST, options_for
 from tests.support.data.recordings import leh, leh_open
 
 HEAD = "kind: dataset\ntitle: T\ndescription: D.\nsource: https://example.org\nlicence: CC0\ncitation: ''\nlayout: [{files: '**'}]\n"
@@ -98,7 +98,7 @@ def test_the_file_s_name_where_one_argument_is_required(root: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(pickle.dumps([record]))
     Image.new("RGB", (4, 4)).save(file.parent / "aaa.png")  # a picture's name is no part's
-    for n in range(MOST - 1):
+    for n in range(MAX_CANDIDATES - 1):
         (file.parent / f"a{n}.txt").write_text("")
     assert options_for(mine) == " -O dataset=oodcv"
     (file.parent / "b.txt").write_text("")

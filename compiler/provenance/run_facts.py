@@ -13,7 +13,7 @@ from qualm.registry.terminal.tables import plain_table
 from qualm.registry.text import print_json
 
 
-def how(project: Project, spec: str | None) -> dict[str, Any]:
+def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
     """Return the facts of a spec's report and of its last run here (`run`; None if none).
 
     Raises:
@@ -50,7 +50,7 @@ def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     from qualm.runners.runtime.run_times import run_times, times_in_words
     from qualm.runners.runtime.stamp import facts_in_words
 
-    facts = how(project, spec)
+    facts = run_facts(project, spec)
     if as_json:
         print_json(facts)
         return

@@ -48,7 +48,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Together:
+class ParallelForecast:
     """Duration of a run with parallel stages."""
 
     jobs: int
@@ -64,7 +64,7 @@ class Together:
         return {"jobs": self.jobs, "seconds": self.seconds, "one_by_one": self.one_by_one, "unknown": list(self.unknown), "shares": shares}
 
 
-def together(
+def forecast_parallel(
     plan: Plan,
     forecasts: Sequence[Forecast],
     estimates: Sequence[Estimate],
@@ -72,7 +72,7 @@ def together(
     settings: Settings,
     jobs: int,
     cluster: Mapping[str, float] | None = None,
-) -> Together:
+) -> ParallelForecast:
     """Estimate the duration of a run with `jobs` parallel stages.
 
     Args:
@@ -91,7 +91,7 @@ def together(
     divided = {name: seconds.get(name, 0.0) / spread.get(name, 1) for name in names}
     takes = makespan(divided, before_each, jobs, frozenset(spread))
     unknown = tuple(s.name for s in active if s.name not in seconds)
-    return Together(jobs, takes, sum(seconds.get(s.name, 0.0) for s in active), unknown, shares)
+    return ParallelForecast(jobs, takes, sum(seconds.get(s.name, 0.0) for s in active), unknown, shares)
 
 
 def makespan(
