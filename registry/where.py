@@ -117,12 +117,10 @@ def parse(text: str, meta: Collection[str] | None = None, subsets: Mapping[str, 
 
 
 def is_subset_name(name: str) -> bool:
-    """Return whether a name can be used for a subset in expressions."""
     return bool(_NAME.fullmatch(name)) and name not in (*FIELDS, *_WORDS)
 
 
 def meta_keys(expression: Expression) -> set[str]:
-    """Return the keys of `meta` that an expression names."""
     return {node.attr.replace(_HYPHEN, "-") for node in ast.walk(expression.tree) if isinstance(node, ast.Attribute)}
 
 

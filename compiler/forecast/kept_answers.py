@@ -68,7 +68,6 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
 
 
 def total(stages: Sequence[KeptAnswers]) -> KeptAnswers:
-    """Sum the stages of which something is known."""
     comparable = [stage for stage in stages if stage.computed is not None]
     stored, releases, computed = (
         sum((Counter(counts) for counts in column), Counter[str]())
@@ -163,7 +162,6 @@ class _CacheHitCounter:
         return ""
 
     def _requested(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:
-        """Count the requested parts of each kind, under all variants or some."""
         cells: Counter[str] = Counter()
         cells_by_variant = self.record["asked"]
         # A variant that has never been asked has as many questions as the clean samples, as far as can be known.

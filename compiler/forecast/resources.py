@@ -51,7 +51,6 @@ class Workload:
 
     @property
     def answers(self) -> int:
-        """Return the answers decoded side by side: the greedy one and the sampled ones."""
         return 1 + self.draws
 
     @property
@@ -68,7 +67,6 @@ class Workload:
 
     @property
     def follow(self) -> int:
-        """Return the tokens that signals about the answer read after the prompt."""
         of_answer = self.priors * (self.max_new_tokens + PROMPT) + self.read_again * self.max_new_tokens
         return of_answer + self.questions_about_answer * (self.max_new_tokens + FOLLOWED) + self.draw_tokens
 

@@ -74,7 +74,6 @@ class SpecResults:
 
     @property
     def is_scored(self) -> bool:
-        """Return True if there are scores."""
         return Path(self.root, self._stage.outputs["scores"]).is_file()
 
     @property

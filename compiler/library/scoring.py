@@ -293,7 +293,6 @@ def _check_margins(margin: float | Mapping[str, float] | None, metrics: Sequence
 
 
 def _fields(metrics: Sequence[Metric]) -> list[str]:
-    """Return the fields whose values metrics read."""
     return [field_of(column) for metric in metrics for column in metric.reads if column.startswith((GROUP_OF, CODE_OF))]
 
 
@@ -392,7 +391,6 @@ def _labels(metrics: Sequence[Metric]) -> Labels:
 
 
 def _named(label: str, labels: Labels) -> dict[str, Any]:
-    """Return a metric's label in its parts."""
     parts = labels.parts(label)
     return {name: parts[name] for name in ("metric", "parameters", "higher_is_better")} | {UNCERTAINTY: parts["estimator"]}
 

@@ -117,7 +117,6 @@ class Project:
         return changes
 
     def is_compiled(self, spec: str) -> bool:
-        """Return True if a spec's dvc.yaml is here."""
         return spec in map(owner, (self.root / "dvc.yaml", self.root / "specs" / spec / "dvc.yaml"))
 
     def _plans(self, specs: list[str]) -> list[Plan]:

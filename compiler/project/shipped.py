@@ -17,7 +17,6 @@ _COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"
 
 
 def shipped() -> dict[str, str]:
-    """Return the name and title of each benchmark."""
     return {file.stem: str(textfiles.read_yaml(file).get("title", "")) for file in sorted(SPECS.glob("*.yaml"))}
 
 

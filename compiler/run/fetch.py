@@ -52,12 +52,10 @@ class Item:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all files, None if a size is not known."""
         return None if not self.files or any(f.size is None for f in self.files) else sum(f.size or 0 for f in self.files)
 
     @property
     def checksums(self) -> str:
-        """Say of how many files a checksum is known."""
         known, total = sum(bool(file.sha256) or file.blob is not None for file in self.files), len(self.files)
         if known in (0, total):
             return ("known" if known else "not known") if total else ""

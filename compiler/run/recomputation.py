@@ -72,7 +72,6 @@ class Recomputation:
 
     @property
     def stages(self) -> list[str]:
-        """Return the names of the stages that answer."""
         return [stage.name for stage, _, _ in self._found]
 
     def announce(self, out: Console) -> None:

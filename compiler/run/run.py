@@ -166,7 +166,6 @@ def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> Para
 
 
 def _missing_data(root: Path, plans: Sequence[Plan]) -> list[str]:
-    """Return the data that stages read, `.dvc` files track and the workspace lacks."""
     paths = sorted({path for plan in plans for stage in plan.stages for path in stage.deps})
     return [path for path in paths if not (root / path).exists() and (root / f"{path}.dvc").is_file()]
 

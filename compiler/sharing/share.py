@@ -61,7 +61,6 @@ class ShareResult:
 
     @property
     def good(self) -> bool:
-        """Return whether a clone would run nothing."""
         return not any(f.blocks for f in self.obstacles)
 
     def as_json(self) -> dict[str, Any]:

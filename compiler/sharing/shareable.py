@@ -45,7 +45,6 @@ class ShareTarget:
 
     @property
     def folder(self) -> Path | None:
-        """Return the remote's path if it is a local folder."""
         return Path(self.url) if "://" not in self.url else None
 
 

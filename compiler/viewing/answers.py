@@ -34,7 +34,6 @@ class AnswerTable:
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        """Return the answered questions with columns `sample` (a number) and `dataset`."""
         answered = self._answers.select("dataset", "sample_id").unique()
         parts = [
             self.results.samples(name).with_columns(dataset=pl.lit(name)).join(answered, on=["dataset", "sample_id"], how="semi")
@@ -52,7 +51,6 @@ class AnswerTable:
 
     @cached_property
     def variants(self) -> list[str]:
-        """Return the answered variants, the clean one first."""
         there = self._answers["variant"].unique(maintain_order=True).to_list()
         return sorted(there, key=lambda name: name != CLEAN)
 
@@ -105,7 +103,6 @@ class AnswerTable:
         return [self._question(row) for row in rows.iter_rows(named=True)]
 
     def texts(self, part: int) -> list[str | None]:
-        """Return a chunk of answers, cut to LONGEST_TEXT."""
         return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, MAX_TEXT).to_list()
 
     def index(self) -> dict[str, Any]:

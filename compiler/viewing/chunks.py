@@ -37,7 +37,6 @@ def content_of(file: bytes) -> bytes:
 
 
 def json_chunk(name: str, value: Any) -> bytes:
-    """Encode a value as a chunk of JSON."""
     return chunk(name, json.dumps(value, separators=(",", ":"), allow_nan=False).encode())
 
 

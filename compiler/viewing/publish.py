@@ -115,5 +115,4 @@ def _pictures(site: Site, part: SitePart) -> Iterator[tuple[str, bytes]]:
 
 
 def picture_path(part: SitePart, dataset: str, sample: int, variant: str, place: int) -> str:
-    """Return the path of a question's image under a variant."""
     return f"pictures/{part.key}/{part.results.datasets.index(dataset)}/{sample}-{part.answers.variants.index(variant)}-{place}.webp"

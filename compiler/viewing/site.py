@@ -163,7 +163,6 @@ class Site:
         self.title, self.pictures, self.live = title, pictures, live
 
     def file(self, path: str) -> bytes | None:
-        """Return the content of a file of the site; None for an unknown path."""
         if path in ("", "index.html"):
             return self.page()
         if path == "view.css":
@@ -182,7 +181,6 @@ class Site:
         return None
 
     def page(self) -> bytes:
-        """Return the HTML with its policy and scripts."""
         scripts = "\n".join(f'<script src="{name}" defer></script>' for name in SCRIPTS)
         return textfiles.read_text(PAGE / "index.html").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
 

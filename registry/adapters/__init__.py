@@ -123,7 +123,6 @@ class ImageConversionCounts:
         self.counts: Counter[str] = Counter()
 
     def add(self, image: Image) -> str:
-        """Count an image; return its fault, empty if it is valid."""
         try:
             facts = pictures.facts(image.data)
         except pictures.PictureError as error:

@@ -53,7 +53,6 @@ class Columns:
 
     @property
     def needed(self) -> list[str]:
-        """Return the columns that every row must have."""
         single = (self.question, self.answer, self.id, self.category, self.answerable, self.unanswerable, self.group)
         return list(dict.fromkeys([*(c for c in single if c), *self.choices]))
 
@@ -142,7 +141,6 @@ class Columns:
         return list(value)
 
     def _right(self, answers: list[str], choices: tuple[str, ...], where: str) -> int:
-        """Return the index of the right option."""
         if len(answers) != 1:
             raise AdapterError(f"{where}: {self.answer}: expected one right option, got {len(answers)}")
         answer = answers[0].strip()

@@ -14,7 +14,6 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
     """Yield the rows of a file, each with its place ("FILE: row 3"), batch by batch; a class has its name, None for -1.
 
     Args:
-        path: the file.
         columns: to read, or fields within them (`answers.text`); None = all.
         context: notes rows with an unknown class, and each row's place; None = such rows end the run.
 
@@ -45,7 +44,6 @@ def _class_name(value: Any, names: list[str] | None, where: str) -> Any:
 
 
 def cell_image(source: Path, cell: Any, where: str) -> tuple[bytes, str]:
-    """Return the bytes and path of a cell's only image."""
     if isinstance(cell, list):
         if len(cell) != 1:
             raise AdapterError(f"{where}: expected one image, got {len(cell)}; a question has one here")

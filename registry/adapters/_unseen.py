@@ -84,7 +84,6 @@ class Unseen:
         return {name: str(self.record[name]) for name in names if self.record.get(name) is not None}
 
     def unlike(self, expected: str) -> AdapterError:
-        """Return an AdapterError that names the record's fields."""
         there = ", ".join(sorted(map(str, self.record))) or "none"
         return AdapterError(
             f"{self.where}: expected {expected}; fields that are there: {there}. This release was not seen when its reader was written: "

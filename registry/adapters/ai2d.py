@@ -63,7 +63,6 @@ def _files(source: Path) -> list[Path]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read a JSON object."""
     return dict(pair for _, pair in read_records(path, "a JSON object", "*"))
 
 

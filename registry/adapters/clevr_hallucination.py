@@ -89,8 +89,6 @@ def clevr_hallucination(
 
 
 class _SceneImage(NamedTuple):
-    """A scene and its image."""
-
     scene: Scene
     image_id: str
     context: AdapterContext

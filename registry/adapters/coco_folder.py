@@ -86,7 +86,6 @@ def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str
 
 
 def _classes(path: Path) -> dict[str, str]:
-    """Return category names by id; empty if the file has none."""
     from qualm.registry.formats.json_stream import members
 
     names = {}

@@ -60,7 +60,6 @@ def _subtask(context: AdapterContext, source: Path, folder: Path, category: str)
 
 
 def _samples(path: Path, subtask: str, category: str) -> Iterator[Sample]:
-    """Yield the two questions of a file."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except UnicodeDecodeError as error:

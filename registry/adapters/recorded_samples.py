@@ -134,7 +134,6 @@ def _samples(
 
 
 def _ambiguous_ids(part: RecordingFile, how: ReadOptions) -> set[str]:
-    """Return the ids of rows that ask different questions under one id; all are dropped."""
     first: dict[str, int] = {}
     records = (item for item in part.read(how) if isinstance(item, Record) and item.draw == 0)
     contents = ((r.id, hash((r.question, r.choices, r.answer_index, r.references))) for r in records)

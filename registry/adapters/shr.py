@@ -58,7 +58,6 @@ def _id(value: Any, where: str) -> str:
 
 
 def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
-    """Read the facts of each image."""
     by_picture: dict[str, tuple[str, ...]] = {}
     for name in FACTS:
         for where, record in read_records(source / name, "SHR's facts", context=context):

@@ -53,7 +53,6 @@ def spoilt_scenes(
 
 
 def _samples(context: AdapterContext, scene: Scene, question: SceneQuestion, name: str, number: int) -> Iterator[Image | Sample]:
-    """Yield the three samples of a scene with their two images."""
     how_picture, how_question = tuple(PICTURES)[number % len(PICTURES)], tuple(QUESTIONS)[number // len(PICTURES) % len(QUESTIONS)]
     rng = stream(context.seed, "damage", name)
     spoilt_picture = Image(f"{name}-{how_picture}", png_of(PICTURES[how_picture](render(scene), rng)), scene["image_filename"])

@@ -78,7 +78,6 @@ def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, 
 def _samples(
     context: AdapterContext, scene: Scene, question: SceneQuestion, rewrites: dict[str, tuple[str, Rewrite]], name: str
 ) -> Iterator[Image | Sample]:
-    """Yield the four samples of a scene and their two images."""
     picture = Image(name, png(scene), scene["image_filename"])
     tiled = Image(f"{name}-tiles", _tiled(render(scene)), scene["image_filename"])
     right: tuple[str, ...] = (question.answer,)

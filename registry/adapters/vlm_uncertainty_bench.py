@@ -67,7 +67,6 @@ def _sample(record: dict[str, Any], dataset: str, image: Image | None) -> Sample
 
 
 def _meta(record: dict[str, Any]) -> dict[str, str]:
-    """Return fields of a question for slices."""
     names = ("category", "l2-category", "situation", "phase", "subject", "topic", "grade", "skill")
     meta = {name: str(record[name]) for name in names if isinstance(record.get(name), str | int)}
     kind = record.get("question_type_id")

@@ -71,7 +71,6 @@ def vlmevalkit_tsv(
 
 
 def _head(path: Path) -> Collection[str]:
-    """Return the table's columns."""
     return next(read_rows(path, TABLE_NAME, ("index", "question")), (str(path), dict[str, str]()))[1]
 
 

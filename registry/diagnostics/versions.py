@@ -55,7 +55,6 @@ def newer_than_tested() -> list[str]:
 
 
 def tested_versions() -> dict[str, str]:
-    """Return the versions that the tests ran with, by normalised name."""
     from packaging.utils import canonicalize_name
 
     lines = textfiles.read_text(PACKAGE / "requirements.lock").splitlines()

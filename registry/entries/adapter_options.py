@@ -41,7 +41,6 @@ def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[di
 
 
 def _tasks(folder: Path) -> list[str]:
-    """Return the tasks of a log."""
     from qualm.registry.recordings.parts import find_parts, task_of
     from qualm.registry.recordings.record import RecordingError
 

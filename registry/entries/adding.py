@@ -85,8 +85,6 @@ def add(
     """Check official files against their card and make them the entry `registry/data/NAME`.
 
     Args:
-        root: the project.
-        name: of the entry.
         source: a folder, an archive, or URL@revision of a git repository.
         card: what the files should be.
         progress: told of every file.
@@ -145,7 +143,6 @@ def add(
 
 
 def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
-    """Write new counts into a card's file and return the card."""
     text = rewrite_counts(path.read_text(encoding="utf-8"), changes)
     if text is None:
         raise AddError(f"{path}: its counts could not be rewritten; do it by hand: {'; '.join(map(str, changes))}")
@@ -199,7 +196,6 @@ def _staging(root: Path, name: str) -> Iterator[Path]:
 
 
 def _origin(root: Path, source: str) -> Path:
-    """Return the folder or archive of a source."""
     origin = Path(source).expanduser()
     if not origin.is_dir() and not (origin.is_file() and is_archive(origin)):
         what = "is a file; unpack it and give the folder" if origin.exists() else "does not exist"

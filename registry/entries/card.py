@@ -362,7 +362,6 @@ def _line(where: str, error: Any) -> str:
 
 
 def _fields_within(place: tuple[Any, ...]) -> Mapping[str, Any]:
-    """Return the allowed fields of a part of a card."""
     if place[0] == "fetch":
         parts: dict[str, type[_Strict]] = {"unpack": Members, "single": SingleFiles}
         return Fetch.model_fields if len(place) == 2 else parts.get(place[1], Address).model_fields

@@ -103,7 +103,6 @@ def _unanswered(samples: Sequence[str], total: int) -> str:
 
 
 def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]:
-    """Return verdicts on the named entries; on all local ones if none is named."""
     chosen = (
         [find(root, n) for n in names if not n.startswith("results/")]
         if names
@@ -132,7 +131,6 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
     """Return verdicts on the results of the named specs; on all if none is named.
 
     Args:
-        root: of the checkout.
         names: what was asked for; names of entries among them are left alone.
         aside: set what is damaged aside.
     """

@@ -119,7 +119,6 @@ def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: P
 
 
 def _joint_digest(digests: Sequence[bytes]) -> bytes:
-    """Return a digest of all images of a sample."""
     return digests[0] if len(digests) == 1 else _digest(b"".join(digests))
 
 
@@ -139,7 +138,6 @@ def _stored_records(version: Version) -> Iterator[Image | Sample]:
 
 
 def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: ExitStack) -> Iterator[Image | Sample]:
-    """Yield what the adapter reads from official files."""
     card = load_card(version.card) if version.card in card_names() else None
     if card is None or card.adapter is None:
         why = f"the card '{card.name}' has no adapter" if card else "no card says how to read them"

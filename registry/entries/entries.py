@@ -47,7 +47,6 @@ class Entry:
 
     @property
     def version(self) -> str | None:
-        """Return a short digest of the content."""
         return self.md5[:10] if self.md5 else None
 
     @cached_property

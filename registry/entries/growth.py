@@ -65,7 +65,6 @@ def rewrite_counts(text: str, changes: list[Recount]) -> str | None:
 
 
 def reload_card(name: str) -> Card:
-    """Reload a card whose file was just written."""
     read_card.cache_clear()
     return load_card(name)
 

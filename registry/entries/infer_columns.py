@@ -217,7 +217,6 @@ def _is_vlmevalkit(path: Path) -> bool:
 
 
 def _keys(path: Path) -> set[str]:
-    """Return the keys of a JSON object; empty for a list or lines."""
     with path.open("rb") as handle:
         if not handle.read(1024).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return set()
@@ -263,7 +262,6 @@ def _pattern(split: str, matching: Sequence[str], names: Sequence[str]) -> str:
 
 
 def _first_records(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the first records of every file, each with its split."""
     records: list[tuple[str, dict[str, Any]]] = []
     try:
         for split, _, path in parts(folder, files):
@@ -480,7 +478,6 @@ def _exists(folder: Path, name: str) -> bool:
 
 
 def _example(column: Sequence[Any]) -> str:
-    """Return a column's value as an example for a person."""
     value = next((v for v in column if v not in (None, "", [])), None)
     text = "an image" if _is_picture(value) else "" if value is None else str(value)
     text = one_line(" ".join(text[:200].split()))

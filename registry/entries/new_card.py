@@ -107,7 +107,6 @@ def _helps(plugin: Plugin) -> dict[str, str]:
 
 
 def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> list[SamplePreview]:
-    """Return the first samples that the adapter reads."""
     samples: list[SamplePreview] = []
     pictures: dict[str, Image] = {}
     most = MAX_IMAGES + 100  # those of the sample that comes next, and some before it
@@ -165,7 +164,6 @@ def write(
 
 
 def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str]) -> str:
-    """Return the card's text."""
     columns = "; ".join(f"{_clean(c)} ({_clean(example)})" if example else _clean(c) for c, example in proposal.columns.items())
     comment = "\n".join(f"  # {line}" for line in textwrap.wrap(f"columns: {columns}", LINE_WIDTH - 4))
     title = about.get("title") or name

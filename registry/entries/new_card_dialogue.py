@@ -85,7 +85,6 @@ def _show(number: int, preview: SamplePreview) -> None:
 
 
 def _pictures(preview: SamplePreview) -> str:
-    """Describe a sample's first image and the number of images."""
     ids = picture_ids(preview.sample.image_id)
     if not preview.images:
         return "no image" if not ids else "the image of the one before" if len(ids) == 1 else "images of those before"

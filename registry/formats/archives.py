@@ -71,7 +71,6 @@ def unpack(
 
     Args:
         path: a zip or tar archive.
-        folder: where.
         progress: receives each member's name and size.
         skip: receives members that are refused, which are then left out; None refuses the whole.
         takes: says whether a member of this name is wanted.
@@ -102,8 +101,6 @@ def unpack(
 
 
 class _Bounded:
-    """Reader of a member that raises once the member is larger than its archive declares."""
-
     def __init__(self, reading: IO[bytes], member: _Member) -> None:
         self._reading, self._left, self._name = reading, member.size, member.name
 

@@ -22,7 +22,6 @@ REPLACED = ".old-"
 
 
 def create_folder(folder: Path) -> Path:
-    """Create a folder and its parents if missing; return it."""
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

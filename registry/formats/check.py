@@ -58,7 +58,6 @@ def check_file(path: Path, form: str | None = None, linked: bool = False) -> int
     """Read a file in its format; return its number of records, None if it has none.
 
     Args:
-        path: the file.
         form: one of `cards.Format`; None = by its suffix, `any` where that is unknown.
         linked: it may be a link.
 

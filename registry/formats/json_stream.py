@@ -53,7 +53,6 @@ def members(
     """Yield key and value of every member of an object, in order, one in memory at a time.
 
     Args:
-        path: the file.
         spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
         bad: told of values with half of a surrogate pair, which are then left out; None = they are given as they are.
         once: refuse values that have a key twice, as two records have of which a part between is lost.
@@ -185,7 +184,6 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
     """Yield number and value of every non-empty line of JSON Lines.
 
     Args:
-        path: the file.
         bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.
 
     Raises:
@@ -226,11 +224,7 @@ def too_many_parts(text: str | bytes, begin: int = 0) -> str:
 
 
 def _check_text(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
-    """Raise BadTextError if a value, written in this part of a text, cannot be encoded.
-
-    Raises:
-        BadTextError: it has half of a surrogate pair.
-    """
+    """Raise BadTextError if a value, written in this part of a text, cannot be encoded."""
     if text.find("\\", begin, end) < 0:  # mostly: one character is looked for ten times as fast
         return
     if text.find("\\ud", begin, end) < 0 and text.find("\\uD", begin, end) < 0:
@@ -252,13 +246,11 @@ class _Reader:
         self._decoder = json.JSONDecoder(object_pairs_hook=reject_duplicate_keys if once else None)
 
     def line(self) -> int:
-        """Return the current line, from 1."""
         self._lines += self._text.count("\n", self._counted, self._at)
         self._counted = self._at
         return self._lines
 
     def here(self) -> str:
-        """Return the text at the position, for a message."""
         return self._text[self._at : self._at + 20]
 
     def fail(self, message: str) -> NoReturn:

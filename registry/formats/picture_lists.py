@@ -41,7 +41,6 @@ def image_id_of(ids: Sequence[str]) -> str | None:
 
 
 def all_ids(image_ids: Iterable[str | None]) -> set[str]:
-    """Return the ids of all images that these `image_id`s name."""
     return {name for image_id in image_ids for name in picture_ids(image_id)}
 
 

@@ -75,7 +75,6 @@ def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
 
 
 def logits(record: dict[str, Any]) -> NDArray[np.float64]:
-    """Return the six logits of a checked record."""
     return np.asarray(record["logits"], dtype=np.float64)
 
 

@@ -30,7 +30,6 @@ def entries_of(text: str, by: str) -> dict[str, str]:
 
 @cache
 def references(file: Path = FILE) -> dict[str, str]:
-    """Return all entries of the file by key."""
     return entries_of(file.read_text(encoding="utf-8"), file.name)
 
 

@@ -179,7 +179,6 @@ def _answer(completion: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str]) -> Iterator[float]:
-    """Yield the log-probability of each option, in order."""
     requests = {state.get("reference_index"): state for state in states}
     if sorted(requests, key=str) != sorted(range(len(options)), key=str) or len(options) < 2:
         raise MalformedRowError("not one request per option", f"{len(requests)} for {len(options)} options")

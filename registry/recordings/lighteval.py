@@ -90,7 +90,6 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _right(gold: Any, choices: int) -> list[int]:
-    """Return the indices of the right choices."""
     places = gold if isinstance(gold, list) else [gold]
     return [place for place in places if isinstance(place, int) and not isinstance(place, bool) and 0 <= place < choices]
 

@@ -171,7 +171,6 @@ def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str
 
 
 def _requests(arguments: Any) -> list[list[Any]]:
-    """Return the arguments of each request, from the current or older format."""
     if isinstance(arguments, dict):
         ordered = sorted(arguments.items(), key=lambda item: int(item[0].rpartition("_")[2]) if item[0][-1:].isdigit() else 0)
         return [list(v.values()) if isinstance(v, dict) else [v] for _, v in ordered]

@@ -154,7 +154,6 @@ def _xlsx(path: Path) -> Iterator[Row | Fault]:
 
 
 def _line(error: Exception) -> str:
-    """Return openpyxl's message in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

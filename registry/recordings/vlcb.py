@@ -32,7 +32,6 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _shards(path: Path) -> list[Path]:
-    """Return the files of a split, in order."""
     match = _SHARD.fullmatch(path.stem)
     return sorted(path.parent.glob(f"{match['split']}-?????-of-{match['shards']}.parquet")) if match else [path]
 

@@ -82,7 +82,6 @@ def matches(thing: Thing, phrase: Phrase) -> bool:
 
 
 def matching_objects(scene: Scene, phrase: Phrase) -> tuple[int, ...]:
-    """Return the indices of the objects that a phrase fits."""
     return tuple(i for i, thing in enumerate(scene["objects"]) if matches(thing, phrase))
 
 
@@ -97,7 +96,6 @@ def words(phrase: Phrase, plural: bool = False) -> str:
 
 
 def pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
-    """Draw one of the items uniformly."""
     return items[int(rng.integers(len(items)))]
 
 

@@ -57,7 +57,6 @@ def render(scene: Scene) -> Array:
 
 
 def png(scene: Scene) -> bytes:
-    """Draw the image of a scene as PNG."""
     return png_of(render(scene), compress_level=4)
 
 

@@ -32,7 +32,6 @@ class Grid:
         self.rows.append(row)
 
     def fits(self, width: int) -> bool:
-        """Return whether the table fits a width in one piece."""
         return _wide(self._widths(), GAPS[-1]) <= width
 
     def print(self, console: Console) -> None:

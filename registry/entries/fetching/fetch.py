@@ -72,8 +72,6 @@ def plan(
     """Return the files to fetch, with address and commit.
 
     Args:
-        root: the project.
-        name: of the entry.
         card: says where the files are.
         uses: for each dataset of the spec that reads the entry, its adapter's arguments.
         missing_files: for a spec that asks few of the questions. Used if the card has addresses of single files.

@@ -48,7 +48,6 @@ def endpoint() -> str:
 
 
 def page(repo: str, kind: Kind) -> str:
-    """Return the address of a repository's page."""
     return f"{endpoint()}/{'datasets/' if kind == 'dataset' else ''}{repo}"
 
 

@@ -45,7 +45,6 @@ def read(root: Path) -> dict[str, Pin]:
 
 
 def model_key(repo: str, revision: str | None) -> str:
-    """Return the key under which a hub model's branch or tag is pinned."""
     return f"{repo}@{revision or BRANCH}"
 
 

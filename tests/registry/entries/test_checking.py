@@ -41,7 +41,7 @@ def vizwiz(tmp_path: Path) -> Path:
 def test_all_problems_with_their_places(vizwiz: Path) -> None:
     found = check_records(vizwiz, load_card("vizwiz"), {})
     assert found.splits == {"val": 2} and found.images == 2 and len(found.problems) == 3
-    places = ("line 3, record 2)", "line 4, record 3: expected its picture", "line 5, record 4: answerable: expected 0 or 1")
+    places = ("line 3, record 2)", "line 4, record 3: expected its image", "line 5, record 4: answerable: expected 0 or 1")
     assert all(place in problem for place, problem in zip(places, found.problems, strict=True)), found.problems
 
 

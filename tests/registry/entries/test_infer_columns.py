@@ -208,7 +208,7 @@ def test_pictures_that_a_cell_names():
 def test_an_example_of_a_column():
     assert _example([None, "", [], "x  y\n"]) == "x y" and _example([None]) == "" and _example([0]) == "0"
     assert _example(["x" * 40]) == "x" * 40 and _example(["x" * 41]) == "x" * 37 + "..."
-    assert _example([{"bytes": b"", "path": None}]) == "a picture" == _example([[b"x"]])
+    assert _example([{"bytes": b"", "path": None}]) == "an image" == _example([[b"x"]])
 
 
 @pytest.mark.parametrize(("columns", "images"), [("image_path", "pictures"), ("image\timage_path", None), ("image", None)])

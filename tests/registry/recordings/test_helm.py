@@ -122,7 +122,7 @@ def test_perturbed_rows_are_taken_only_where_they_are_meant(tmp_path):
 def test_pictures_are_paths(tmp_path):
     seen = helm_instance("id2", "What is it?", [("a cat", True)], image="benchmark_output/scenarios/x/1.png")
     (found,) = all_of(tmp_path, helm_state(seen, "a cat"))
-    assert (found.question, found.n_pictures, found.images) == ("What is it?", 1, ()) and "paths of pictures" in found.lacking
+    assert (found.question, found.n_pictures, found.images) == ("What is it?", 1, ()) and "paths of images" in found.lacking
 
 
 def test_thinking_and_fields(tmp_path):

@@ -89,7 +89,7 @@ def test_pictures_of_one_turn_are_taken_and_of_several_are_not(tmp_path):
     found = asked(tmp_path, ["Look."], [1, "What?"])
     assert (found.prompt, found.n_pictures, found.images, found.lacking) == ("Look.\nWhat?", 1, (png(side=1),), "")
     found = asked(tmp_path, [1], [2, "What?"])
-    assert (found.n_pictures, found.images) == (None, ()) and "pictures in several turns" in found.lacking
+    assert (found.n_pictures, found.images) == (None, ()) and "images in several turns" in found.lacking
 
 
 @pytest.mark.parametrize(("n", "lacking"), [(64, ""), (65, "it has 65 images; at most 64 are taken")])

@@ -69,7 +69,7 @@ def test_lm_eval_has_no_place_for_pictures_and_its_reader_says_so(ran, tmp_path)
     notes = []
     adapter = AdapterContext(tmp_path, source=tmp_path / "out", note=notes.append)
     assert [m.image_id for m in recorded_samples(adapter)] == [None] * 4
-    assert any("3 of 4 questions were asked about pictures, which are left out here" in note for note in notes)
+    assert any("3 of 4 questions were asked about images, which are left out here" in note for note in notes)
 
 
 def test_hugging_face_has_lists(ran, tmp_path):
@@ -129,14 +129,14 @@ def test_a_foreign_log_keeps_places(tmp_path, turns, question, pictures):
 @pytest.mark.parametrize(
     ("turns", "reason"),
     [
-        ([turn("/home/me/a.png", "What?")], "a picture of it is not in the log"),
-        ([turn(url(png()), "Like this?"), turn(url(png()), "Or this?")], "it has pictures in several turns"),
+        ([turn("/home/me/a.png", "What?")], "an image of it is not in the log"),
+        ([turn(url(png()), "Like this?"), turn(url(png()), "Or this?")], "it has images in several turns"),
         ([turn(*[url(png())] * 65, "What?")], "it has 65 images; at most 64 are taken"),
     ],
 )
 def test_pictures_that_cannot_be_kept_end_the_run(tmp_path, turns, reason):
     inspect_eval(tmp_path / "x.eval", inspect_sample("a", "?", "x", "x") | {"input": turns})
-    with pytest.raises(AdapterError, match=f"no pictures that can be kept: {reason}"):
+    with pytest.raises(AdapterError, match=f"no images that can be kept: {reason}"):
         taken(tmp_path)
     assert taken(tmp_path, pictures="none")["a"][1] == []
 
@@ -145,7 +145,7 @@ def test_marks_that_do_not_fit_end_the_run(tmp_path):
     cell = json.dumps([base64.b64encode(png(side=64)).decode()] * 2)
     tsv(tmp_path / "d.tsv", [{**vek_row(1), "question": "Is <image> red?", "image": cell}])
     tsv(tmp_path / "m_d.tsv", [vek_row(1, "B")])
-    with pytest.raises(AdapterError, match="the question has 1 marks <image> and the sample 2 pictures"):
+    with pytest.raises(AdapterError, match="the question has 1 marks <image> and the sample 2 images"):
         taken(tmp_path, task="d")
 
 
