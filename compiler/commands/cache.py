@@ -23,7 +23,7 @@ from qualm.runners.runtime.libraries import same
 
 if TYPE_CHECKING:
     from qualm.runners.runtime.code_digest import Engine
-    from qualm.runners.store.maintenance import Done, Holding
+    from qualm.runners.store.maintenance import CollectResult, Holding
 
 app = typer.Typer(
     name="cache",
@@ -56,11 +56,11 @@ def du(as_json: JsonOption = False) -> None:
       qualm cache du
       qualm cache du --json
     """
-    from qualm.runners.store.maintenance import holdings
+    from qualm.runners.store.maintenance import list_holdings
 
     project = Project()
     current = users(project)
-    rows = holdings(_root(project))
+    rows = list_holdings(_root(project))
     if as_json:
         print_json([_facts(h, current) for h in rows])
     else:
@@ -133,10 +133,10 @@ def accept(folder: FolderArgument) -> None:
 
 
 def _holding(name: str) -> Holding:
-    from qualm.runners.store.maintenance import holdings
+    from qualm.runners.store.maintenance import list_holdings
 
     project = Project()
-    fitting = [h for h in holdings(_root(project)) if h.folder.name.startswith(name)]
+    fitting = [h for h in list_holdings(_root(project)) if h.folder.name.startswith(name)]
     if len(fitting) != 1:
         matches = ", ".join(h.folder.name for h in fitting) or "none"
         raise ProjectError(f"expected the beginning of one folder's name in {_root(project)}, got '{name}', which fits {matches}")
@@ -273,7 +273,7 @@ def _ago(then: float) -> str:
     return "just now"
 
 
-def _say(done: Done, dry: bool) -> None:
+def _say(done: CollectResult, dry: bool) -> None:
     would = "would be " if dry else ""
     lines = []
     if done.into:

@@ -24,7 +24,7 @@ from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRU
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.servers.client import AT_ONCE
+from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST
 from qualm.runners.servers.config import Price, Server
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class QuestionLoad:
         total = Load(1, prompt, self.longest)
         if self.draws:
             # Rounded up. A prompt is billed once for each request, however many draws the request is for.
-            requests = -(-self.draws // AT_ONCE) if self.together else self.draws
+            requests = -(-self.draws // MAX_ANSWERS_PER_REQUEST) if self.together else self.draws
             total += Load(requests, requests * prompt, self.draws * self.longest)
         # A question about the answer is asked with the whole conversation before it: prompt, answer, and two more turns.
         after = prompt + self.longest + 2 * TURN

@@ -19,7 +19,7 @@ from qualm.registry.plugins.model_configs import not_inside
 from qualm.registry.plugins.protocols import unknown_columns
 from qualm.registry.plugins.rule import PluginError
 from qualm.registry.published.models import published
-from qualm.runners.servers.presets import not_shown
+from qualm.runners.servers.presets import unsupported_reason
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
@@ -64,7 +64,7 @@ def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[st
 def way_out(model: ModelUse, missing: Iterable[str]) -> str:
     """Return which parameters would make a model give what is missing; empty if none."""
     parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
-    if why := not_shown(model.preset, parameters or ()):
+    if why := unsupported_reason(model.preset, parameters or ()):
         return why
     return f"set {' and '.join(f'`{name}`' for name in parameters)} of {model.ref.plugin.name}" if parameters else ""
 

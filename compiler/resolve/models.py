@@ -18,8 +18,8 @@ from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import Artifact, DatasetName, ModelName, Plugin
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
-from qualm.runners.prompts.thinking import ThinkingError, declared, settled
-from qualm.runners.servers.presets import PRESETS, Preset, faults
+from qualm.runners.prompts.thinking import ThinkingError, complete_thinking, parse_thinking
+from qualm.runners.servers.presets import PRESETS, Preset, find_unsupported
 
 RECORDED = "recorded"
 """Plugin of answers that were given before: no prompt of the spec applies to them."""
@@ -95,9 +95,9 @@ def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, w
 def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, at: Path_) -> None:
     """Check the declaration of thinking, and that it fits the chat template, if that is known."""
     try:
-        thinking = declared(args.get("thinking"))
+        thinking = parse_thinking(args.get("thinking"))
         if thinking is not None and template:
-            settled(thinking, template)
+            complete_thinking(thinking, template)
     except ThinkingError as error:
         reader.problem((*at, "thinking"), str(error).removeprefix("thinking: "))
 
@@ -121,7 +121,7 @@ def _spelled_out(
 ) -> dict[str, Any]:
     """Fill in a preset's arguments; report those that its server cannot serve."""
     inference = reader.spec.inference
-    wrong = faults(
+    wrong = find_unsupported(
         preset,
         args["logprobs"],
         args["prompt_logprobs"],

@@ -20,8 +20,8 @@ from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
-from qualm.runners.servers.client import GIVE_UP_AFTER, Awaited, Rejected, ServerError
-from qualm.runners.store.answers import Store, sound
+from qualm.runners.servers.client import MAX_FAILURES_IN_A_ROW, ReplyPendingError, RequestRejectedError, ServerError
+from qualm.runners.store.answers import Store, undefine_invalid
 
 if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask
@@ -82,11 +82,11 @@ class Asking:
             request = self._requests[number] = self.asker.request(task.cell.place, parts, answer_part)
             for outcome in self.asker.model.parts(request, self.asker.decoding):
                 missing.remove(outcome.part)
-                value, reason = sound(outcome.part, outcome.value)
+                value, reason = undefine_invalid(outcome.part, outcome.value)
                 yield replace(outcome, value=value, reason="; ".join(filter(None, (outcome.reason, reason))))
-        except Awaited:  # a model that does not look out for it goes on from here when the reply has come
+        except ReplyPendingError:  # a model that does not look out for it goes on from here when the reply has come
             return
-        except Rejected as error:  # of what had to be known before the rest could be asked for
+        except RequestRejectedError as error:  # of what had to be known before the rest could be asked for
             yield from (PartReply(part, Part(), str(error), True) for part in missing)
 
     def take(self, outcomes: list[tuple[int, PartReply]]) -> None:
@@ -153,7 +153,7 @@ class _Log:
     def all_rejected(self) -> str:
         refused = {place for place, _ in self.rejected}
         # By samples, not parts: one question with ten draws must not count as ten failures.
-        if self.proven or self._answered or len(refused) < min(GIVE_UP_AFTER, len(self.tasks)):
+        if self.proven or self._answered or len(refused) < min(MAX_FAILURES_IN_A_ROW, len(self.tasks)):
             return ""
         return f"every request was rejected ({len(refused)} samples); the first: {self.rejected[0][1].reason}"
 

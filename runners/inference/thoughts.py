@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.runners.contracts.parts import OPTIONS
-from qualm.runners.prompts.thinking import ANSWERED, COUNTED, CUT, FINISHES, NO_ANSWER, OF, REASONS, Thinking
+from qualm.runners.prompts.thinking import ANSWERED, COUNTED, CUT, FINISHES, NO_ANSWER, REASONS, TOKEN_CHOICES, Thinking
 
 PRIORS = ("without_image", "without_question", "without_both")
 PER_TOKEN = frozenset(
@@ -28,7 +28,7 @@ class Thoughts:
     outcome: dict[int, int] = field(default_factory=dict)
     """Row -> how it ended (`qualm.runners.prompts.thinking.ANSWERED`...)."""
     texts: dict[int, str] = field(default_factory=dict)
-    of: str = OF[0]
+    of: str = TOKEN_CHOICES[0]
 
     def read(self, name: str, column: pa.Array) -> pa.Array:
         """Select the tokens of a column that signals are about; null for a row without an answer."""
@@ -67,7 +67,7 @@ def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total
         total: rows of the table.
     """
     thinking: Thinking | None = getattr(model, "thinking", None)
-    thoughts = Thoughts(total, of=thinking.of if thinking is not None else OF[0])
+    thoughts = Thoughts(total, of=thinking.of if thinking is not None else TOKEN_CHOICES[0])
     if thinking is None or not thinking.on:
         return thoughts
     places = pa.array([place for _, place, _ in sources])

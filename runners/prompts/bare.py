@@ -49,18 +49,18 @@ _NOTE = re.compile(
 _LABEL_IN_PROMPT = re.compile(r"^\W*([A-Za-z][\w-]*(?: [\w-]+){0,3})\**:", re.MULTILINE)
 
 
-def unfenced(text: str) -> str:
+def strip_fence(text: str) -> str:
     """Strip the code fence around a text."""
     fence = _FENCE.match(text.strip())
     return (fence[2] if fence and fence[1] not in fence[2] else text).strip()
 
 
-def lines(text: str) -> list[str]:
+def content_lines(text: str) -> list[str]:
     """Return the non-empty lines of a reply, without code fence and list marks."""
-    return [_MARK.sub("", line.strip()).strip() for line in unfenced(text).splitlines() if line.strip()]
+    return [_MARK.sub("", line.strip()).strip() for line in strip_fence(text).splitlines() if line.strip()]
 
 
-def labels_in(prompt: str) -> frozenset[str]:
+def find_labels(prompt: str) -> frozenset[str]:
     r"""Return the labels before colons in a prompt's lines, which replies may repeat.
 
     >>> sorted(labels_in("Question: how many?\nRewritten: how much?"))
@@ -69,7 +69,7 @@ def labels_in(prompt: str) -> frozenset[str]:
     return frozenset(label.lower() for label in _LABEL_IN_PROMPT.findall(prompt))
 
 
-def bare(text: str, labels: Collection[str] = ()) -> str:
+def strip_decoration(text: str, labels: Collection[str] = ()) -> str:
     """Strip labels, quotes and emphasis around a text.
 
     Args:
@@ -78,15 +78,15 @@ def bare(text: str, labels: Collection[str] = ()) -> str:
     >>> bare('**Rewritten question:** "Is it nice?"'), bare("Twist: is it?", ["twist"]), bare('Why is it called "it"?')
     ('Is it nice?', 'is it?', 'Why is it called "it"?')
     """
-    label = _label(frozenset(labels))
+    label = _label_pattern(frozenset(labels))
     before = None
     while text != before:
         before = text
-        text = label.sub("", _unwrapped(text)).strip()
+        text = label.sub("", _unwrap(text)).strip()
     return text
 
 
-def without_remarks(text: str) -> str:
+def strip_remarks(text: str) -> str:
     """Strip a remark, sign or offer after the question on its line.
 
     >>> without_remarks("Is it nice? (The dog is not there.)"), without_remarks("Is it nice? Would you like another one?")
@@ -111,10 +111,10 @@ def is_doubtful(text: str, labels: Collection[str] = ()) -> bool:
     """Return whether a stripped text seems to be two texts, or begins with an unclosed quote."""
     opening, closing = text[:1], _PAIRS.get(text[:1], "")
     half = opening in set('"“„«') and (text.count('"') % 2 == 1 if opening == '"' else not set(closing) & set(text[1:]))
-    return (bool(opening) and half) or _label_within(frozenset(labels)).search(text) is not None
+    return (bool(opening) and half) or _inner_label_pattern(frozenset(labels)).search(text) is not None
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     text = text.strip()
     if tagged := _TAG.match(text):
         return tagged[2].strip()
@@ -123,31 +123,31 @@ def _unwrapped(text: str) -> str:
         if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark) and mark[0] not in inner:
             return inner.strip()
     closing = _PAIRS.get(text[:1], "")
-    if len(text) > 1 and text[-1] in closing and not {text[0], text[-1]} & set(_without_apostrophes(text[1:-1])):
+    if len(text) > 1 and text[-1] in closing and not {text[0], text[-1]} & set(_strip_apostrophes(text[1:-1])):
         return text[1:-1].strip()
     if len(text) > 4 and text[:2] in ("''", "``") and text.endswith("''"):
         return text[2:-2].strip()
     return text
 
 
-def _without_apostrophes(text: str) -> str:
+def _strip_apostrophes(text: str) -> str:
     return re.sub(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)", "", text)
 
 
 @cache
-def _label(labels: frozenset[str]) -> re.Pattern[str]:
-    either = _either(labels)
+def _label_pattern(labels: frozenset[str]) -> re.Pattern[str]:
+    either = _label_regex(labels)
     ends = r"(?:[:：]{1,2}|\s(?:[-–—=]+>|[→⇒➜➔]|[-–—=])(?=\s))"
     named = rf"{either}[*_\"]*\s*{ends}|\*\*{either}\*\*(?=\s)|[(\[{{]{either}[)\]}}]\s*[:：]?(?=\s)"
     return re.compile(rf"\A[#>*_\"\s]*?(?:{named})[*_]*\s*", re.IGNORECASE)
 
 
 @cache
-def _label_within(labels: frozenset[str]) -> re.Pattern[str]:
-    return re.compile(rf"[?.!\"”*)]\s+[#>*_]*{_either(labels)}[*_]*\s*[:：]", re.IGNORECASE)
+def _inner_label_pattern(labels: frozenset[str]) -> re.Pattern[str]:
+    return re.compile(rf"[?.!\"”*)]\s+[#>*_]*{_label_regex(labels)}[*_]*\s*[:：]", re.IGNORECASE)
 
 
-def _either(labels: frozenset[str]) -> str:
+def _label_regex(labels: frozenset[str]) -> str:
     """Return a regular expression for labels: the prompt's, usual ones, and openers such as `Sure! Here is the new question 1`."""
     own = [re.escape(label).replace(r"\ ", r"\s+") for label in sorted(labels, key=len, reverse=True)]
     usual = rf"{_OPENER}(?:(?:the|my|your|an?)\s+)?{_TERM}(?:\s+{_TERM}){{0,3}}(?:\s*\d\b|\s*\([^)]*\))?(?:\s+is)?"

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from qualm.runners.prompts.bare import lines
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.bare import content_lines
+from qualm.runners.prompts.plain import clean_reply
 
 NONE, MISSING, SEVERAL, BETWEEN, CUT = (
     "no part found", "part missing", "several sets of parts", "text between the parts", "part goes on in the next line",
 )  # fmt: skip
 """Reasons why a reply cannot be read."""
-DEPTH, DEEPEST, OPENINGS, LITERAL = 3, 8, 8, 20_000
+NAME_DEPTH, MAX_DEPTH, MAX_OPENINGS, MAX_LITERAL = 3, 8, 8, 20_000
 """Keys that make up a name; keys within keys that are looked into; brackets in a reply that are tried as the beginning of JSON; the longest
 object in Python's notation."""
 
@@ -59,7 +59,7 @@ _NAMING, _HOLDING = ("label", "id", "name", "key", "part", "type", "kind"), ("te
 """Keys of an object that names and holds a part: `{"label": "Q1", "text": "Is it?"}`."""
 
 
-class Unreadable(ValueError):
+class UnreadableReplyError(ValueError):
     """A reply without the parts; the message is one of the reasons above."""
 
 
@@ -126,23 +126,23 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
     Raises:
         Unreadable: a part is missing or repeated; the message says why.
     """
-    text = plain_reply(text)
-    values = list(json_values(text))
+    text = clean_reply(text)
+    values = list(find_json(text))
     for value in [*values, values]:
-        whole = _complete(list(_walked(value, (), form)), form)
+        whole = _collect_parts(list(_walk_json(value, (), form)), form)
         if whole is not None:
             return whole
-    if any(list(_walked(value, (), form)) for value in values):
-        raise Unreadable(MISSING)
+    if any(list(_walk_json(value, (), form)) for value in values):
+        raise UnreadableReplyError(MISSING)
     plain = _TAG_OF_SIDE.sub(r"\n# \1\n", form.element.sub(r"\n\g<name>: \g<text>\n", text))
-    rows = rows_of_tables([form.tagged.sub(r"\1\2", line) for line in lines(plain) if not _LONE_TAG.match(line)], form)
+    rows = expand_tables([form.tagged.sub(r"\1\2", line) for line in content_lines(plain) if not _LONE_TAG.match(line)], form)
     try:
-        return _of_lines(rows, form)
-    except Unreadable:
-        parted = [piece for line in rows for piece in lines(form.within.sub("\n", line))]
+        return _read_lines(rows, form)
+    except UnreadableReplyError:
+        parted = [piece for line in rows for piece in content_lines(form.within.sub("\n", line))]
         if parted == rows:
             raise
-        return _of_lines(parted, form)
+        return _read_lines(parted, form)
 
 
 def read_json_answer(text: str) -> str | None:
@@ -151,12 +151,12 @@ def read_json_answer(text: str) -> str | None:
     >>> read_json_answer('```json\n{"reason": "It is round.", "answer": 3}\n```')
     '3'
     """
-    answers = (value["answer"] for value in json_values(text) if isinstance(value, dict) and "answer" in value)
+    answers = (value["answer"] for value in find_json(text) if isinstance(value, dict) and "answer" in value)
     answer = next((answer for answer in answers if isinstance(answer, str | int | float)), None)
     return answer if answer is None or isinstance(answer, str) else json.dumps(answer)
 
 
-def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
+def expand_tables(rows: Sequence[str], form: Form) -> list[str]:
     """Replace tables with named heads by a line `head: cell` per cell.
 
     A cell `answerable` or `unanswerable` applies to its row.
@@ -167,7 +167,7 @@ def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
     result: list[str] = []
     heads: list[str] | None = None
     for place, row in enumerate(rows):
-        cells = _cells(row)
+        cells = _table_cells(row)
         rule = rows[place + 1] if place + 1 < len(rows) else ""
         if cells and _RULE.match(rule) and sum(form.is_name(cell) for cell in cells) > (len(form.names) > 1):
             heads = cells
@@ -183,7 +183,7 @@ def rows_of_tables(rows: Sequence[str], form: Form) -> list[str]:
     return result
 
 
-def _cells(row: str) -> list[str]:
+def _table_cells(row: str) -> list[str]:
     """Return the cells of a table's row, without emphasis; [] for other lines."""
     return [cell.strip().strip("*_ ") for cell in row.strip()[1:-1].split("|")] if row.startswith("|") and row.endswith("|") else []
 
@@ -193,7 +193,7 @@ def is_aside(line: str) -> bool:
     return bool(_FENCE.match(line) or _HEADING.match(line) or _REMARK.match(line))
 
 
-def goes_on(line: str) -> bool:
+def is_continuation(line: str) -> bool:
     """Return whether a line looks like a continuation of the previous one."""
     return bool(_GOES_ON.match(line))
 
@@ -201,7 +201,7 @@ def goes_on(line: str) -> bool:
 # -- lines ----------------------------------------------------------------------------------------------------------------
 
 
-def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
+def _read_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
     parts: list[tuple[str, str]] = []
     counts = dict.fromkeys(form.unnumbered, 0)
     awaited: str | None = None
@@ -213,10 +213,10 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
             continue
         if verdict := _SIDE.match(row):
             side = verdict["side"].lower()
-        if _EXPLAINS.match(row) and _is_whole(parts, form):
+        if _EXPLAINS.match(row) and _is_complete(parts, form):
             break
         match = form.line.match(row)
-        label = _label(match, form, counts, side) if match else None
+        label = _find_label(match, form, counts, side) if match else None
         if match and not match["by"] and label in dict(parts):
             label = None
         if label is None and awaited is not None and match is None:
@@ -227,31 +227,31 @@ def _of_lines(rows: Sequence[str], form: Form) -> dict[str, str]:
                 loose = row
         else:
             if loose is not None:
-                raise Unreadable(SEVERAL if _is_whole(parts, form) else BETWEEN)
+                raise UnreadableReplyError(SEVERAL if _is_complete(parts, form) else BETWEEN)
             assert match is not None
             side = next((word for word in _words(match["name"])[:1] if word in ("answerable", "unanswerable")), side)
-            rest = _rest(match)
+            rest = _text_after_name(match)
             if _SIDE.match(rest) and place + 1 < len(rows) and not (form.line.match(rows[place + 1]) or is_aside(rows[place + 1])):
                 rest = ""
             if awaited is not None and heading in counts:
                 counts[heading] -= 1
-            awaited, heading = (None, None) if rest else (label, _generic(match, form))
+            awaited, heading = (None, None) if rest else (label, _part_kind(match, form))
             if rest:
                 parts.append((label, rest))
     if loose is not None and (_GOES_ON.match(loose) or parts[-1][1].endswith(_UNFINISHED)):
-        raise Unreadable(CUT)
-    whole = _complete(parts, form)
+        raise UnreadableReplyError(CUT)
+    whole = _collect_parts(parts, form)
     if whole is None:
-        raise Unreadable(MISSING if parts else NONE)
+        raise UnreadableReplyError(MISSING if parts else NONE)
     return whole
 
 
-def _label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
+def _find_label(match: re.Match[str], form: Form, counts: dict[str, int], side: str = "") -> str | None:
     """Return the label of the part that a line begins; None if it begins none."""
     label = form.label_of.get(" ".join(_words(match["name"]))) or form.label_of.get(" ".join(_words(match["tag"] or "")))
     if label is not None:
         return label
-    generic = _generic(match, form)
+    generic = _part_kind(match, form)
     if generic is None or (len(generic) == 1 and match["by"] not in (":", "：")) or (not match["by"] and match["rest"].strip()):
         return None
     if side and (label := form.label_of.get(f"{side} {generic}")):
@@ -263,22 +263,22 @@ def _label(match: re.Match[str], form: Form, counts: dict[str, int], side: str =
     return labels[place % len(labels)]
 
 
-def _generic(match: re.Match[str], form: Form) -> str | None:
+def _part_kind(match: re.Match[str], form: Form) -> str | None:
     """Return the kind of part that a line names without saying which; None if it names none."""
     return next((n for n in form.unnumbered if _words(n) == _words(match["name"])), None)
 
 
-def _rest(match: re.Match[str]) -> str:
+def _text_after_name(match: re.Match[str]) -> str:
     """Return the text after a name on its line, without emphasis, table bars and JSON commas."""
     opened, rest = match["opened"], match["rest"].strip()
     if opened and not match["closed"]:
         rest = rest.removeprefix(opened) if rest.startswith(opened) else rest.removesuffix(opened)
     rest = "" if _BLOCK_SCALAR.match(rest) else rest
     rest = re.sub(r"\A`(?=\s)", "", rest.strip().strip("|").strip()).strip()
-    return re.sub(r"(?<=[\"”'])\s*,\Z", "", _closed(rest))
+    return re.sub(r"(?<=[\"”'])\s*,\Z", "", _strip_brackets(rest))
 
 
-def _closed(text: str) -> str:
+def _strip_brackets(text: str) -> str:
     """Strip unmatched closing brackets at the end of a text."""
     for _ in range(8):
         if text[-1:] not in _OPENED or text.count(text[-1]) <= text.count(_OPENED[text[-1]]):
@@ -287,11 +287,11 @@ def _closed(text: str) -> str:
     return text
 
 
-def _is_whole(parts: Sequence[tuple[str, str]], form: Form) -> bool:
+def _is_complete(parts: Sequence[tuple[str, str]], form: Form) -> bool:
     return {label for label, _ in parts} == set(form.names)
 
 
-def _complete(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
+def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
     """Return the text of each part, None if one is missing; raise Unreadable for a repeated one."""
     values: dict[str, str] = {}
     twice = False
@@ -300,14 +300,14 @@ def _complete(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | 
     if values.keys() != form.names.keys():
         return None
     if twice:
-        raise Unreadable(SEVERAL)
+        raise UnreadableReplyError(SEVERAL)
     return {label: values[label] for label in form.names}
 
 
 # -- JSON -----------------------------------------------------------------------------------------------------------------
 
 
-def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
+def find_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Iterator[Any]:
     """Yield every outermost JSON object or list in a text.
 
     Args:
@@ -317,7 +317,7 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
         return
     clean = _NOT_JSON.sub(lambda match: match[1] or "", text)
     decoder, at = json.JSONDecoder(strict=False, object_pairs_hook=pairs), 0
-    for _ in range(OPENINGS):
+    for _ in range(MAX_OPENINGS):
         opening = re.compile(r"[{\[]").search(clean, at)
         if opening is None:
             return
@@ -326,55 +326,55 @@ def json_values(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None 
             yield value
         except (ValueError, RecursionError):
             at = opening.end()
-            value = _literal(clean[opening.start() :])
+            value = _parse_literal(clean[opening.start() :])
             if value is not None:
                 yield value
 
 
-def _literal(text: str) -> Any:
+def _parse_literal(text: str) -> Any:
     """Parse a text up to its last bracket as a Python dictionary or list; None if it is neither."""
     end = max(text.rfind("}"), text.rfind("]")) + 1
-    if end > LITERAL or "'" not in text[:end]:
+    if end > MAX_LITERAL or "'" not in text[:end]:
         return None
     try:
         tree = ast.parse(text[:end], mode="eval")
-        if any(isinstance(node, ast.Dict) and _has_twins(node) for node in ast.walk(tree)):
+        if any(isinstance(node, ast.Dict) and _has_duplicate_keys(node) for node in ast.walk(tree)):
             return None
         return ast.literal_eval(tree)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
 
 
-def _has_twins(node: ast.Dict) -> bool:
+def _has_duplicate_keys(node: ast.Dict) -> bool:
     keys = [ast.dump(key) for key in node.keys if key is not None]
     return len(set(keys)) < len(keys)
 
 
-def _walked(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
+def _walk_json(value: Any, path: tuple[str, ...], form: Form) -> Iterator[tuple[str, str]]:
     """Yield the parts in JSON: their names are keys, or the last keys together; list places count as keys."""
-    if len(path) > DEEPEST:
+    if len(path) > MAX_DEPTH:
         return
     if isinstance(value, Mapping):
         side = _answerability(value)
         if path and len(value) == 1 and str(next(iter(value))).lower() in _HOLDING:
-            yield from _walked(next(iter(value.values())), path, form)
+            yield from _walk_json(next(iter(value.values())), path, form)
             return
         named = next((str(value[key]) for key in _NAMING if key in value and form.is_name(str(value[key]))), None)
         text = next((value[key] for key in _HOLDING if key in value), None)
         if named is not None and text is not None:
-            yield from _walked(text, (*path, named), form)
+            yield from _walk_json(text, (*path, named), form)
             return
         for key, inner in value.items():
-            yield from _walked(inner, (*path[:-1], side, str(key)) if side and path else (*path, str(key)), form)
+            yield from _walk_json(inner, (*path[:-1], side, str(key)) if side and path else (*path, str(key)), form)
     elif isinstance(value, list):
         lone = len(value) == 1 and isinstance(value[0], str)
         for place, inner in enumerate(value, 1):
-            yield from _walked(inner, path if lone else (*path, str(place)), form)
-    elif isinstance(value, str) and value.lstrip()[:1] in ("{", "[") and (inner := list(json_values(value))):
+            yield from _walk_json(inner, path if lone else (*path, str(place)), form)
+    elif isinstance(value, str) and value.lstrip()[:1] in ("{", "[") and (inner := list(find_json(value))):
         for whole in inner:
-            yield from _walked(whole, (*path, "1"), form)
+            yield from _walk_json(whole, (*path, "1"), form)
     elif isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
-        for length in range(min(DEPTH, len(path)), 0, -1):
+        for length in range(min(NAME_DEPTH, len(path)), 0, -1):
             name = " ".join(word for key in path[-length:] for word in _words(key))
             only = form.unnumbered.get(name, ())
             label = form.label_of.get(name) or (only[0] if len(only) == 1 else None)

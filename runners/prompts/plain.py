@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 
-from qualm.runners.prompts.thinking import TAGS, end_of_thinking
+from qualm.runners.prompts.thinking import TAGS, find_thinking_end
 
 _THOUGHTS = re.compile(
     rf"\A\s*(?:{'|'.join(f'{re.escape(begin)}.*?{re.escape(end)}' for begin, end in TAGS)})",
@@ -37,7 +37,7 @@ _SPEAKER = re.compile(r"\A\W*(?:assistant|model|output|result|response)\s*[:：]
 _ESCAPED = re.compile(r"\A\s*[\[{]+\s*\\\"")
 
 
-def without_thoughts(text: str) -> str:
+def strip_thoughts(text: str) -> str:
     """Strip a reasoning model's thinking, also if the prompt opened it.
 
     >>> without_thoughts("<think>Red?</think>Blue"), without_thoughts("Red?</think>Blue")
@@ -46,17 +46,17 @@ def without_thoughts(text: str) -> str:
     text = _THOUGHTS.sub("", text.removeprefix("\ufeff"))
     for begin, end in TAGS:
         if end in text and begin not in text:
-            return text[end_of_thinking(text, begin, end) :]
+            return text[find_thinking_end(text, begin, end) :]
     return text
 
 
-def plain_reply(text: str) -> str:
+def clean_reply(text: str) -> str:
     """Strip thinking, chat tokens, speakers and HTML from a reply; expand escaped line ends.
 
     >>> plain_reply("<think>Hm.</think><b>Color:</b> red<br>Size: big<|im_end|>").splitlines()
     ['**Color:** red', 'Size: big']
     """
-    text = _whole(_TOKEN.sub(lambda match: "" if len(match[0]) == 1 else "\n", without_thoughts(text)))
+    text = _unquote(_TOKEN.sub(lambda match: "" if len(match[0]) == 1 else "\n", strip_thoughts(text)))
     text = _SPEAKER.sub("", _WIDE_LABEL.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text))
     text = _BLOCK.sub("\n", _LABEL_IN_LATEX.sub(r"\1\2", _COMMENT.sub("", text)))
     quotes_of_json = '"' in text
@@ -70,7 +70,7 @@ def plain_reply(text: str) -> str:
     return text
 
 
-def _whole(text: str) -> str:
+def _unquote(text: str) -> str:
     """Unquote a reply that is a JSON string, or has escaped JSON quotes."""
     inner = text.strip()
     if len(inner) > 1 and inner[0] == inner[-1] == '"':

@@ -47,7 +47,7 @@ def fill(prompt: str, values: Mapping[str, str], where: str) -> str:
     return _PLACE.sub(lambda match: values[match[1]], prompt)
 
 
-def with_sections(prompt: str, sections: Mapping[str, str]) -> str:
+def replace_sections(prompt: str, sections: Mapping[str, str]) -> str:
     """Replace the text under some `## ` headings of a prompt; missing sections are put first."""
     for title, body in sections.items():
         headings = list(_HEADING.finditer(prompt))

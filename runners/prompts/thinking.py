@@ -25,8 +25,8 @@ TAGS: tuple[tuple[str, str], ...] = (
 """Tags around the thinking of published models."""
 SWITCHES = ("enable_thinking", "thinking")
 """Variables by which chat templates turn thinking on and off."""
-BUDGET = 1024
-OF = ("answer", "thinking", "both")
+DEFAULT_BUDGET = 1024
+TOKEN_CHOICES = ("answer", "thinking", "both")
 ANSWERED, CUT, NO_ANSWER = 0, 1, 2
 """Outcome: with an answer, cut while thinking by the budget, or ended by itself while thinking."""
 FILTERED, TOO_LONG, UNREADABLE = 3, 4, 5
@@ -49,7 +49,7 @@ COUNTED: Mapping[int, str] = {
     FILTER_CUT: "answers that the server's content filter ended",
     REFUSED: "answers in the field `refusal`",
 }
-PARTING = 2
+SPLIT_VERSION = 2
 """Version of the rule for the end of thinking. 2: nested tags are counted (1: the first closing tag ended it)."""
 UNPARTED = "answers that hold thinking, of which the spec says nothing (`thinking: true`)"
 """Counter of answers whose thinking would be scored as part of the answer."""
@@ -65,7 +65,7 @@ class Thinking:
     on: bool = True
     tags: tuple[str, str] | None = None
     """Opening and closing tag; None = those of published models."""
-    budget: int = BUDGET
+    budget: int = DEFAULT_BUDGET
     """Maximum tokens of thinking."""
     of: Literal["answer", "thinking", "both"] = "answer"
     """Tokens that estimators read."""
@@ -77,10 +77,17 @@ class Thinking:
     @property
     def shapes(self) -> dict[str, Any]:
         """Return the settings that change answers, for keys; estimators' tokens are chosen afterwards."""
-        return {"on": self.on, "tags": self.tags, "budget": self.budget, "switch": self.switch, "effort": self.effort, "parting": PARTING}
+        return {
+            "on": self.on,
+            "tags": self.tags,
+            "budget": self.budget,
+            "switch": self.switch,
+            "effort": self.effort,
+            "parting": SPLIT_VERSION,
+        }
 
 
-def declared(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
+def parse_thinking(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
     """Parse `thinking`: a boolean, or `{tags: [OPEN, CLOSE], budget: N, of: answer, switch: NAME, effort: WORD}`.
 
     >>> declared({"budget": 64, "of": "both"})
@@ -93,15 +100,15 @@ def declared(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
         return None if value is None else Thinking(value)
     if odd := sorted(set(value) - set(SETTINGS)):
         raise ThinkingError(f"thinking: expected {', '.join(SETTINGS)}, got '{odd[0]}'")
-    tags, budget, of = value.get("tags"), value.get("budget", BUDGET), value.get("of", "answer")
+    tags, budget, of = value.get("tags"), value.get("budget", DEFAULT_BUDGET), value.get("of", "answer")
     if tags is not None and (not isinstance(tags, list) or len(tags) != 2 or not all(isinstance(t, str) and t.strip() for t in tags)):
         raise ThinkingError(f"thinking: tags: expected the text before the thinking and the one after it, as [OPEN, CLOSE], got {tags!r}")
     if tags is not None and tags[1].strip().startswith(tags[0].strip()):
         raise ThinkingError(f"thinking: tags: expected a text after the thinking that cannot be taken for the one before it, got {tags!r}")
     if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
         raise ThinkingError(f"thinking: budget: expected a whole number of tokens, at least 1, got {budget!r}")
-    if of not in OF:
-        raise ThinkingError(f"thinking: of: expected one of {', '.join(OF)}, got {of!r}")
+    if of not in TOKEN_CHOICES:
+        raise ThinkingError(f"thinking: of: expected one of {', '.join(TOKEN_CHOICES)}, got {of!r}")
     for name in ("switch", "effort"):
         if not isinstance(value.get(name, ""), str):
             raise ThinkingError(f"thinking: {name}: expected a word, got {value[name]!r}")
@@ -114,11 +121,11 @@ def thinking_budget(value: bool | Mapping[str, Any] | None) -> int:
     >>> thinking_budget(None), thinking_budget(False), thinking_budget(True), thinking_budget({"budget": 7})
     (0, 0, 1024, 7)
     """
-    thinking = declared(value)
+    thinking = parse_thinking(value)
     return thinking.budget if thinking is not None and thinking.on else 0
 
 
-def of_template(template: str) -> Thinking | None:
+def detect_thinking(template: str) -> Thinking | None:
     """Detect switch and tags of thinking in a chat template; None without either."""
     from jinja2 import Environment, TemplateError, meta
 
@@ -131,7 +138,7 @@ def of_template(template: str) -> Thinking | None:
     return Thinking(tags=tags, switch=switch) if switch or tags else None
 
 
-def settled(thinking: Thinking, template: str) -> Thinking:
+def complete_thinking(thinking: Thinking, template: str) -> Thinking:
     """Complete a spec's `thinking` by the model's chat template.
 
     Raises:
@@ -141,7 +148,7 @@ def settled(thinking: Thinking, template: str) -> Thinking:
         raise ThinkingError(
             f"thinking: effort: only servers are told of it, got '{thinking.effort}'; leave it out of a model that runs here"
         )
-    by_template = of_template(template)
+    by_template = detect_thinking(template)
     if thinking.switch and (by_template is None or thinking.switch not in template):
         raise ThinkingError(f"thinking: switch: the chat template has no variable '{thinking.switch}'; leave it out, or give a `template:`")
     tags = thinking.tags or (by_template.tags if by_template else None)
@@ -153,20 +160,20 @@ def settled(thinking: Thinking, template: str) -> Thinking:
     return replace(thinking, tags=tags, switch=thinking.switch or (by_template.switch if by_template else ""))
 
 
-def opened(text: str, tags: tuple[str, str]) -> bool:
+def ends_in_thinking(text: str, tags: tuple[str, str]) -> bool:
     """Return whether a prompt ends with the opening tag of thinking."""
     return text.rstrip().endswith(tags[0].rstrip())
 
 
-def silent(prompt: str, thinking: Thinking) -> str:
+def close_thinking(prompt: str, thinking: Thinking) -> str:
     """Close or skip the thinking in a prompt, so that the answer follows at once."""
     assert thinking.tags is not None
-    if opened(prompt, thinking.tags):
+    if ends_in_thinking(prompt, thinking.tags):
         return f"{prompt.rstrip()}\n\n{thinking.tags[1]}\n\n"
     return prompt if thinking.switch else f"{prompt}{thinking.tags[0]}\n\n{thinking.tags[1]}\n\n"
 
 
-def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, str | None]:
+def split_thinking(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, str | None]:
     r"""Split a reply into thinking and answer.
 
     The thinking is None if the reply has none, the answer is None if the thinking does not end.
@@ -179,10 +186,10 @@ def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, 
     (('Red or blue?', 'Red'), (None, 'Red'), ('Red or', None))
     """
     for begin, end in TAGS if tags is None else (tags,):
-        if (place := end_of_thinking(text, begin, end)) is not None:
+        if (place := find_thinking_end(text, begin, end)) is not None:
             thought, answer = text[:place].removesuffix(end).strip().removeprefix(begin).strip(), text[place:].strip()
             later, rest = (
-                parted(answer, (begin, end)) if begin in answer and (end in answer or answer.startswith(begin)) else (None, answer)
+                split_thinking(answer, (begin, end)) if begin in answer and (end in answer or answer.startswith(begin)) else (None, answer)
             )
             return (thought, answer) if later is None else (f"{thought}\n\n{later}", rest)
         if text.lstrip().startswith(begin):
@@ -190,7 +197,7 @@ def parted(text: str, tags: tuple[str, str] | None = None) -> tuple[str | None, 
     return None, text
 
 
-def end_of_thinking(text: str, begin: str, end: str) -> int | None:
+def find_thinking_end(text: str, begin: str, end: str) -> int | None:
     """Return the position after the closing tag that balances the tags, else after the last one; None without any.
 
     >>> end_of_thinking("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), end_of_thinking("a <t>b</t>Red", "<t>", "</t>")

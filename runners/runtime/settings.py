@@ -17,7 +17,7 @@ from qualm.registry.formats import textfiles
 from qualm.registry.plugins.rule import MAX_NUMBER, plain_type
 from qualm.runners.runtime.spending import Ledger, ledger_path
 from qualm.runners.servers import config as servers
-from qualm.runners.servers.config import Dollars, Server, SettingValueError, in_type, in_types
+from qualm.runners.servers.config import Dollars, Server, SettingValueError, convert_setting, convert_settings
 
 FILE = Path("qualm.toml")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
@@ -150,7 +150,7 @@ def read_settings(file: Path = FILE) -> Settings:
         if variable not in os.environ:
             continue
         try:
-            values[key] = in_type(_of_text(os.environ[variable], plain_type(annotation)), annotation, variable)
+            values[key] = convert_setting(_of_text(os.environ[variable], plain_type(annotation)), annotation, variable)
         except SettingValueError as error:
             raise SettingsError(str(error)) from None
     return Settings(**values)
@@ -158,12 +158,12 @@ def read_settings(file: Path = FILE) -> Settings:
 
 def _check_setting(key: str, value: Any, types: Mapping[str, Any]) -> Any:
     if key == "servers":
-        return servers.checked(value, "servers")
+        return servers.check_servers(value, "servers")
     if key == "vllm":
-        return in_types(value, VLLM, key)
+        return convert_settings(value, VLLM, key)
     if key not in types:
         raise SettingValueError(f"unknown setting '{key}'; there are: {', '.join(types)}, servers, vllm")
-    return in_type(value, types[key], key)
+    return convert_setting(value, types[key], key)
 
 
 def _of_text(text: str, kind: Any) -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from qualm.runners.runtime.die_with_parent import is_running
 from qualm.runners.runtime.journal import Journal
-from qualm.runners.servers.spending_limit import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
 FOLDER = "spending"
 _ROUNDING = 1e-9
@@ -85,7 +85,7 @@ class Ledger:
                 sure, maybe = self._sums(account)
                 if sure + amount > cap + _ROUNDING:
                     so_far = f"${sure:.4f} spent over all runs of this spec, {self.path}; the next request may cost ${amount:.4f}"
-                    raise OverCap(f"the spending limit is reached ({name} = ${cap:g}, {so_far}); raise it")
+                    raise SpendingLimitError(f"the spending limit is reached ({name} = ${cap:g}, {so_far}); raise it")
                 if sure + maybe + amount > cap + _ROUNDING:
                     return WAIT
             key = key or uuid.uuid4().hex

@@ -14,21 +14,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from qualm.runners.servers.client import Client, Failed, Rejected, Stopped, TryAgain
-from qualm.runners.servers.protocol import Impossible, Nonsense, bounds, excerpt
+from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError, RetryableError
+from qualm.runners.servers.protocol import ImpossibleReplyError, InvalidReplyError, excerpt, token_bounds
 from qualm.runners.servers.rate_limits import RetryPolicy
-from qualm.runners.servers.transport import LARGEST
+from qualm.runners.servers.transport import MAX_REPLY_BYTES
 
-MOST_REQUESTS, MOST_BYTES = 50_000, 190 * 2**20
+MAX_REQUESTS, MAX_BYTES = 50_000, 190 * 2**20
 """Limits of one batch, below OpenAI's 50,000 requests and 200 MB."""
 ENDPOINT, WINDOW = "/v1/chat/completions", "24h"
 ENDED = ("completed", "failed", "expired", "cancelled")
-FULL = "token_limit_exceeded"
+QUEUE_FULL = "token_limit_exceeded"
 """Error code of a batch for an account with too many waiting tokens."""
-_OBJECT = 4 * 2**20
-_SLOWEST = 100_000
+_MAX_OBJECT_BYTES = 4 * 2**20
+_MIN_BYTES_PER_SECOND = 100_000
 """Minimum bytes per second of a transfer, for its time limit beyond `deadline`."""
-_PAGE, _PAGES, _CLOCKS = 100, 50, 3600
+_PAGE_SIZE, _MAX_PAGES, _CLOCK_TOLERANCE = 100, 50, 3600
 T = TypeVar("T")
 
 
@@ -78,7 +78,7 @@ class BatchApi:
             with path.open("rb") as file:
                 return client.files.with_raw_response.create(file=(path.name, file, "application/jsonl"), purpose="batch").http_response
 
-        return _text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
+        return _read_text(self._tried(lambda: self._object(call, self._seconds(path.stat().st_size))), "id")
 
     def make(self, file: str, name: str, since: float) -> BatchJob:
         """Create a batch of an uploaded file, or return the one that already exists.
@@ -104,7 +104,7 @@ class BatchApi:
             if perhaps_made and (there := self.find(file, since)):
                 return there
             perhaps_made = True
-            return _batch(self._object(call))
+            return _parse_batch(self._object(call))
 
         return self._tried(once)
 
@@ -123,23 +123,25 @@ class BatchApi:
     def find(self, file: str, since: float) -> BatchJob | None:
         """Find the batch of a file in the server's list since a time; None if there is none."""
         after = ""
-        for _ in range(_PAGES):
-            query = {"limit": _PAGE, **({"after": after} if after else {})}
-            page = self._object(partial(_list, query))
+        for _ in range(_MAX_PAGES):
+            query = {"limit": _PAGE_SIZE, **({"after": after} if after else {})}
+            page = self._object(partial(_list_batches, query))
             listed = page.get("data")
             if not isinstance(listed, list):
-                raise Nonsense(f"expected a list of batches, got {excerpt(json.dumps(page))}")
-            batches = [_batch(entry) for entry in listed]
+                raise InvalidReplyError(f"expected a list of batches, got {excerpt(json.dumps(page))}")
+            batches = [_parse_batch(entry) for entry in listed]
             if there := next((batch for batch in batches if batch.file == file), None):
                 return there
-            if not batches or not page.get("has_more") or batches[-1].created < since - _CLOCKS:
+            if not batches or not page.get("has_more") or batches[-1].created < since - _CLOCK_TOLERANCE:
                 return None
             after = batches[-1].id
         return None
 
     def get(self, batch: str) -> BatchJob:
         """Return the state of a batch; raise Stopped if the server does not report it."""
-        return self._tried(lambda: _batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response)))
+        return self._tried(
+            lambda: _parse_batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response))
+        )
 
     def download(self, file: str) -> bytes:
         """Download a file of replies; raise Stopped if the server does not send it."""
@@ -147,35 +149,35 @@ class BatchApi:
         def call(client: Any) -> Any:
             return client.files.with_raw_response.content(file).http_response
 
-        return self._tried(lambda: bytes(self.client.sent(call, LARGEST, self._seconds(LARGEST)).content))
+        return self._tried(lambda: bytes(self.client.sent(call, MAX_REPLY_BYTES, self._seconds(MAX_REPLY_BYTES)).content))
 
     def _object(self, call: Callable[[Any], Any], seconds: float | None = None) -> dict[str, Any]:
-        data = self.client.sent(call, _OBJECT, seconds or self.client.server.deadline).content
+        data = self.client.sent(call, _MAX_OBJECT_BYTES, seconds or self.client.server.deadline).content
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise Nonsense(f"expected an object, got {excerpt(data[:1000].decode('utf-8', 'replace'))}")
+            raise InvalidReplyError(f"expected an object, got {excerpt(data[:1000].decode('utf-8', 'replace'))}")
         return value
 
     def _seconds(self, size: int) -> float:
-        return self.client.server.deadline + size / _SLOWEST
+        return self.client.server.deadline + size / _MIN_BYTES_PER_SECOND
 
     def _tried(self, call: Callable[[], T]) -> T:
         for attempt in itertools.count(1):
             try:
                 return call()
-            except (TryAgain, Nonsense) as error:
+            except (RetryableError, InvalidReplyError) as error:
                 if attempt > self._policy.retries:
-                    raise Stopped(f"failed {attempts(attempt)}, the last time: {self.client.plain(str(error))}") from None
+                    raise FatalRequestError(f"failed {format_attempts(attempt)}, the last time: {self.client.plain(str(error))}") from None
                 self._wait(self._policy.before(attempt, getattr(error, "after", None)))
-            except (Rejected, Failed) as error:
-                raise Stopped(str(error)) from None
+            except (RequestRejectedError, RequestFailedError) as error:
+                raise FatalRequestError(str(error)) from None
         raise AssertionError("unreachable")
 
 
-def attempts(count: int) -> str:
+def format_attempts(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
@@ -185,22 +187,22 @@ def request_line(key: str, body: Mapping[str, Any]) -> bytes:
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def reply_bytes(body: Mapping[str, Any]) -> int:
+def max_line_bytes(body: Mapping[str, Any]) -> int:
     """Estimate the maximum bytes of a valid reply line, to size a batch."""
-    _, received = bounds(body)
+    _, received = token_bounds(body)
     return 4096 + 512 * received * (1 + int(body.get("top_logprobs", 0)))
 
 
-def outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
+def read_outcomes(data: bytes) -> Iterator[tuple[int, int, Outcome]]:
     """Yield (offset, length, outcome) of the valid lines of a file of replies or errors."""
     at = 0
     for line in data.splitlines(keepends=True):
-        if (outcome := outcome_of(line)) is not None:
+        if (outcome := parse_outcome(line)) is not None:
             yield at, len(line), outcome
         at += len(line)
 
 
-def outcome_of(line: bytes) -> Outcome | None:
+def parse_outcome(line: bytes) -> Outcome | None:
     """Parse a line of a file of replies or errors; None if it is invalid."""
     try:
         entry = json.loads(line.decode("utf-8-sig", "replace"))
@@ -214,14 +216,14 @@ def outcome_of(line: bytes) -> Outcome | None:
         return None
 
 
-def _list(query: Mapping[str, Any], client: Any) -> Any:
+def _list_batches(query: Mapping[str, Any], client: Any) -> Any:
     return client.batches.with_raw_response.list(**query).http_response
 
 
-def _batch(entry: Any) -> BatchJob:
+def _parse_batch(entry: Any) -> BatchJob:
     """Parse a server's description of a batch; raise Nonsense if it is invalid."""
     if not isinstance(entry, dict):
-        raise Nonsense(f"expected a batch, got {excerpt(json.dumps(entry))}")
+        raise InvalidReplyError(f"expected a batch, got {excerpt(json.dumps(entry))}")
     files = tuple(str(entry[name]) for name in ("output_file_id", "error_file_id") if entry.get(name))
     errors = (entry.get("errors") or {}).get("data") if isinstance(entry.get("errors"), dict) else None
     first = errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else {}
@@ -230,9 +232,9 @@ def _batch(entry: Any) -> BatchJob:
     done, total = (int(n) if type(n := (counts or {}).get(name)) is int else 0 for name in ("completed", "total"))
     created: Any = entry.get("created_at")
     return BatchJob(
-        _text(entry, "id"),
-        _text(entry, "status"),
-        _text(entry, "input_file_id"),
+        _read_text(entry, "id"),
+        _read_text(entry, "status"),
+        _read_text(entry, "input_file_id"),
         float(created) if type(created) in (int, float) else 0.0,
         files,
         f"{first.get('message', '')}{line}" if first else "",
@@ -242,8 +244,8 @@ def _batch(entry: Any) -> BatchJob:
     )
 
 
-def _text(entry: Mapping[str, Any], name: str) -> str:
+def _read_text(entry: Mapping[str, Any], name: str) -> str:
     value = entry.get(name)
     if not isinstance(value, str) or not value or len(value) > 1000:
-        raise Impossible(f"{name}: expected a text, got {excerpt(json.dumps(value))}")
+        raise ImpossibleReplyError(f"{name}: expected a text, got {excerpt(json.dumps(value))}")
     return value

@@ -21,23 +21,30 @@ from urllib.parse import urlsplit
 
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
-from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, ReplyTooLarge, bounds, excerpt
+from qualm.runners.servers.protocol import (
+    ImpossibleReplyError,
+    InvalidReplyError,
+    NotAReplyError,
+    ReplyTooLargeError,
+    excerpt,
+    token_bounds,
+)
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from qualm.runners.servers.redact import redacted, reveals
-from qualm.runners.servers.replies import Completion, longest, read_completion
-from qualm.runners.servers.spending_limit import WAIT, OverCap
+from qualm.runners.servers.redact import redact, reveals
+from qualm.runners.servers.replies import Completion, max_reply_bytes, read_completion
+from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
-HOPELESS = (401, 402, 403, 404, 405, 501)
+FATAL_STATUSES = (401, 402, 403, 404, 405, 501)
 """HTTP statuses that every other request would get too."""
-REJECTED = (400, 413, 422)
+REJECTED_STATUSES = (400, 413, 422)
 """HTTP statuses that concern one request, such as a prompt that is too long."""
-GIVE_UP_AFTER = 3
+MAX_FAILURES_IN_A_ROW = 3
 """Failed requests in a row, with no answer in between, that stop the run."""
-IMPOSSIBLE = 2
+MAX_IMPOSSIBLE_RETRIES = 2
 """Retries after an impossible reply, which the server will likely repeat."""
 FIRST_CONNECT = 4.0
 """Seconds for the first connection to a server; later ones have `timeout`."""
-AT_ONCE = 64
+MAX_ANSWERS_PER_REQUEST = 64
 """Maximum `n` of one request; OpenAI allows 128."""
 NO_KEY = "none"
 T = TypeVar("T")
@@ -48,27 +55,27 @@ class ServerError(Exception):
     """The run cannot go on; the message says why and what is missing. Earlier answers are stored."""
 
 
-class Stopped(Exception):
+class FatalRequestError(Exception):
     """Every other request would fail too; the message says why."""
 
 
-class Failed(Exception):
+class RequestFailedError(Exception):
     """All tries of one request failed."""
 
 
-class Rejected(Exception):
+class RequestRejectedError(Exception):
     """The server refuses this request whenever it is sent; the message says why."""
 
 
-class NoUsableReply(Rejected):
+class UnusableReplyError(RequestRejectedError):
     """Every try returned an invalid reply; the message describes the last."""
 
 
-class Awaited(Exception):
+class ReplyPendingError(Exception):
     """The reply will come with a batch; repeat the request in the next round."""
 
 
-class TryAgain(Exception):
+class RetryableError(Exception):
     """A failed try that may be repeated, after the seconds that the server asked for."""
 
     def __init__(self, message: str, after: float | None = None, silent: bool = False) -> None:
@@ -147,34 +154,34 @@ class Client:
             Awaited: it is on its way in a batch.
         """
         if self._stop.is_set():
-            raise Failed("was stopped with the others")
+            raise RequestFailedError("was stopped with the others")
         if self.exchange is not None and not now:
             return self.exchange.ask(self._item.place, about, body)
         self.opened()
         # What it may cost at most is set aside first, so that requests on their way can never pass the cap together.
-        sent, received = bounds(body)
+        sent, received = token_bounds(body)
         most = self.budget.price.of(sent, received)
         for attempt in itertools.count(1):
             try:
                 held = self.budget.hold(most, self._stop.is_set)
-            except OverCap as error:
-                raise Stopped(str(error)) from None
+            except SpendingLimitError as error:
+                raise FatalRequestError(str(error)) from None
             if held == WAIT:
-                raise Failed("was stopped with the others")
+                raise RequestFailedError("was stopped with the others")
             cost = 0.0
             try:
                 if self._stop.wait(self._rate_limiter.reserve(sent // 4 + received)):
-                    raise Failed("was stopped with the others")
+                    raise RequestFailedError("was stopped with the others")
                 completion = self._once(body)
                 cost = self._settle(completion.usage, most, sent // 4 + received)
                 self._unusable.clear()
                 return completion
-            except (TryAgain, Nonsense) as error:
+            except (RetryableError, InvalidReplyError) as error:
                 # A reply that cannot be used was paid for all the same; so may be one that never came.
-                cost = most if isinstance(error, Nonsense) or error.silent else cost
+                cost = most if isinstance(error, InvalidReplyError) or error.silent else cost
                 retries = self._retry_policy.retries
-                if isinstance(error, Impossible):
-                    retries = 0 if isinstance(error, ReplyTooLarge) else min(retries, IMPOSSIBLE)
+                if isinstance(error, ImpossibleReplyError):
+                    retries = 0 if isinstance(error, ReplyTooLargeError) else min(retries, MAX_IMPOSSIBLE_RETRIES)
                 if attempt > retries:
                     raise self.last(error, attempt) from None
                 after = getattr(error, "after", None)
@@ -182,7 +189,7 @@ class Client:
                 if after:
                     self._rate_limiter.rest(after)
                 if self._stop.wait(self._retry_policy.before(attempt, after)):
-                    raise Failed("was stopped with the others") from None
+                    raise RequestFailedError("was stopped with the others") from None
             finally:
                 self.budget.settle(held, cost)
             with self._lock:
@@ -192,15 +199,17 @@ class Client:
     def last(self, error: Exception, attempts: int) -> Exception:
         """Return the exception for a request whose last try failed."""
         message = self.plain(str(error))
-        if not isinstance(error, Nonsense) or isinstance(error, NoReply):
-            return Failed(f"failed {attempts} times, the last time: {message}")
+        if not isinstance(error, InvalidReplyError) or isinstance(error, NotAReplyError):
+            return RequestFailedError(f"failed {attempts} times, the last time: {message}")
         with self._lock:
             self.counters["replies that cannot be used"] += 1
             self._unusable.add(getattr(self._item, "place", 0))
             count = len(self._unusable)
-        if count >= self.server.concurrency - 1 + GIVE_UP_AFTER:  # those on their way may all be at the one thing that it gets wrong
-            return Stopped(f"no reply to {count} requests in a row can be used; the last: {message}")
-        return NoUsableReply(f"none of {attempts} replies can be used; the last: {message}")
+        if (
+            count >= self.server.concurrency - 1 + MAX_FAILURES_IN_A_ROW
+        ):  # those on their way may all be at the one thing that it gets wrong
+            return FatalRequestError(f"no reply to {count} requests in a row can be used; the last: {message}")
+        return UnusableReplyError(f"none of {attempts} replies can be used; the last: {message}")
 
     def pooled(self, items: Sequence[T], work: Callable[[T], Iterable[R]], what: str = "request") -> Iterator[list[tuple[int, R]]]:
         """Yield the results of `work` with their item's place as they arrive, `concurrency` items at a time.
@@ -241,19 +250,19 @@ class Client:
                         pool.submit(run, *waiting.popleft())
                         running += 1
                     results: list[tuple[int, R]] = []
-                    for place, result, error, ended in _drained(done):
+                    for place, result, error, ended in _drain(done):
                         running -= ended
                         if result is not None:
                             results.append((place, result))
                             # Only failures in a row, with no answer between them, mean that the server is gone.
                             streak = 0
-                        elif isinstance(error, Failed):
+                        elif isinstance(error, RequestFailedError):
                             failed.append(f"{what} {place + 1} of {len(items)}: {error}")
                             streak += 1
                         elif error is not None:
-                            fault = fault or (None if isinstance(error, Stopped) else error)
+                            fault = fault or (None if isinstance(error, FatalRequestError) else error)
                             stop = stop or str(error) or type(error).__name__
-                    if streak >= GIVE_UP_AFTER:
+                    if streak >= MAX_FAILURES_IN_A_ROW:
                         stop = stop or failed[-1]
                     if stop:
                         self._stop.set()
@@ -287,12 +296,12 @@ class Client:
         import httpx
         from openai import OpenAI
 
-        from qualm.runners.servers.transport import Bounded
+        from qualm.runners.servers.transport import BoundedTransport
 
         with self._lock:
             if self._client is None:
                 address, key = self.server.address or self.base_url, self._key()
-                self._transport = Bounded(address)
+                self._transport = BoundedTransport(address)
                 # No proxies and credentials from the environment: what is sent goes where the spec says, and nowhere by redirection.
                 http: Any = httpx.Client(transport=self._transport, follow_redirects=False, trust_env=False)
                 self._client = OpenAI(base_url=address, api_key=key, timeout=self.server.timeout, max_retries=0, http_client=http)
@@ -304,7 +313,7 @@ class Client:
             return NO_KEY
         key = os.environ.get(self.server.key)
         if not key:
-            raise Stopped(
+            raise FatalRequestError(
                 f"expected a key in the environment variable {self.server.key}, which is not set; export it, or name another by "
                 f'`key` under [servers."{self.base_url}"] in qualm.toml (empty: the server wants none)'
             )
@@ -321,7 +330,7 @@ class Client:
         def call(client: Any) -> Any:
             return client.chat.completions.with_raw_response.create(model=body["model"], messages=body["messages"], extra_body=rest)
 
-        return self.accepted(self.sent(call, longest(body), self.server.deadline).http_response.content, body)
+        return self.accepted(self.sent(call, max_reply_bytes(body), self.server.deadline).http_response.content, body)
 
     def sent(self, call: Callable[[Any], T], largest: int, seconds: float) -> T:
         """Run a call of OpenAI's client, with its reply limited in bytes and seconds.
@@ -343,25 +352,25 @@ class Client:
             self._was_reached, response = True, error.response
             raise self.refusal(response.status_code, response.text, response.headers.get("retry-after")) from None
         except api.APIConnectionError as error:  # time-outs are of this kind too
-            if isinstance(error.__cause__, Nonsense):
+            if isinstance(error.__cause__, InvalidReplyError):
                 raise error.__cause__ from None
             why = f" ({error.__cause__})" if error.__cause__ else ""
             if not self._was_reached and is_unreachable(error.__cause__):
                 address = self.server.address or self.base_url
-                raise Stopped(
+                raise FatalRequestError(
                     self.plain(
                         f"cannot connect to {address}{why}; start the server, or correct the address: `base_url` in the spec, or `address` "
                         f'under [servers."{self.base_url}"] in qualm.toml'
                     )
                 ) from None
             silent = isinstance(error, api.APITimeoutError) and type(error.__cause__).__name__ != "ConnectTimeout"
-            raise TryAgain(self.plain(f"{error}{why}"), silent=silent) from None
+            raise RetryableError(self.plain(f"{error}{why}"), silent=silent) from None
 
     def accepted(self, data: bytes, body: Mapping[str, Any]) -> Completion:
         """Parse a reply and count its remarks; raise Nonsense if it is invalid."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
-            raise Impossible("expected an answer, got one that repeats the key it was asked with; it is not kept")
+            raise ImpossibleReplyError("expected an answer, got one that repeats the key it was asked with; it is not kept")
         completion = read_completion(data, body)
         with self._lock:
             self.counters.update(completion.remarks)
@@ -371,14 +380,14 @@ class Client:
         """Return the exception for an HTTP status other than 200."""
         message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
         if 300 <= status < 400:
-            return Stopped(
+            return FatalRequestError(
                 f"{message}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)"
             )
-        if status in REJECTED:
-            return Rejected(message)
-        if status in HOPELESS or "insufficient_quota" in text:
-            return Stopped(message)
-        return TryAgain(message, _seconds(retry_after))
+        if status in REJECTED_STATUSES:
+            return RequestRejectedError(message)
+        if status in FATAL_STATUSES or "insufficient_quota" in text:
+            return FatalRequestError(message)
+        return RetryableError(message, _parse_retry_after(retry_after))
 
     def _settle(self, usage: tuple[int | None, int | None], most: float, reserved: int) -> float:
         """Return the cost of a reply in dollars, or its maximum if the server reports no usage."""
@@ -393,10 +402,10 @@ class Client:
     def plain(self, text: str) -> str:
         """Return a message on one line, without the API key."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
-        return one_line(redacted(text, key))
+        return one_line(redact(text, key))
 
 
-def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
+def _drain(queue: SimpleQueue[R]) -> Iterator[R]:
     """Yield all items of a queue, waiting for the first."""
     yield queue.get()
     while True:
@@ -406,7 +415,7 @@ def _drained(queue: SimpleQueue[R]) -> Iterator[R]:
             return
 
 
-def _seconds(text: str | None) -> float | None:
+def _parse_retry_after(text: str | None) -> float | None:
     """Parse `Retry-After`, in seconds or as a date; None if it is neither."""
     try:
         seconds = float(text) if text else math.nan

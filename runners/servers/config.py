@@ -27,7 +27,7 @@ from qualm.runners.servers.presets import PRESETS
 from qualm.runners.servers.spending_limit import SpendingLimit
 
 DEFAULT, MODELS = "default", "models"
-OWN_KEY = {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key}
+DEFAULT_KEYS = {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key}
 """Environment variables of keys by host, if the settings name none. No other host gets a key by default."""
 
 
@@ -97,7 +97,7 @@ class Server:
         return self.batch_price or Price(self.price.input * BATCH_SHARE, self.price.output * BATCH_SHARE)
 
 
-def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
+def check_servers(raw: Any, where: str) -> dict[str, dict[str, Any]]:
     """Check the tables of all servers; raise SettingValueError for unknown or wrong settings."""
     if not isinstance(raw, Mapping):
         raise SettingValueError(f'{where}: expected tables such as [servers.default] or [servers."URL"], got {raw!r}')
@@ -111,8 +111,8 @@ def checked(raw: Any, where: str) -> dict[str, dict[str, Any]]:
         models = table.get(MODELS, {})
         if not isinstance(models, Mapping) or not all(isinstance(m, Mapping) for m in models.values()):
             raise SettingValueError(f"{at}.{MODELS}: expected a table per model, got {models!r}")
-        own = {m: in_types(values, _TYPES, f"{at}.{MODELS}.{m}", MODELS) for m, values in models.items()}
-        servers[name] = {**in_types({k: v for k, v in table.items() if k != MODELS}, _TYPES, at, MODELS), MODELS: own}
+        own = {m: convert_settings(values, _TYPES, f"{at}.{MODELS}.{m}", MODELS) for m, values in models.items()}
+        servers[name] = {**convert_settings({k: v for k, v in table.items() if k != MODELS}, _TYPES, at, MODELS), MODELS: own}
     return servers
 
 
@@ -126,7 +126,7 @@ def server(tables: Mapping[str, Mapping[str, Any]], base_url: str, model: str) -
     values: dict[str, Any] = {}
     for table in (tables.get(DEFAULT, {}), own, own.get(MODELS, {}).get(model, {})):
         values |= {name: value for name, value in table.items() if name != MODELS}
-    values.setdefault("key", OWN_KEY.get(urlsplit(values.get("address") or base_url).hostname or "", ""))
+    values.setdefault("key", DEFAULT_KEYS.get(urlsplit(values.get("address") or base_url).hostname or "", ""))
     chosen = replace(Server(), **values)
     if chosen.batch_price is not None and chosen.price is None:
         raise SettingValueError(f"servers.{base_url}: batch_price needs `price` beside it, for what is asked in no batch")
@@ -151,7 +151,7 @@ _WORDS: Mapping[Any, str] = {
 _BOUND_WORDS = {Ge: "at least", Gt: "above", Le: "at most", Lt: "below"}
 
 
-def described(annotation: Any) -> str:
+def describe_type(annotation: Any) -> str:
     """Describe the allowed values of a type for messages: `a number above 0 and at most 1`."""
     if get_origin(annotation) is Literal:
         return f"one of {', '.join(get_args(annotation))}"
@@ -159,26 +159,26 @@ def described(annotation: Any) -> str:
     return " ".join([_WORDS[plain_type(annotation)], " and ".join(bounds)]).strip()
 
 
-def in_type(value: Any, annotation: Any, at: str) -> Any:
+def convert_setting(value: Any, annotation: Any, at: str) -> Any:
     """Return a TOML value in its setting's type; raise SettingValueError that names `at`."""
     if annotation == Price | None:
         return _price(value, at)
     if not fits(annotation, value):
-        raise SettingValueError(f"{at}: expected {described(annotation)}, got {value!r}")
+        raise SettingValueError(f"{at}: expected {describe_type(annotation)}, got {value!r}")
     return float(value) if plain_type(annotation) is float else value
 
 
-def in_types(table: Any, types: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
+def convert_settings(table: Any, types: Mapping[str, Any], where: str, *others: str) -> dict[str, Any]:
     """Return a table of settings in their types; raise SettingValueError for unknown or wrong ones."""
     if not isinstance(table, Mapping):
         raise SettingValueError(f"{where}: expected a table of settings, got {table!r}")
     if unknown := [name for name in table if name not in types]:
         raise SettingValueError(f"{where}.{unknown[0]}: unknown setting; there are: {', '.join((*types, *others))}")
-    return {name: in_type(value, types[name], f"{where}.{name}") for name, value in table.items()}
+    return {name: convert_setting(value, types[name], f"{where}.{name}") for name, value in table.items()}
 
 
 def _price(raw: Any, where: str) -> Price:
     if not isinstance(raw, Mapping) or raw.keys() != {"input", "output"} or not all(fits(Dollars, n) for n in raw.values()):
-        expected = f"{{input = DOLLARS, output = DOLLARS}} per million tokens, each {described(Dollars)}"
+        expected = f"{{input = DOLLARS, output = DOLLARS}} per million tokens, each {describe_type(Dollars)}"
         raise SettingValueError(f"{where}: expected {expected}, got {raw!r}")
     return Price(float(raw["input"]), float(raw["output"]))

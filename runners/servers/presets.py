@@ -101,19 +101,19 @@ PRESETS = {
 }
 
 
-SHOWN_BY = {"logprobs": "top", "truncated_entropies": "top", "partial_p_true": "top", "prompt_logprobs": "prompts"}
+REQUIRED_FIELDS = {"logprobs": "top", "truncated_entropies": "top", "partial_p_true": "top", "prompt_logprobs": "prompts"}
 """Parameter of a spec -> field of `Preset` that it requires."""
 
 
-def not_shown(preset: Preset | None, parameters: Iterable[str]) -> str:
+def unsupported_reason(preset: Preset | None, parameters: Iterable[str]) -> str:
     """Return why a server cannot give what these parameters ask for; "" if it can."""
-    if preset is None or all(getattr(preset, SHOWN_BY[name]) for name in parameters if name in SHOWN_BY):
+    if preset is None or all(getattr(preset, REQUIRED_FIELDS[name]) for name in parameters if name in REQUIRED_FIELDS):
         return ""
     what = "log-probabilities of prompts" if preset.top else "log-probabilities"
     return f"{preset.title} shows no {what}, whatever is set"
 
 
-def faults(
+def find_unsupported(
     preset: Preset, logprobs: int = 0, prompts: bool = False, n: bool = False, seeds: bool = False, heat: float = 0.0
 ) -> dict[str, str]:
     """Map each parameter that the server does not support to an error message.

@@ -7,29 +7,29 @@ from typing import Any
 
 from qualm.registry.text import one_line
 
-MAX_COUNT = 10_000_000
+MAX_TOKENS = 10_000_000
 """Maximum tokens of a request or reply; no model reads more."""
 IMAGE_TOKENS = 2048
 """Maximum tokens of an image before the server reports its count."""
 
 
-class Nonsense(Exception):
+class InvalidReplyError(Exception):
     """An invalid reply; the message says what was expected and what came."""
 
 
-class Impossible(Nonsense):
+class ImpossibleReplyError(InvalidReplyError):
     """An invalid reply that the server would most likely repeat."""
 
 
-class ReplyTooLarge(Impossible):
+class ReplyTooLargeError(ImpossibleReplyError):
     """A reply larger than the byte limit; the next one would be as large, and cost as much."""
 
 
-class NoReply(Nonsense):
+class NotAReplyError(InvalidReplyError):
     """A page of a proxy or gateway instead of a reply."""
 
 
-def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
+def token_bounds(body: Mapping[str, Any]) -> tuple[int, int]:
     """Return the maximum tokens of a request and its reply; a token has at least one byte."""
     sent = 0
     for message in body["messages"]:
@@ -37,15 +37,15 @@ def bounds(body: Mapping[str, Any]) -> tuple[int, int]:
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         sent += 16 + sum(len(p["text"].encode()) if p["type"] == "text" else IMAGE_TOKENS for p in parts)
     sent += len(json.dumps(body["response_format"]).encode()) if "response_format" in body else 0
-    return sent, limit_of(body) * body.get("n", 1)
+    return sent, answer_limit(body) * body.get("n", 1)
 
 
-def limit_of(body: Mapping[str, Any]) -> int:
+def answer_limit(body: Mapping[str, Any]) -> int:
     """Return the token limit of each answer; 0 without one."""
     return int(next((body[name] for name in ("max_tokens", "max_completion_tokens") if name in body), 0))
 
 
-def usage_of(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def read_usage(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return the tokens of a request and its reply by the server's count; None if missing or invalid.
 
     >>> usage_of({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), usage_of({"usage": None})
@@ -58,7 +58,7 @@ def usage_of(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
     return sent, received
 
 
-def is_count(value: Any, most: int = MAX_COUNT) -> bool:
+def is_count(value: Any, most: int = MAX_TOKENS) -> bool:
     """Return whether a value is a valid token count."""
     return type(value) is int and 0 <= value <= most
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from qualm.runners.servers.config import Price
 from qualm.runners.servers.spending_limit import WAIT, RunLimit, SpendingLimit
 
-LONGEST_PAUSE, LONGEST_ASKED = 60.0, 600.0
+MAX_PAUSE, MAX_SERVER_PAUSE = 60.0, 600.0
 """Maximum seconds of a pause by our rule, and of one that a server asks for."""
 
 
@@ -23,9 +23,9 @@ class RetryPolicy:
     def before(self, attempt: int, retry_after: float | None) -> float:
         """Return the seconds before retry `attempt`, from 1; the server's request counts, within bounds."""
         # At least half of the pause, and by chance: clients that failed together would else come back together.
-        longest = min(self.pause * 2 ** (attempt - 1), LONGEST_PAUSE)
+        longest = min(self.pause * 2 ** (attempt - 1), MAX_PAUSE)
         own: float = longest * random.uniform(0.5, 1.0)  # noqa: S311 - chance only keeps clients apart
-        return own if retry_after is None else min(max(retry_after, own), LONGEST_ASKED)
+        return own if retry_after is None else min(max(retry_after, own), MAX_SERVER_PAUSE)
 
 
 class RateLimiter:
@@ -59,15 +59,15 @@ class RateLimiter:
     def correct(self, tokens: int) -> None:
         """Correct a reservation by the difference in tokens, which may be negative."""
         with self._lock:
-            self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + LONGEST_ASKED))
+            self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + MAX_SERVER_PAUSE))
 
     def rest(self, seconds: float) -> None:
         """Pause all requests, as the server asked."""
         with self._lock:
-            self._free = max(self._free, self._clock() + min(seconds, LONGEST_ASKED))
+            self._free = max(self._free, self._clock() + min(seconds, MAX_SERVER_PAUSE))
 
 
-POLL = 0.2
+POLL_SECONDS = 0.2
 """Seconds between checks of what other processes have settled."""
 
 
@@ -96,7 +96,7 @@ class Budget:
         while (key := self._limit.hold(amount, key)) == WAIT and not stopped():
             # Woken when this process settles; others can only be looked at now and then.
             with self._change:
-                self._change.wait(POLL)
+                self._change.wait(POLL_SECONDS)
         return key
 
     def settle(self, key: str, spent: float) -> None:

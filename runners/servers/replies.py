@@ -3,12 +3,12 @@
 A reply is an answer if it is a JSON object with a choice in `choices`: its text, or that it has none. Everything else is optional. A field
 that is missing or invalid is undefined, with the reason, and never costs the text. A log-probability is kept only where all tokens of
 the answer have a valid one and together spell the answer. A reply without a choice, or one that the server says it broke off, is no
-answer: `NoReply`, `Nonsense` and `Impossible` say how often to ask again.
+answer: `NotAReplyError`, `InvalidReplyError` and `ImpossibleReplyError` say how often to ask again.
 
 Honest servers round. So a log-probability up to `ROUNDING_TOLERANCE` above 0 counts as 0, the probabilities of one position may add up
 to `SUM_TOLERANCE` more than 1, and a token's log-probability may differ by `MAX_DIFFERENCE` from the one it has among the likeliest.
 Sizes, time and hosts are limited in `qualm.runners.servers.transport`; numbers are checked again where they are stored
-(`qualm.runners.store.sound`).
+(`qualm.runners.store.validity`).
 """
 
 import json
@@ -20,7 +20,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qualm.registry.formats.plausible import LEAST_LOGPROB, ROUNDING_TOLERANCE, SUM_TOLERANCE
-from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply, bounds, excerpt, is_count, limit_of, usage_of
+from qualm.runners.servers.protocol import (
+    ImpossibleReplyError,
+    InvalidReplyError,
+    NotAReplyError,
+    answer_limit,
+    excerpt,
+    is_count,
+    read_usage,
+    token_bounds,
+)
 
 MAX_DIFFERENCE = 0.01
 MAX_ID = 2**31 - 1
@@ -41,7 +50,7 @@ EXTRA_COUNTED = 2
 MAX_END_MARKS = 4
 MAX_TOKEN_BYTES = 128
 """Bytes of the longest tokens of published vocabularies."""
-_BASE, _TOKEN = 2**20, 512
+_BASE_BYTES, _TOKEN_BYTES = 2**20, 512
 """Maximum bytes of a reply: fixed part, and per token or alternative token."""
 _END_MARK = re.compile(r"<\|[^<>]{1,40}\|>|<[^<>\s]{1,40}>|\[/?[A-Z_]{1,20}\]")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -98,11 +107,11 @@ class Completion:
     """Names of counters to raise, each once per reply."""
 
 
-def longest(body: Mapping[str, Any]) -> int:
+def max_reply_bytes(body: Mapping[str, Any]) -> int:
     """Return the maximum bytes of a valid reply to a request."""
-    sent, received = bounds(body)
+    sent, received = token_bounds(body)
     tokens = received * (1 + body.get("top_logprobs", 0)) + (sent if "prompt_logprobs" in body else 0)
-    return int(_BASE + _TOKEN * tokens)
+    return int(_BASE_BYTES + _TOKEN_BYTES * tokens)
 
 
 def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
@@ -115,18 +124,20 @@ def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
     """
     answer = _parse(data)
     if not isinstance(answer, dict) or "choices" not in answer or (answer.get("error") and not answer["choices"]):
-        raise Nonsense(f"expected a chat completion, got {_excerpt(answer)}")
+        raise InvalidReplyError(f"expected a chat completion, got {_excerpt(answer)}")
     listed = [raw for raw in _list(answer["choices"]) if isinstance(raw, dict)]
     raw_choices = listed[: body.get("n", 1)]
-    whole = [raw for raw in raw_choices if _finish(raw) not in BROKEN and not raw.get("error")]
+    whole = [raw for raw in raw_choices if _finish_reason(raw) not in BROKEN and not raw.get("error")]
     if not raw_choices:
-        raise Impossible(f"expected a chat completion with a choice, got {_excerpt(answer)}")
+        raise ImpossibleReplyError(f"expected a chat completion with a choice, got {_excerpt(answer)}")
     if not whole:
-        raise Impossible(f"the server broke the reply off: {_excerpt(raw_choices[0].get('error') or _finish(raw_choices[0]))}")
-    usage = usage_of(answer)
+        raise ImpossibleReplyError(
+            f"the server broke the reply off: {_excerpt(raw_choices[0].get('error') or _finish_reason(raw_choices[0]))}"
+        )
+    usage = read_usage(answer)
     counted = usage[1] if body.get("n", 1) == 1 else None
     remarks = ["replies with more answers than were asked for"] if len(listed) > len(raw_choices) else []
-    choices = [_read_choice(raw, limit_of(body), counted, remarks) for raw in whole]
+    choices = [_read_choice(raw, answer_limit(body), counted, remarks) for raw in whole]
     names = [answer.get(name) for name in ("model", "system_fingerprint")]
     model, fingerprint = (name if isinstance(name, str) and len(name) <= MAX_NAME else "" for name in names)
     return Completion(choices, _read_prompt(answer.get("prompt_logprobs")), (model, fingerprint), usage, tuple(dict.fromkeys(remarks)))
@@ -183,17 +194,17 @@ def _parse(data: bytes) -> Any:
     lines = [line for line in text.splitlines() if not line.startswith(":")]
     try:
         if any(line.startswith("data:") for line in lines):
-            return _of_stream([line[5:].strip() for line in lines if line.startswith("data:")])
+            return _join_stream([line[5:].strip() for line in lines if line.startswith("data:")])
         value, _ = json.JSONDecoder().raw_decode("\n".join(lines).lstrip())
         if "\\ud" in text.lower():  # half of a surrogate pair cannot be stored
             value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     except (ValueError, RecursionError):
-        kind = Impossible if data.lstrip()[:1] in (b"{", b"[") else NoReply
+        kind = ImpossibleReplyError if data.lstrip()[:1] in (b"{", b"[") else NotAReplyError
         raise kind(f"expected a chat completion, got {excerpt(text[:1000])}") from None
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _of_stream(events: Sequence[str]) -> Any:
+def _join_stream(events: Sequence[str]) -> Any:
     """Join the events of a stream to a completion; some gateways stream unasked."""
     chunks = [json.loads(event) for event in events if event and event != "[DONE]"]
     chunks = [chunk for chunk in chunks if isinstance(chunk, dict)]
@@ -216,7 +227,7 @@ def _read_choice(raw: Mapping[str, Any], limit: int, counted: int | None, remark
     message = raw.get("message")
     message = message if isinstance(message, dict) else {"content": message if isinstance(message, str) else raw.get("text", {})}
     said = _read_content(message.get("content"))
-    finish, refusal, text = _finish(raw), message.get("refusal"), said.text.strip()
+    finish, refusal, text = _finish_reason(raw), message.get("refusal"), said.text.strip()
     refusal = refusal if isinstance(refusal, str) else said.refusal
     thought = [_read_content(message.get(name)).text for name in ("reasoning_content", "reasoning")]
     choice = Choice(
@@ -229,8 +240,8 @@ def _read_choice(raw: Mapping[str, Any], limit: int, counted: int | None, remark
     )
     if (message.get("tool_calls") or message.get("function_call")) and not choice.text:
         remarks.append("replies that call a tool and answer nothing")
-    choice = _with_tokens(choice, raw, finish in ENDED or finish not in (*CUT, *FILTERED), remarks)
-    return _held_to_limit(choice, limit, counted, remarks)
+    choice = _add_tokens(choice, raw, finish in ENDED or finish not in (*CUT, *FILTERED), remarks)
+    return _enforce_limit(choice, limit, counted, remarks)
 
 
 @dataclass
@@ -268,16 +279,16 @@ def _read_content(value: Any) -> _Content:
     return content
 
 
-def _with_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> Choice:
+def _add_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> Choice:
     """Add ids, log-probabilities and alternatives, as far as they are valid and of this answer."""
     ids = raw.get("token_ids")
     ids = ids if isinstance(ids, list) and all(is_count(i, MAX_ID) for i in ids) else None
     try:
-        entries = _entries(raw.get("logprobs"))
+        entries = _read_entries(raw.get("logprobs"))
         if not entries:
             return replace(choice, ids=ids, no_logprobs=NO_LOGPROBS)
         own, tops = zip(*(_read_entry(entry, f"logprobs[{n}]") for n, entry in enumerate(entries)), strict=True)
-    except Impossible as error:
+    except ImpossibleReplyError as error:
         return replace(choice, ids=ids, no_logprobs=str(error))
     logprobs, alternatives = list(own), list(tops)
     spellings = [[spell(entry) for entry in entries] for spell in (_by_bytes, _by_token, _by_piece)]
@@ -298,7 +309,7 @@ def _with_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: l
     return replace(choice, logprobs=logprobs, tops=alternatives, ids=ids, tokens=tokens, ended=ended and hides_end)
 
 
-def _held_to_limit(choice: Choice, limit: int, counted: int | None, remarks: list[str]) -> Choice:
+def _enforce_limit(choice: Choice, limit: int, counted: int | None, remarks: list[str]) -> Choice:
     """Cut an answer to the token limit, or remove its text if its tokens are not shown."""
     size = len(choice.text.encode())
     listed = choice.tokens if choice.tokens is not None else choice.ids
@@ -318,13 +329,13 @@ def _held_to_limit(choice: Choice, limit: int, counted: int | None, remarks: lis
     return replace(choice, text=text, tokens=tokens[:limit], cut=True, ended=False, **kept)  # type: ignore[arg-type]
 
 
-def _finish(raw: Mapping[str, Any]) -> str:
+def _finish_reason(raw: Mapping[str, Any]) -> str:
     """Return the finish reason in lower case; "" without one."""
     reason = raw.get("finish_reason")
     return reason.strip().lower().rpartition(".")[2] if isinstance(reason, str) else ""
 
 
-def _entries(shares: Any) -> list[Any] | None:
+def _read_entries(shares: Any) -> list[Any] | None:
     """Return the entry of each token, from chat or plain completions; None without any."""
     if not isinstance(shares, dict):
         return None
@@ -333,13 +344,13 @@ def _entries(shares: Any) -> list[Any] | None:
         tops = _list(shares.get("top_logprobs")) or [None] * len(shares["tokens"])
         rows = [shares["tokens"], shares["token_logprobs"], tops]
         if len(set(map(len, rows))) > 1:
-            raise Impossible("logprobs: expected as many tokens as log-probabilities")
+            raise ImpossibleReplyError("logprobs: expected as many tokens as log-probabilities")
         return [
             {"token": token, "logprob": p, "top_logprobs": [{"token": t, "logprob": q} for t, q in _items(top)]}
             for token, p, top in zip(*rows, strict=True)
         ]
     if content is not None and not isinstance(content, list):
-        raise Impossible(f"logprobs.content: expected a list, got {_excerpt(content)}")
+        raise ImpossibleReplyError(f"logprobs.content: expected a list, got {_excerpt(content)}")
     return content
 
 
@@ -351,15 +362,15 @@ def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
     """
     own = _read_logprob(entry, where)
     if own <= LEAST_LOGPROB:
-        raise Impossible(f"{where}: the server does not show the log-probability ({own:g})")
+        raise ImpossibleReplyError(f"{where}: the server does not show the log-probability ({own:g})")
     listed = [top for top in _list(entry.get("top_logprobs")) if not _is_hidden(top)]
     tops = [(str(top.get("token")), _read_logprob(top, f"{where}.top_logprobs")) for top in listed if isinstance(top, dict)]
     same = [p for token, p in tops if token == entry.get("token")] or [p for _, p in tops if _is_near(own, p)]
     _expect_sum([*(p for _, p in set(tops)), *(() if same else (own,))], where)
     if same and not any(_is_near(own, p) for p in same):
-        raise Impossible(f"{where}: expected {max(same)} as among the likeliest, got {own}")
+        raise ImpossibleReplyError(f"{where}: expected {max(same)} as among the likeliest, got {own}")
     if tops and not same and own > (least := min(p for _, p in tops)):
-        raise Impossible(f"{where}: expected at most {least}, as it is not among the likeliest, got {own}")
+        raise ImpossibleReplyError(f"{where}: expected at most {least}, as it is not among the likeliest, got {own}")
     return own, dict(tops)
 
 
@@ -371,10 +382,10 @@ def _is_hidden(top: Any) -> bool:
 
 def _read_logprob(entry: Any, where: str) -> float:
     if not isinstance(entry, dict) or not isinstance(entry.get("token", ""), str):
-        raise Impossible(f"{where}: expected a token, got {_excerpt(entry)}")
+        raise ImpossibleReplyError(f"{where}: expected a token, got {_excerpt(entry)}")
     value: Any = entry.get("logprob")
     if type(value) not in (int, float) or not -_LEAST <= value <= ROUNDING_TOLERANCE:
-        raise Impossible(f"{where}: expected a log-probability (0 or less), got {_excerpt(value)}")
+        raise ImpossibleReplyError(f"{where}: expected a log-probability (0 or less), got {_excerpt(value)}")
     return min(float(value), 0.0)
 
 
@@ -388,21 +399,21 @@ def _read_prompt(listed: Any) -> list[dict[int, float]] | None:
             scored = {_read_id(token): _read_logprob(of, "prompt_logprobs") for token, of in _items(entry)}
             _expect_sum(scored.values(), "prompt_logprobs")
             prompt.append(scored)
-    except Impossible:
+    except ImpossibleReplyError:
         return None
     return prompt
 
 
 def _read_id(token: str) -> int:
     if not (token.isascii() and token.isdecimal() and len(token) <= 10 and int(token) <= MAX_ID):
-        raise Impossible("prompt_logprobs: expected ids of tokens")
+        raise ImpossibleReplyError("prompt_logprobs: expected ids of tokens")
     return int(token)
 
 
 def _expect_sum(logprobs: Iterable[float], where: str) -> None:
     total = math.fsum(math.exp(p) for p in logprobs)
     if total > 1 + SUM_TOLERANCE:
-        raise Impossible(f"{where}: expected probabilities that add up to 1 at most, got {total:.4f}")
+        raise ImpossibleReplyError(f"{where}: expected probabilities that add up to 1 at most, got {total:.4f}")
 
 
 def _is_near(first: float, second: float) -> bool:

@@ -8,7 +8,7 @@ WAIT = ""
 """Returned instead of a key: no room now, perhaps later."""
 
 
-class OverCap(Exception):
+class SpendingLimitError(Exception):
     """A request would exceed a spending limit; the message says which, and the amount spent."""
 
 
@@ -46,7 +46,7 @@ class RunLimit:
                 return key
             if self._cap and self._spent + amount > self._cap:
                 so_far = f"${self._spent:.4f} spent; the next request may cost ${amount:.4f}"
-                raise OverCap(f"the spending limit is reached (max_spend = ${self._cap:g}, {so_far}); raise it")
+                raise SpendingLimitError(f"the spending limit is reached (max_spend = ${self._cap:g}, {so_far}); raise it")
             if self._cap and self._spent + sum(self._held.values()) + amount > self._cap:
                 return WAIT
             self._count += 1

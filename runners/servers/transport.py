@@ -1,7 +1,6 @@
 """Limits on a server's reply: its size, its duration, and the host that it comes from.
 
-Everything that a server sends comes in through `Bounded`, a transport beneath the client. A reply is counted after decompression. Of the
-headers that the client would send, those go out that the request needs.
+Every reply passes through `BoundedTransport`, which counts its bytes after decompression. Only necessary headers are sent.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from urllib.request import getproxies, proxy_bypass
 import httpcore
 import httpx
 
-from qualm.runners.servers.protocol import Impossible, ReplyTooLarge
+from qualm.runners.servers.protocol import ImpossibleReplyError, ReplyTooLargeError
 
 HEADERS = ("host", "content-type", "content-length", "authorization")
 """Headers sent to any server; the client's own would reveal the machine and the organization."""
 OPENAI = "api.openai.com"
 OPENAI_HEADERS = ("openai-organization", "openai-project")
 """Headers sent to OpenAI only."""
-LARGEST = 256 * 2**20
+MAX_REPLY_BYTES = 256 * 2**20
 """Maximum bytes of any reply."""
-_SLICE = 64 * 1024
+_WRITE_BYTES = 64 * 1024
 
 
-class Bounded(httpx.BaseTransport):
+class BoundedTransport(httpx.BaseTransport):
     """Connections to one server; each thread sends one request at a time, within `bounds`."""
 
     def __init__(self, address: str) -> None:
-        self._time = _Clock()
+        self._time = _RequestLimits()
         proxy, context = environment_proxy(address), httpx.create_ssl_context()
         how: dict[str, Any] = {"ssl_context": context, "max_connections": None, "network_backend": _Backend(self._time)}
         self._pool = httpcore.HTTPProxy(proxy, **how) if proxy else httpcore.ConnectionPool(**how)
@@ -43,11 +42,13 @@ class Bounded(httpx.BaseTransport):
     @contextmanager
     def bounds(self, largest: int, seconds: float, connect: float = 0.0) -> Iterator[None]:
         """Limit this thread's next reply in bytes and seconds, and the connection in seconds (0 = same)."""
-        self._time.largest, self._time.deadline, self._time.connect = min(largest, LARGEST), time.monotonic() + seconds, connect
+        self._time.largest, self._time.deadline, self._time.connect = min(largest, MAX_REPLY_BYTES), time.monotonic() + seconds, connect
         yield
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        headers = [(name, value) for name, value in request.headers.raw if name.decode("latin-1").lower() in _sent(request.url.host)]
+        headers = [
+            (name, value) for name, value in request.headers.raw if name.decode("latin-1").lower() in _allowed_headers(request.url.host)
+        ]
         headers += [(b"accept", b"application/json"), (b"accept-encoding", b"gzip"), (b"user-agent", b"qualm")]
         url = httpcore.URL(scheme=request.url.raw_scheme, host=request.url.raw_host, port=request.url.port, target=request.url.raw_path)
         plain = httpcore.Request(request.method, url, headers=headers, content=request.stream, extensions=request.extensions)  # type: ignore[arg-type]
@@ -59,7 +60,7 @@ class Bounded(httpx.BaseTransport):
                 response.close()
         except _ERRORS as error:
             raise getattr(httpx, type(error).__name__, httpx.TransportError)(str(error), request=request) from error
-        rest = [(name, value) for name, value in response.headers if name.lower() in _READ]
+        rest = [(name, value) for name, value in response.headers if name.lower() in _KEPT_HEADERS]
         return httpx.Response(response.status, headers=rest, content=data, request=request)
 
     def close(self) -> None:
@@ -93,7 +94,7 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
         Impossible: unrequested or invalid compression.
     """
     if encoding not in ("", "identity", "gzip", "x-gzip"):
-        raise Impossible(f"expected a reply that is plain or gzip, got content-encoding {encoding[:40]!r}")
+        raise ImpossibleReplyError(f"expected a reply that is plain or gzip, got content-encoding {encoding[:40]!r}")
     inflater = zlib.decompressobj(31) if "gzip" in encoding else None
     data, received = bytearray(), 0
     for chunk in chunks:
@@ -101,19 +102,19 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
         try:
             data += inflater.decompress(chunk, largest + 1 - len(data)) if inflater else chunk
         except zlib.error as error:
-            raise Impossible(f"expected a reply compressed by gzip: {error}") from None
+            raise ImpossibleReplyError(f"expected a reply compressed by gzip: {error}") from None
         if max(received, len(data)) > largest:
-            raise ReplyTooLarge(f"expected a reply of at most {largest:,} bytes, got more")
+            raise ReplyTooLargeError(f"expected a reply of at most {largest:,} bytes, got more")
     if inflater and data and not inflater.eof:
-        raise Impossible("expected a reply compressed by gzip, got one that is cut short")
+        raise ImpossibleReplyError("expected a reply compressed by gzip, got one that is cut short")
     return bytes(data)
 
 
-_READ = (b"content-type", b"retry-after", b"location")
+_KEPT_HEADERS = (b"content-type", b"retry-after", b"location")
 _ERRORS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, httpcore.UnsupportedProtocol)
 
 
-def _sent(host: str) -> tuple[str, ...]:
+def _allowed_headers(host: str) -> tuple[str, ...]:
     return HEADERS + (OPENAI_HEADERS if host == OPENAI else ())
 
 
@@ -121,12 +122,12 @@ def _encoding(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return ", ".join(v.decode("latin-1").strip().lower() for n, v in headers if n.lower() == b"content-encoding")
 
 
-class _Clock(threading.local):
+class _RequestLimits(threading.local):
     """Time and size limits of this thread's request."""
 
     deadline = 0.0
     connect = 0.0
-    largest = LARGEST
+    largest = MAX_REPLY_BYTES
 
     def left(self, timeout: float | None) -> float:
         """Return the seconds until the deadline or the step's timeout.
@@ -147,15 +148,15 @@ class _Clock(threading.local):
 class _Stream(httpcore.NetworkStream):
     """Connection whose every step ends by its thread's deadline."""
 
-    def __init__(self, inner: httpcore.NetworkStream, clock: _Clock) -> None:
+    def __init__(self, inner: httpcore.NetworkStream, clock: _RequestLimits) -> None:
         self._inner, self._clock = inner, clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         return self._inner.read(max_bytes, self._clock.left(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        for at in range(0, len(buffer), _SLICE):
-            self._inner.write(buffer[at : at + _SLICE], self._clock.left(timeout))
+        for at in range(0, len(buffer), _WRITE_BYTES):
+            self._inner.write(buffer[at : at + _WRITE_BYTES], self._clock.left(timeout))
 
     def close(self) -> None:
         self._inner.close()
@@ -170,7 +171,7 @@ class _Stream(httpcore.NetworkStream):
 class _Backend(httpcore.SyncBackend):
     """Factory of such connections."""
 
-    def __init__(self, clock: _Clock) -> None:
+    def __init__(self, clock: _RequestLimits) -> None:
         self._clock = clock
 
     def connect_tcp(self, host: str, port: int, timeout: float | None = None, *more: Any, **options: Any) -> _Stream:  # type: ignore[override]

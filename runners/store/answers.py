@@ -33,10 +33,10 @@ from qualm.registry.formats.atomic import create_folder
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.libraries import MINOR, same
 from qualm.runners.runtime.prefetch import ahead
-from qualm.runners.store.key_index import KeyIndex, Keys, Places, key_words
+from qualm.runners.store.key_index import KeyIndex, Keys, Places, copy_key_words
 from qualm.runners.store.refusal import REFUSED
-from qualm.runners.store.segments import Segments, moment
-from qualm.runners.store.sound import impossible, undefined_where_impossible, without_impossible
+from qualm.runners.store.segments import Segments, write_time
+from qualm.runners.store.validity import drop_invalid, find_invalid, nullify_invalid
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -59,7 +59,7 @@ ABOUT, USED = "about.json", "used"
 STATES = "states"
 """Column of hidden states and attention; segments without any lack it."""
 
-_ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 """Maximum listings of a folder: one that others change may be listed incompletely."""
 
 
@@ -124,9 +124,9 @@ def pixels_digest(images: Sequence[PIL.Image.Image]) -> str:
     return own[0] if len(own) == 1 else hashlib.sha256("\n".join(["pictures", *own]).encode()).hexdigest() if own else ""
 
 
-def segments(folder: Path, touch: bool = True) -> Segments:
+def open_segments(folder: Path, touch: bool = True) -> Segments:
     """Return the segments of one store, without invalid rows."""
-    return Segments(folder, SCHEMA, touch, without_impossible, (STATES,))
+    return Segments(folder, SCHEMA, touch, drop_invalid, (STATES,))
 
 
 class StoredAnswers(ABC):
@@ -161,7 +161,7 @@ class StoredAnswers(ABC):
 
     def take(self, keys: Sequence[bytes]) -> pa.Table:
         """Return parts in order, with the columns of `VALUES`; LostError if one has disappeared."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             if attempt:  # others may have merged what we knew into what we do not know yet
                 time.sleep(0.02 * attempt)
                 self._open()
@@ -198,7 +198,7 @@ class StoredAnswers(ABC):
         # Most rounds end after the second listing; a merge that falls between listing and reading costs one more.
         while new := [name for name in self._listed() if name not in keys]:
             for name, table in zip(new, ahead(self._read, new, self._workers), strict=True):
-                keys[name] = key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
+                keys[name] = copy_key_words(table["key"]) if table is not None else np.empty((0, 4), np.uint64)
         self._names = self._ordered(keys)
         self._index = KeyIndex([keys[name] for name in self._names])
 
@@ -256,17 +256,17 @@ class Store(StoredAnswers):
         self._own = {"model": model, "engine": engine, "qualm": __version__, "libraries": self._libraries, "versions": dict(versions)}
         folder = self._writable()
         create_folder(folder)
-        self._segments = segments(folder)
+        self._segments = open_segments(folder)
         self._segments.durable = durable
         self._note(folder, {**self._own, **(about or {})}, stage)
         super().__init__(folder, {folder.name: self._segments}, workers)
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """Write parts durably, hidden states in a segment of their own; invalid numbers become undefined."""
-        self.add(as_stored(keys, names, parts))
+        self.add(to_rows(keys, names, parts))
 
     def add(self, whole: pa.Table) -> None:
-        """Write rows in the form of `as_stored`, such as another store's."""
+        """Write rows in the form of `to_rows`, such as another store's."""
         whole = self._segments.complete(whole)
         # Hidden states go into a segment of their own: who takes answers alone neither maps nor hashes their megabytes.
         inside = whole[STATES].is_valid()
@@ -295,7 +295,7 @@ class Store(StoredAnswers):
                 if table is not None:
                     kept = table.filter(pc.invert(pc.is_in(table["key"], pa.array(keys, pa.binary(32)))))
                     if kept.num_rows:
-                        self._sources[folder].write(kept, moment(name))
+                        self._sources[folder].write(kept, write_time(name))
                     self._sources[folder].retire(name)
             self._open()
         return found
@@ -314,7 +314,7 @@ class Store(StoredAnswers):
     def _listed(self) -> list[tuple[str, str]]:
         for folder in self._root.iterdir():
             if folder.name not in self._sources and self._usable(folder):
-                self._sources[folder.name] = segments(folder)
+                self._sources[folder.name] = open_segments(folder)
         return sorted((name, folder) for folder, source in self._sources.items() for name in source.names())
 
     def _usable(self, folder: Path) -> bool:
@@ -344,19 +344,19 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about if isinstance(about, dict) else {}
 
 
-def sound(name: str, part: Part) -> tuple[Part, str]:
+def undefine_invalid(name: str, part: Part) -> tuple[Part, str]:
     """Make invalid numbers of a part undefined; return the part and a description of them."""
     table = _table([bytes(32)], [name], [part])
-    bad = [field for field, mask in impossible(table).items() if mask[0]]
+    bad = [field for field, mask in find_invalid(table).items() if mask[0]]
     if not bad:
         return part, ""
     names = {"logprobs": "log-probabilities", "entropies": "entropies", "numbers": "numbers"}
     return replace(part, **dict.fromkeys(bad)), f"impossible {' and '.join(names[field] for field in bad)}"
 
 
-def as_stored(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
+def to_rows(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:
     """Return parts as rows of SCHEMA, with invalid numbers undefined."""
-    return undefined_where_impossible(_table(keys, names, parts))
+    return nullify_invalid(_table(keys, names, parts))
 
 
 def _table(keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> pa.Table:

@@ -20,7 +20,7 @@ _DIGEST = 64
 T = TypeVar("T")
 
 
-class Lines:
+class LineLog:
     def __init__(self, folder: Path, kind: str) -> None:
         """Open without reading.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.store.append_log import Lines
+from qualm.runners.store.append_log import LineLog
 
 MAGIC = "qualm nli 1"
 """Format version, part of the folder's name."""
@@ -28,10 +28,10 @@ class Inferences:
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
-        self._lines = Lines(self.folder, "inferences")
+        self._lines = LineLog(self.folder, "inferences")
         self._rows: dict[bytes, int] = {}
         self._blocks: list[NDArray[np.float32]] = [np.empty((0, 3), np.float32)]
-        for keys, logits in self._lines.read(_parsed) if identity else ():
+        for keys, logits in self._lines.read(_parse_line) if identity else ():
             self._add(keys, logits)
 
     def __contains__(self, key: bytes) -> bool:
@@ -66,7 +66,7 @@ class Inferences:
             self._rows.setdefault(key, row)
 
 
-def _parsed(body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
+def _parse_line(body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
     """Parse a line's keys and logits; raise ValueError, TypeError or KeyError if damaged."""
     entry = json.loads(body)
     keys = base64.b64decode(entry["keys"])

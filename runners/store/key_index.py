@@ -66,7 +66,7 @@ class KeyIndex:
         return places
 
 
-def key_words(keys: pa.ChunkedArray) -> Keys:
+def copy_key_words(keys: pa.ChunkedArray) -> Keys:
     """Copy keys from a mapped file as words (n, 4)."""
     # A slice of a table shares the whole buffer of its parent: the offset says where its own keys begin.
     joined = b"".join(chunk.buffers()[1].slice(chunk.offset * 32, len(chunk) * 32) for chunk in keys.chunks)

@@ -18,22 +18,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qualm.runners.store.answers import SCHEMA, USED, read_about, segments
-from qualm.runners.store.key_index import key_words
+from qualm.runners.store.answers import SCHEMA, USED, open_segments, read_about
+from qualm.runners.store.key_index import copy_key_words
 from qualm.runners.store.refusal import refusal
-from qualm.runners.store.segments import Segments, leftovers, moment
+from qualm.runners.store.segments import Segments, leftovers, write_time
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
-BIG = 64 * 2**20
+MERGED_BYTES = 64 * 2**20
 """Bytes of a merged segment; segments of half this size are not merged."""
-MANY = 1000
+MAX_SEGMENTS = 1000
 """Maximum segments of a folder; more are merged when a stage ends."""
-GRACE = 10.0
+GRACE_SECONDS = 10.0
 """Seconds before a retired segment is removed, for readers on other machines."""
-BUSY = 15 * 60
+BUSY_SECONDS = 15 * 60
 """Seconds after its last use in which a store is not removed."""
-DAY = 24 * 3600
+DAY_SECONDS = 24 * 3600
 
 
 @dataclass
@@ -66,14 +66,14 @@ class Holding:
         return refusal(self.folder)
 
 
-def holdings(root: Path) -> list[Holding]:
+def list_holdings(root: Path) -> list[Holding]:
     """Read and check every folder of the store; return the last used first."""
     folders = [p for p in root.iterdir() if p.is_dir()] if root.is_dir() else []
-    return sorted((_weigh(folder) for folder in folders), key=lambda h: -h.last_use)
+    return sorted((_measure_folder(folder) for folder in folders), key=lambda h: -h.last_use)
 
 
 @dataclass
-class Done:
+class CollectResult:
     """Result of `collect`, or of its dry run."""
 
     merged: int = 0
@@ -96,7 +96,7 @@ def collect(
     unused: Callable[[Holding], bool] | None = None,
     dry: bool = False,
     grace: float | None = None,
-) -> Done:
+) -> CollectResult:
     """Remove unwanted answers, merge segments, and delete leftover files.
 
     Args:
@@ -104,16 +104,16 @@ def collect(
         older_than: remove answers that no run has used for this number of days.
         unused: remove answers for which this is true; combined with `older_than` by "and".
         dry: change nothing, only count.
-        grace: seconds for which a retired segment stays; `GRACE` by default.
+        grace: seconds for which a retired segment stays; `GRACE_SECONDS` by default.
     """
-    done, grace = Done(), GRACE if grace is None else grace
+    done, grace = CollectResult(), GRACE_SECONDS if grace is None else grace
     # Measured, not summed up: others may write and merge meanwhile. A dry run can only reckon.
     before = sum(map(_size, _folders(root)))
     gained = 0
-    for holding in holdings(root):
-        if _unwanted(holding, older_than, unused):
+    for holding in list_holdings(root):
+        if _is_unwanted(holding, older_than, unused):
             # A stage that is running may have taken note of these answers and not read them yet.
-            if time.time() - holding.last_use < BUSY:
+            if time.time() - holding.last_use < BUSY_SECONDS:
                 done.busy.append(holding)
             else:
                 done.removed.append(holding)
@@ -121,7 +121,7 @@ def collect(
                 if not dry:
                     shutil.rmtree(holding.folder, ignore_errors=True)
                 continue
-        gained += _merge(segments(holding.folder, touch=not dry), done, dry)
+        gained += _merge(open_segments(holding.folder, touch=not dry), done, dry)
     # One wait for all folders, not one after each merge.
     if done.into and not dry:
         time.sleep(grace)
@@ -140,12 +140,12 @@ def tidy(folder: Path) -> bool:
 
     Merged segments stay on disk until the next call.
     """
-    own = segments(folder)
-    for path in leftovers(folder, GRACE):
+    own = open_segments(folder)
+    for path in leftovers(folder, GRACE_SECONDS):
         path.unlink(missing_ok=True)
-    if len(own.names()) < MANY:
+    if len(own.names()) < MAX_SEGMENTS:
         return False
-    _merge(own, Done(), dry=False)
+    _merge(own, CollectResult(), dry=False)
     return True
 
 
@@ -161,30 +161,30 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _unwanted(holding: Holding, older_than: float | None, unused: Callable[[Holding], bool] | None) -> bool:
+def _is_unwanted(holding: Holding, older_than: float | None, unused: Callable[[Holding], bool] | None) -> bool:
     if older_than is None and unused is None:
         return False
-    old = older_than is None or time.time() - holding.last_use > older_than * DAY
+    old = older_than is None or time.time() - holding.last_use > older_than * DAY_SECONDS
     return old and (unused is None or unused(holding))
 
 
-def _merge(segments: Segments, done: Done, dry: bool) -> int:
+def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
     """Merge small neighbours and drop repeated rows; return the approximate bytes saved.
 
     A merged segment takes the place of its earliest source in the order of names, so that of two answers under one key the
     same one counts before and after.
     """
-    firsts = _firsts(segments)
+    firsts = _first_rows(segments)
     groups: list[list[str]] = [[]]
     size = 0
     for name, fresh in firsts.items():
         weight = _size(segments.folder / name)
         # A big segment ends a group: a merged one counts as old as its first, and no row should move further in time than it must.
-        if weight >= BIG // 2 and fresh.all():
+        if weight >= MERGED_BYTES // 2 and fresh.all():
             groups.append([])
             size = 0
             continue
-        if size + weight > BIG:
+        if size + weight > MERGED_BYTES:
             groups.append([])
             size = 0
         groups[-1].append(name)
@@ -208,15 +208,15 @@ def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask
     if not dry:
         if merged.num_rows:
             # Before anything is retired: a kill here leaves rows twice, which readers tolerate, and never not at all.
-            segments.write(merged, moment(group[0]))
+            segments.write(merged, write_time(group[0]))
         for name in tables:
             segments.retire(name)
     return saved
 
 
-def _firsts(segments: Segments) -> dict[str, Mask]:
+def _first_rows(segments: Segments) -> dict[str, Mask]:
     """Return, per segment, a mask of the rows with new keys."""
-    keys = {name: key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
+    keys = {name: copy_key_words(table["key"]) for name in segments.names() if (table := segments.read(name)) is not None}
     every = np.concatenate([np.empty((0, 4), np.uint64), *keys.values()])
     # Ties by position last (lexsort reads its keys from the end), so that of equal keys the earliest row comes first.
     order = np.lexsort((np.arange(len(every)), *every.T))
@@ -227,16 +227,16 @@ def _firsts(segments: Segments) -> dict[str, Mask]:
     return dict(zip(keys, np.split(first, ends[:-1]), strict=True)) if keys else {}
 
 
-def _weigh(folder: Path) -> Holding:
+def _measure_folder(folder: Path) -> Holding:
     holding = Holding(folder, read_about(folder))
-    own = segments(folder, touch=False)
-    for name, fresh in _firsts(own).items():
+    own = open_segments(folder, touch=False)
+    for name, fresh in _first_rows(own).items():
         table = own.read(name)
         if table is None:  # merged or set aside a moment ago
             continue
         holding.segments += 1
         holding.bytes += _size(folder / name)
-        holding.last_use = max(holding.last_use, int(moment(name)) / 1e9)
+        holding.last_use = max(holding.last_use, int(write_time(name)) / 1e9)
         holding.repeats += int((~fresh).sum())
         holding.parts.update(str(n).partition(" ")[0] for n in table["part"].filter(pa.array(fresh)).to_pylist())
     holding.damaged = own.damaged + sum(1 for _ in folder.glob("*.damaged"))

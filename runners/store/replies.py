@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from qualm.runners.contracts.generators import Reply
 from qualm.runners.servers.protocol import is_count
-from qualm.runners.store.append_log import Lines
+from qualm.runners.store.append_log import LineLog
 
 if TYPE_CHECKING:
     from qualm.runners.contracts.generators import ChatRequest
@@ -36,8 +36,8 @@ class Replies:
 
     def __init__(self, root: Path, identity: str) -> None:
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
-        self._lines = Lines(self.folder, "replies")
-        self._by_key = dict(self._lines.read(_parsed))
+        self._lines = LineLog(self.folder, "replies")
+        self._by_key = dict(self._lines.read(_parse_line))
 
     @property
     def damaged(self) -> int:
@@ -63,7 +63,7 @@ class Replies:
         self._by_key.update(replies)
 
 
-def _parsed(body: bytes) -> tuple[bytes, Reply]:
+def _parse_line(body: bytes) -> tuple[bytes, Reply]:
     """Parse a line's reply; raise one of the errors of damaged values."""
     entry = json.loads(body)
     key, reply = bytes.fromhex(entry.pop("key")), Reply(**entry)

@@ -69,10 +69,10 @@ class Segments:
         A damaged segment is reported and renamed; its answers are computed again.
         """
         path = self.folder / name
-        raw = _mapped(path)
+        raw = _map_file(path)
         if raw is None:
             # Listed by us before another process merged it: its rows are still good, and the merged segment is not in our list yet.
-            raw = _mapped(path.with_suffix(".retired"))
+            raw = _map_file(path.with_suffix(".retired"))
         if raw is None:  # merged into another, or set aside by another process
             return None
         fault = _fault(raw)
@@ -113,7 +113,7 @@ class Segments:
 
         Args:
             table: of this folder's schema.
-            at: time in the name (`moment`), for a replacement of older segments; now by default.
+            at: time in the name (`write_time`), for a replacement of older segments; now by default.
 
         Returns:
             Its name.
@@ -127,7 +127,7 @@ class Segments:
         data = memoryview(body.getvalue())
         # In memory first: the checksum stands at the head, and a stream that is cut short must never look whole.
         with atomic.file(self.folder / f"{name}.segment", durable=self.durable) as partial, partial.open("wb") as handle:
-            handle.write(_head(data))
+            handle.write(_header(data))
             handle.write(data)
         return f"{name}.segment"
 
@@ -150,7 +150,7 @@ class Segments:
             return
 
 
-def unpacked(data: bytes) -> pa.Table:
+def parse_segment(data: bytes) -> pa.Table:
     """Parse a segment's bytes; raise ValueError if they were changed."""
     raw = pa.py_buffer(data)
     if fault := _fault(raw):
@@ -159,7 +159,7 @@ def unpacked(data: bytes) -> pa.Table:
         return reader.read_all()
 
 
-def moment(name: str) -> str:
+def write_time(name: str) -> str:
     """Return the time in a segment's name."""
     return name.partition("-")[0]
 
@@ -177,14 +177,14 @@ def leftovers(folder: Path, retired_seconds: float) -> Iterator[Path]:
             continue
 
 
-def _mapped(path: Path) -> pa.Buffer | None:
+def _map_file(path: Path) -> pa.Buffer | None:
     try:
         return pa.memory_map(str(path)).read_buffer() if path.stat().st_size else pa.py_buffer(b"")
     except FileNotFoundError:
         return None
 
 
-def _head(body: memoryview) -> bytes:
+def _header(body: memoryview) -> bytes:
     return (MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n").ljust(HEAD)
 
 
@@ -193,4 +193,4 @@ def _fault(raw: pa.Buffer) -> str:
     view = memoryview(raw)
     if len(view) < HEAD or bytes(view[: len(MAGIC)]) != MAGIC:
         return f"does not begin as a segment does ({len(view)} bytes)"
-    return "" if bytes(view[:HEAD]) == _head(view[HEAD:]) else f"fails its checksum ({len(view)} bytes)"
+    return "" if bytes(view[:HEAD]) == _header(view[HEAD:]) else f"fails its checksum ({len(view)} bytes)"

@@ -26,11 +26,11 @@ import httpx
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
-from qualm.runners.servers.client import Client, Failed, Rejected, Stopped
+from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError
 from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.replies import Completion
-from qualm.runners.servers.transport import Bounded, read_body
-from qualm.runners.store.answers import sound
+from qualm.runners.servers.transport import BoundedTransport, read_body
+from qualm.runners.store.answers import undefine_invalid
 from tests.support.servers.hostile_replies import Reply, draw
 from tests.support.servers.small_server import serving
 from tests.support.servers.toy_server import Toy
@@ -52,7 +52,7 @@ class Wrong(Exception):
     """What must not be."""
 
 
-class Handed(Bounded):
+class Handed(BoundedTransport):
     """The transport, but that the bytes are handed over and not sent."""
 
     reply: Reply = (200, b"", {})
@@ -91,7 +91,7 @@ def case(asked: Client, body: dict[str, Any]) -> str:
     asked._unusable.clear()
     try:
         reply = asked.ask({"model": "m", "messages": TALK, **body})
-    except (Rejected, Failed, Stopped) as error:
+    except (RequestRejectedError, RequestFailedError, FatalRequestError) as error:
         message = str(error)
         if not message.isprintable() or "very-secret" in message or len(message) > 1000:
             raise Wrong(f"message {message!r}") from None
@@ -116,7 +116,9 @@ def _check(reply: Completion, body: dict[str, Any]) -> None:
             _hold(isinstance(value, str) or 0 <= value <= 1.02, f"{name} {value}")
         options = option_logits(choice.tops, 2)
         _hold(isinstance(options, str) or all(-9000 <= p <= 0.02 for p in options), f"options {options}")
-        kept, _ = sound("answer", Part(choice.text, choice.ids, choice.logprobs, least_entropies(choice.tops) if choice.tops else None))
+        kept, _ = undefine_invalid(
+            "answer", Part(choice.text, choice.ids, choice.logprobs, least_entropies(choice.tops) if choice.tops else None)
+        )
         _hold(all(math.isfinite(p) and -9000 <= p <= 0 for p in kept.logprobs or ()), f"log-probabilities {kept.logprobs}")
         _hold(all(math.isfinite(e) and 0 <= e <= 30 for e in kept.entropies or ()), f"entropies {kept.entropies}")
         _hold(all(0 <= i < 2**31 for i in kept.tokens or ()), f"ids {kept.tokens}")

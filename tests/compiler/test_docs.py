@@ -130,12 +130,16 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     (
         "docs/how-to/servers.md",
         "A batch holds at most 50,000 requests, 190 MiB, and replies of about 256 MiB",
-        {"servers.batch_api:MOST_REQUESTS": 50_000, "servers.batch_api:MOST_BYTES": 190 * MIB, "servers.transport:LARGEST": 256 * MIB},
+        {
+            "servers.batch_api:MAX_REQUESTS": 50_000,
+            "servers.batch_api:MAX_BYTES": 190 * MIB,
+            "servers.transport:MAX_REPLY_BYTES": 256 * MIB,
+        },
     ),
     (
         "docs/how-to/servers.md",
         "at most 1 MiB plus 512 bytes per token and likeliest token, never over 256 MiB",
-        {"servers.replies:_BASE": MIB, "servers.replies:_TOKEN": 512, "servers.transport:LARGEST": 256 * MIB},
+        {"servers.replies:_BASE_BYTES": MIB, "servers.replies:_TOKEN_BYTES": 512, "servers.transport:MAX_REPLY_BYTES": 256 * MIB},
     ),
     ("docs/how-to/servers.md", "are sent again, at most three times in one run", {"inference.batches.exchange:TRIES": 3}),
     (
@@ -163,7 +167,11 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ),
     ("docs/explanation/inference.md", "is kept until the batch ends, up to 1 GiB", {"inference.hf.computing.once:ROOM": 1024 * MIB}),
     ("docs/explanation/inference.md", "in row groups of about 16 MiB", {"data.internals:GROUP_BYTES": 16 * MIB}),
-    ("docs/reference/command_line.md", "the files of one model are merged into files of 64 MiB", {"store.maintenance:BIG": 64 * MIB}),
+    (
+        "docs/reference/command_line.md",
+        "the files of one model are merged into files of 64 MiB",
+        {"store.maintenance:MERGED_BYTES": 64 * MIB},
+    ),
     (
         "docs/reference/scoring.md",
         "With fewer than 5 groups that enter the value there is no interval",

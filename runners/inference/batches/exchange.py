@@ -1,8 +1,8 @@
 """Requests and replies by batch, behind the interface of an immediate server (`qualm.runners.servers.client.Exchange`).
 
-If a batch has brought the reply to a request, it is returned; else the request joins the next batch and `Awaited` is raised. A request is
-known by a digest of its content and purpose, so a resumed run finds the same reply. Server-side failures are retried in later batches,
-`TRIES` times in all.
+If a batch has brought the reply to a request, it is returned; else the request joins the next batch and `ReplyPendingError` is raised.
+A request is known by a digest of its content and purpose, so a resumed run finds the same reply.
+Server-side failures are retried in later batches, `TRIES` times in all.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from qualm.runners.inference.batches.waiting import Draft, Sent, Waiting
-from qualm.runners.servers.batch_api import FULL, MOST_REQUESTS, BatchApi, BatchJob, Outcome, reply_bytes, request_line
-from qualm.runners.servers.client import Awaited, Client, Failed, Rejected, Stopped, TryAgain
+from qualm.runners.servers.batch_api import MAX_REQUESTS, QUEUE_FULL, BatchApi, BatchJob, Outcome, max_line_bytes, request_line
+from qualm.runners.servers.client import (
+    Client,
+    FatalRequestError,
+    ReplyPendingError,
+    RequestFailedError,
+    RequestRejectedError,
+    RetryableError,
+)
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.protocol import Nonsense, bounds, usage_of
+from qualm.runners.servers.protocol import InvalidReplyError, read_usage, token_bounds
 from qualm.runners.servers.replies import Completion
-from qualm.runners.servers.spending_limit import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
 TRIES = 3
 """Times that one run sends a request; each may take a day."""
@@ -49,7 +56,7 @@ class BatchExchange:
         self._missing: defaultdict[int, set[str]] = defaultdict(set)
         """Item -> keys of its missing replies."""
         self._sends: Counter[str] = Counter()
-        self._most_requests = MOST_REQUESTS
+        self._most_requests = MAX_REQUESTS
         self._draft: Draft | None = None
 
     def ask(self, place: int, about: str, body: Mapping[str, Any]) -> Completion:
@@ -70,18 +77,18 @@ class BatchExchange:
         if outcome is not None:
             try:
                 return self._read(outcome, body)
-            except (TryAgain, Nonsense) as error:
+            except (RetryableError, InvalidReplyError) as error:
                 if is_fresh and self._sends[key] >= TRIES:
                     raise self.client.last(error, self._sends[key]) from None
                 self.counters["requests sent again"] += 1
-            except (Rejected, Stopped):
+            except (RequestRejectedError, FatalRequestError):
                 if is_fresh or outcome.status == 200:  # what an earlier run was refused may be answered now
                     raise
         with self._lock:
             self._missing[number].add(key)
             if not self.waiting.awaits(key) and not (self._draft is not None and self._draft.holds(key)):
                 self._write(key, body)
-        raise Awaited
+        raise ReplyPendingError
 
     def is_ready(self, number: int) -> bool:
         """Return whether asking for an item again may bring something new."""
@@ -143,12 +150,14 @@ class BatchExchange:
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
         if now.status == "cancelled":
-            raise Stopped(f"batch {now.id} was cancelled at the server with {unanswered} requests unanswered; run again to send them anew")
+            raise FatalRequestError(
+                f"batch {now.id} was cancelled at the server with {unanswered} requests unanswered; run again to send them anew"
+            )
         if now.status != "failed":
             return
         why = self.client.plain(now.fault or "the server does not say why")
-        if now.code != FULL or len(batch.keys) == 1:
-            raise Stopped(f"the server refused batch {now.id} of {len(batch.keys)} requests: {why}")
+        if now.code != QUEUE_FULL or len(batch.keys) == 1:
+            raise FatalRequestError(f"the server refused batch {now.id} of {len(batch.keys)} requests: {why}")
         self._most_requests = max(1, len(batch.keys) // 2)
         # A batch that was refused for its size was never tried.
         self._sends.subtract(batch.keys)
@@ -158,14 +167,16 @@ class BatchExchange:
         if outcome.status == 200:
             return self.client.accepted(outcome.data, body)
         text = outcome.data.decode("utf-8", "replace")
-        raise self.client.refusal(outcome.status, text) if outcome.status else TryAgain(self.client.plain(text))
+        raise self.client.refusal(outcome.status, text) if outcome.status else RetryableError(self.client.plain(text))
 
     def _write(self, key: str, body: Mapping[str, Any]) -> None:
         if self._sends[key] >= TRIES:
-            raise Failed(f"was sent in {TRIES} batches, and the last came back without a reply to it; run again to send it once more")
-        line, most = request_line(key, body), self.price.of(*bounds(body))
+            raise RequestFailedError(
+                f"was sent in {TRIES} batches, and the last came back without a reply to it; run again to send it once more"
+            )
+        line, most = request_line(key, body), self.price.of(*token_bounds(body))
         draft = self._draft
-        if draft is not None and not draft.has_room(len(line), reply_bytes(body), most, self._most_requests):
+        if draft is not None and not draft.has_room(len(line), max_line_bytes(body), most, self._most_requests):
             self._close_draft()
         if self._draft is None:
             room = self.client.budget.room()
@@ -174,15 +185,15 @@ class BatchExchange:
                     return
                 self._refuse(most)
             self._draft = Draft(self.waiting.folder, room)
-        self._draft.add(key, line, reply_bytes(body), most)
+        self._draft.add(key, line, max_line_bytes(body), most)
 
     def _refuse(self, most: float) -> None:
         """Return if room below the spending limit may appear; else raise Stopped."""
         try:
             if (key := self.client.budget.hold(most)) != WAIT:
                 self.client.budget.settle(key, 0.0)
-        except OverCap as error:
-            raise Stopped(str(error)) from None
+        except SpendingLimitError as error:
+            raise FatalRequestError(str(error)) from None
 
     def _close_draft(self) -> None:
         if self._draft is not None:
@@ -193,8 +204,8 @@ class BatchExchange:
         """Reserve the money, upload, create; each step is on disk before the next."""
         try:
             self.client.budget.hold(batch.most, key=batch.name)
-        except OverCap as error:
-            raise Stopped(str(error)) from None
+        except SpendingLimitError as error:
+            raise FatalRequestError(str(error)) from None
         self.waiting.uploaded(batch, self.api.upload(self.waiting.requests(batch)))
         there = self.api.make(batch.file, batch.name, batch.since)
         self.waiting.made(batch, there.id)
@@ -211,7 +222,7 @@ class BatchExchange:
             if outcome.status != 200:
                 continue
             answer = json.loads(outcome.data)
-            read, written = usage_of(answer) if isinstance(answer, dict) else (None, None)
+            read, written = read_usage(answer) if isinstance(answer, dict) else (None, None)
             if read and written:
                 dollars += self.price.of(read, written)
                 counted += 1

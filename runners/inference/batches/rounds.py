@@ -17,8 +17,8 @@ from qualm.runners.inference.batches.waiting import JOURNAL, Sent, Waiting, fold
 from qualm.runners.inference.remote import Asking
 from qualm.runners.runtime.progress import Advance, progress
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.servers.client import Failed, ServerError, Stopped
-from qualm.runners.servers.rate_limits import LONGEST_PAUSE
+from qualm.runners.servers.client import FatalRequestError, RequestFailedError, ServerError
+from qualm.runners.servers.rate_limits import MAX_PAUSE
 
 if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qualm.runners.store.answers import Store
 
 SLOWER = 1.5
-"""Factor from one pause between looks at the batches to the next, up to `LONGEST_PAUSE`."""
+"""Factor from one pause between looks at the batches to the next, up to `MAX_PAUSE`."""
 
 
 def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
@@ -51,7 +51,7 @@ def ask_in_batches(asker: Asker, store: Store, tasks: list[AnswerTask]) -> None:
                 rounds.wait()
         rounds.finish()
         waiting.clear()
-    except (ServerError, Stopped) as error:
+    except (ServerError, FatalRequestError) as error:
         text = str(error) if isinstance(error, ServerError) else f"{client.name}: {error}"
         raise StageError(f"{text}. Replies that came are in {waiting.folder}, and batches on their way stay at the server") from None
     except KeyboardInterrupt:
@@ -94,10 +94,10 @@ class _Rounds:
         client, pause = self.exchange.client, self.exchange.client.server.pause
         batches = self.exchange.needed() or self.exchange.waiting.open_batches()
         if not batches:
-            raise Stopped("requests are left that no batch holds; run again")
+            raise FatalRequestError("requests are left that no batch holds; run again")
         while not self._look(batches):
             time.sleep(pause)
-            pause = min(pause * SLOWER, max(LONGEST_PAUSE, client.server.pause))
+            pause = min(pause * SLOWER, max(MAX_PAUSE, client.server.pause))
 
     def finish(self) -> None:
         if self._failed:
@@ -120,7 +120,7 @@ class _Rounds:
         try:
             for reply in self.asking.work(number):
                 replies.append(reply)
-        except Failed as error:
+        except RequestFailedError as error:
             self._failed[number] = str(error)
         return [replies] if replies else []
 

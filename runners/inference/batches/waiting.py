@@ -18,8 +18,8 @@ from typing import Any
 from qualm.registry.formats import atomic
 from qualm.registry.formats.atomic import create_folder
 from qualm.runners.runtime.journal import Journal
-from qualm.runners.servers.batch_api import MOST_BYTES, Outcome, outcome_of, outcomes
-from qualm.runners.servers.transport import LARGEST
+from qualm.runners.servers.batch_api import MAX_BYTES, Outcome, parse_outcome, read_outcomes
+from qualm.runners.servers.transport import MAX_REPLY_BYTES
 
 FOLDER = "batches"
 JOURNAL = "journal.jsonl"
@@ -64,7 +64,7 @@ class Draft:
             most: the most that it can cost, in dollars.
             requests: maximum number of requests in a batch.
         """
-        whole = self._bytes + line > MOST_BYTES or self._replies + reply > LARGEST or self._most + most > self._room
+        whole = self._bytes + line > MAX_BYTES or self._replies + reply > MAX_REPLY_BYTES or self._most + most > self._room
         return not whole and len(self._keys) < requests
 
     def add(self, key: str, line: bytes, reply: int, most: float) -> None:
@@ -123,7 +123,7 @@ class Waiting:
         path, at, length = self._places[key]
         with path.open("rb") as file:
             file.seek(at)
-            return outcome_of(file.read(length))
+            return parse_outcome(file.read(length))
 
     def awaits(self, key: str) -> bool:
         """Return whether a request is in an open batch."""
@@ -160,12 +160,12 @@ class Waiting:
         own = set(batch.keys)
         # Replies and errors come in files of their own, and not every server ends the last line.
         data = b"".join(part if part.endswith(b"\n") or not part else part + b"\n" for part in files)
-        own_replies = b"".join(data[at : at + length] for at, length, outcome in outcomes(data) if outcome.key in own)
+        own_replies = b"".join(data[at : at + length] for at, length, outcome in read_outcomes(data) if outcome.key in own)
         atomic.write_bytes(self._path(batch, "replies"), own_replies, durable=True)
 
     def replies(self, batch: Sent) -> Iterator[Outcome]:
         path = self._path(batch, "replies")
-        for _, _, outcome in outcomes(path.read_bytes() if path.exists() else b""):
+        for _, _, outcome in read_outcomes(path.read_bytes() if path.exists() else b""):
             yield outcome
 
     def ended(self, batch: Sent, status: str, dollars: float) -> None:
@@ -195,7 +195,7 @@ class Waiting:
     def _index(self, batch: Sent) -> set[str]:
         path = self._path(batch, "replies")
         keys = set()
-        for at, length, outcome in outcomes(path.read_bytes() if path.exists() else b""):
+        for at, length, outcome in read_outcomes(path.read_bytes() if path.exists() else b""):
             self._places[outcome.key] = path, at, length
             keys.add(outcome.key)
         return keys

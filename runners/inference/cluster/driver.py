@@ -33,7 +33,7 @@ from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.servers.config import Server
-from qualm.runners.store.segments import unpacked
+from qualm.runners.store.segments import parse_segment
 
 if TYPE_CHECKING:
     from qualm.runners.inference.cluster.shards import ShardAnswers
@@ -212,7 +212,7 @@ class Answering:
 
     def _keep(self, number: int, answers: ShardAnswers) -> int:
         for segment in answers.segments:
-            self.store.add(unpacked(segment))
+            self.store.add(parse_segment(segment))
         stage = self.asker.stage
         stage.count(**answers.counters)
         if answers.served:

@@ -34,8 +34,8 @@ from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.thinking import ThoughtEnds, begun
 from qualm.runners.inference.hf.weights import read_weights, silence
 from qualm.runners.prompts.question import messages, verification
-from qualm.runners.prompts.thinking import Thinking, ThinkingError, settled
-from qualm.runners.prompts.thinking import silent as unthinking
+from qualm.runners.prompts.thinking import Thinking, ThinkingError, complete_thinking
+from qualm.runners.prompts.thinking import close_thinking as unthinking
 
 ONE_PICTURE = frozenset({"florence2", "kosmos-2"})
 """Families whose prompts hold one image."""
@@ -134,7 +134,7 @@ class HfVlm:
 
     def _settled(self, thinking: Thinking | None) -> Thinking | None:
         try:
-            return None if thinking is None else settled(thinking, self.template)
+            return None if thinking is None else complete_thinking(thinking, self.template)
         except ThinkingError as error:
             raise ModelError(f"model '{self.label}': {error}") from error
 

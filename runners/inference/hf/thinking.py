@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import Part
-from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, Thinking, opened
+from qualm.runners.prompts.thinking import ANSWERED, CUT, NO_ANSWER, Thinking, ends_in_thinking
 
 if TYPE_CHECKING:
     import torch
@@ -103,4 +103,4 @@ class ThoughtEnds:
 def begun(prompts: Sequence[str], width: int, thinking: Thinking) -> list[bool]:
     """Return, for each of the `width` answers per prompt, whether the prompt already opens the thinking."""
     assert thinking.tags is not None
-    return [opened(prompt, thinking.tags) for prompt in prompts for _ in range(width)]
+    return [ends_in_thinking(prompt, thinking.tags) for prompt in prompts for _ in range(width)]

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from qualm.registry import HELD_BACK, OVER_LIMIT
 from qualm.registry.formats.pictures import PictureError, as_shown
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
-from qualm.runners.servers.client import Client, NoUsableReply, Rejected, ServerError, Stopped
+from qualm.runners.servers.client import Client, FatalRequestError, RequestRejectedError, ServerError, UnusableReplyError
 from qualm.runners.servers.protocol import data_url
 from qualm.runners.servers.replies import Completion
 
@@ -68,22 +68,22 @@ class OpenAI:
     def answer(self, requests: Sequence[ChatRequest]) -> Iterator[list[tuple[int, Reply]]]:
         try:
             yield from self.client.pooled(requests, self._ask)
-        except (ServerError, Stopped) as error:
+        except (ServerError, FatalRequestError) as error:
             raise GeneratorError(str(error)) from None
 
     def _ask(self, request: ChatRequest) -> Iterator[Reply]:
         try:
             yield self._structured(request) if request.schema and self._holds is not False else self._plain(request)
-        except Rejected as error:
+        except RequestRejectedError as error:
             yield Reply(None, "rejected", error=str(error))
 
     def _structured(self, request: ChatRequest) -> Reply:
         """Ask by the request's schema, or for text if the server refuses the schema."""
         try:
             reply = _read(self.client.ask({**self._body(request), "response_format": _format(request.schema)}))
-        except NoUsableReply:
+        except UnusableReplyError:
             raise
-        except Rejected:
+        except RequestRejectedError:
             if self._holds:
                 raise
             reply = self._plain(request)

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.answer_text import ARTICLES, NUMBERS, in_digits, word_set
 
@@ -142,7 +142,7 @@ def clean(reply: str) -> str:
         text = FINAL + tagged[-1][1]
     for pattern, by in _LATEX:
         text = pattern.sub(by, text)
-    text = unicodedata.normalize("NFKC", plain_reply(text).translate(_RAISED)).replace("−", "-").replace("⁄", "/")
+    text = unicodedata.normalize("NFKC", clean_reply(text).translate(_RAISED)).replace("−", "-").replace("⁄", "/")
     text = _MARKUP.sub("", _BRACKETED_LETTER.sub(r"(\1)", _EMPHASISED_LETTER.sub(r"(\1)", text)))
     return text[-MAX_CHARACTERS:].strip()
 

@@ -18,7 +18,7 @@ from enum import Enum
 
 from qualm.runners.plugins.judges import _refusal_phrases as phrases
 from qualm.runners.plugins.judges._refusal_questions import Asked, content, is_english, is_foreign, read_question, stem
-from qualm.runners.prompts.plain import without_thoughts
+from qualm.runners.prompts.plain import strip_thoughts
 from qualm.runners.scoring.answer_text import NUMBERS, word_set
 
 MAX_CHARACTERS = 8000
@@ -388,7 +388,7 @@ def _plain(text: str) -> str:
     """Return a reply in lower case without thoughts, mark-up, quotations and what a base model goes on to ask itself."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
-    text = unicodedata.normalize("NFKC", without_thoughts(text)).casefold().replace("’", "'").replace("‘", "'").strip()
+    text = unicodedata.normalize("NFKC", strip_thoughts(text)).casefold().replace("’", "'").replace("‘", "'").strip()
     text = _BOXED.sub(r"\nanswer: \1\n", text)
     text = _CONTINUED.sub("", text)
     text = _QUOTED.sub(_QUOTE, _MARKUP.sub("", text))

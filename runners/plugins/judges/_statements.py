@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.plain import clean_reply
 
 LONGEST = 20_000
 """Characters of a reply that are read, from its end: where it comes to its answer."""
@@ -44,7 +44,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 def visible_reply(reply: str) -> str:
     """Return a reply without thinking, chat tokens and the follow-up questions that base models invent."""
-    text = plain_reply(_boxes_as_statements(reply[-LONGEST:]))
+    text = clean_reply(_boxes_as_statements(reply[-LONGEST:]))
     cut = _CONTINUATION.search(text.strip())
     return (text.strip()[: cut.start()] if cut and cut.start() else text).strip()
 

@@ -8,7 +8,7 @@ from typing import Literal
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusal_questions import read_question, stem
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.scoring.answer_text import normalise, word_set
 
 YesNo = Literal["yes", "no"] | None
@@ -215,7 +215,7 @@ def _said(word: str | None) -> YesNo:
 
 def _plain(text: str) -> str:
     plain = unicodedata.normalize(
-        "NFKC", plain_reply(re.sub(r"\\(?:boxed|fbox)\s*\{(?:\\text\s*\{)?([^{}]*)\}+", r"\nfinal answer: \1\n", text[-MAX_CHARACTERS:]))
+        "NFKC", clean_reply(re.sub(r"\\(?:boxed|fbox)\s*\{(?:\\text\s*\{)?([^{}]*)\}+", r"\nfinal answer: \1\n", text[-MAX_CHARACTERS:]))
     )
     return re.sub(r"[*_`#\"“”]+", " ", plain.casefold().replace("’", "'")).strip()
 

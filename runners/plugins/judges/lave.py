@@ -17,7 +17,7 @@ from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.generators import GeneratorError, Reply, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
 from qualm.runners.inference.generator import Generator, open_generator
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 ASKS = {"each": "answer", "requests": 2}
@@ -126,7 +126,7 @@ def read_rating(text: str | None, allowed: Sequence[int], first: bool) -> int | 
     >>> read_rating("<think>Rating: 1?</think>Rating: 3", (1, 2, 3), True)
     3
     """
-    plain = plain_reply(unicodedata.normalize("NFKC", text or ""))
+    plain = clean_reply(unicodedata.normalize("NFKC", text or ""))
     parts = re.split(rf"(?={_HEAD})", plain, flags=re.IGNORECASE)[1:]
     if not parts:
         return None

@@ -13,7 +13,7 @@ from annotated_types import Ge
 from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._rubric import replies
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.apply_judge import Answered, judge, ref_of
 
@@ -69,7 +69,7 @@ def _listed(choices: Sequence[str]) -> str:
 
 
 def _short(text: str) -> str:
-    return _LABEL.sub("", plain_reply(text)).strip()
+    return _LABEL.sub("", clean_reply(text)).strip()
 
 
 def _without_answer(references: Sequence[str], text: str | None) -> Judgement | None:

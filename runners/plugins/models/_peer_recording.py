@@ -23,7 +23,7 @@ from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
 from qualm.registry.recordings.record import BLIND, LETTERS, PER_TOKEN, ReadOptions, Record, RecordingError, blind_id
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, parted
+from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, split_thinking
 
 ADAPTER = "recorded_samples"
 """Adapter whose samples name their task."""
@@ -117,7 +117,7 @@ class PeerRecording:
             self.left_out += [Fault(item.where, IMPOSSIBLE, reason) for reason in item.impossible]
             for key, answer in _answers(item, place):
                 columns = answer if self.thinking is None else answered(answer, self.thinking)
-                if self.thinking is None and parted(answer.get("text") or "")[0] is not None:
+                if self.thinking is None and split_thinking(answer.get("text") or "")[0] is not None:
                     self.left_out.append(Fault(item.where, UNPARTED, harmless=True))
                 before = answers.add(key, columns, item.where)
                 if before is not None and before.same:
@@ -282,7 +282,7 @@ def _numbers(value: Any) -> Any:
 
 def answered(columns: Columns, thinking: Thinking) -> Columns:
     """Move an answer's thinking into its own column; values per token are then undefined."""
-    thought, answer = parted(columns.get("text") or "", thinking.tags)
+    thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns
     rest = {name: value for name, value in columns.items() if name not in (*PER_TOKEN, "image_divergence", "uniform_divergence")}

@@ -17,7 +17,7 @@ from qualm.runners.prompts.thinking import (
     TOO_LONG,
     UNREADABLE,
     Thinking,
-    parted,
+    split_thinking,
 )
 from qualm.runners.servers.replies import NO_SPELLING, Choice, locate
 
@@ -35,7 +35,7 @@ def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
         return choice if choice.reasoning is None else _between(choice, None, None), REFUSED
     answer: str | None = choice.text or None
     if choice.reasoning is None and thinking is not None and thinking.on:
-        thought, answer = parted(choice.text, thinking.tags)
+        thought, answer = split_thinking(choice.text, thinking.tags)
         if (
             thought is None and choice.text
         ):  # a prompt may have opened the thinking: what is as long as both may be never came to an end of it
@@ -43,7 +43,7 @@ def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
     elif choice.reasoning is None:
         return (choice, _ending(choice)) if answer or not choice.cut else (_without_answer(choice, thinking), CUT)
     else:  # a server that ends it at the first closing tag may leave a later one in the answer
-        thought, rest = parted(choice.text, None if thinking is None else thinking.tags)
+        thought, rest = split_thinking(choice.text, None if thinking is None else thinking.tags)
         answer = answer if thought is None else rest
     if not answer:
         return _without_answer(choice, thinking), CUT if choice.cut else NO_ANSWER

@@ -18,8 +18,8 @@ from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, Part
 from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Prompt, p_true
-from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, parted
-from qualm.runners.servers.client import AT_ONCE, Awaited, Client, Rejected, Stopped
+from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, split_thinking
+from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST, Client, FatalRequestError, ReplyPendingError, RequestRejectedError
 from qualm.runners.servers.protocol import data_url
 from qualm.runners.servers.replies import Choice, Completion
 
@@ -103,9 +103,9 @@ class OpenAIModel:
         """
         try:
             yield work()
-        except Rejected as error:
+        except RequestRejectedError as error:
             yield PartReply(part, _undefined(part), str(error), True)
-        except Awaited:
+        except ReplyPendingError:
             return
 
     def _answer(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
@@ -175,12 +175,12 @@ class OpenAIModel:
             self._check_scale(request.prompt, url, decoding.temperature)
         left, short = list(draws), False
         while len(left) > 1 and self._takes_n:
-            count = min(len(left), AT_ONCE)
+            count = min(len(left), MAX_ANSWERS_PER_REQUEST)
             try:
                 choices = self._identified(self.client.ask({**body, "n": count}, draw_part(left[0]))).choices
-            except Rejected:
+            except RequestRejectedError:
                 choices = []  # whether for `n` or for the question, asking for one will tell
-            except Awaited:
+            except ReplyPendingError:
                 left = left[count:]
                 continue
             for choice in choices:
@@ -213,7 +213,7 @@ class OpenAIModel:
                 choice = self._ask_once(body, ANSWER, now=True).choices[0]
                 tops.append(choice.tops[0] if choice.tops else {})
             if is_scaled(tops[0], tops[1], temperature):
-                raise Stopped(
+                raise FatalRequestError(
                     f"its log-probabilities are of the softmax at temperature {temperature:g}, expected those of the model's own; SGLang: "
                     "start it with SGLANG_RETURN_ORIGINAL_LOGPROB=1; vLLM: --logprobs-mode raw_logprobs; or draw at temperature 1, or ask "
                     "for none (logprobs: 0)"
@@ -223,7 +223,7 @@ class OpenAIModel:
 
     def _reply_of(self, part: str, choice: Choice) -> PartReply:
         answer, how = answered(choice, self.declared)
-        if self.declared is None and answer is choice and parted(choice.text)[0] is not None:
+        if self.declared is None and answer is choice and split_thinking(choice.text)[0] is not None:
             self.counters[UNPARTED] += 1
         value = self._part(answer)
         if how != ANSWERED or answer is not choice:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.inference.hf.adapters import base_of, unfold
 from qualm.runners.inference.hf.folder import model_fault
-from qualm.runners.prompts.thinking import ThinkingError, declared
+from qualm.runners.prompts.thinking import ThinkingError, parse_thinking
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.rule import Artifact
@@ -81,7 +81,7 @@ def hf_vlm(
     if base.adapters and quantization != "none":
         raise ModelError(f"model '{context.label}': an adapter cannot be merged into weights of {quantization}; leave one of them out")
     try:
-        thought = declared(thinking)
+        thought = parse_thinking(thinking)
     except ThinkingError as error:
         raise ModelError(f"model '{context.label}': {error}") from error
     return HfVlm(context.label, base, dtype or context.dtype or "float32", trust_remote_code, template, share, quantization, thought, date)

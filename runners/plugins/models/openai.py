@@ -12,7 +12,7 @@ from annotated_types import Ge, Le
 
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.plugins.models._served import Content, Dialect, OpenAIModel
-from qualm.runners.prompts.thinking import SWITCHES, ThinkingError, declared
+from qualm.runners.prompts.thinking import SWITCHES, ThinkingError, parse_thinking
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import Client
 
@@ -105,7 +105,7 @@ def openai(
         raise ModelError(f"model '{context.label}': {error}") from None
     content = Content(version, logprobs, truncated_entropies, prompt_logprobs, detail, jpeg, sampling)
     try:
-        thought = declared(thinking)
+        thought = parse_thinking(thinking)
     except ThinkingError as error:
         raise ModelError(f"model '{context.label}': {error}") from error
     if thought is not None and not thought.on:

@@ -10,7 +10,7 @@ from qualm.registry.plugins.rule import Artifact
 from qualm.registry.recordings.record import ReadOptions
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models._peer_recording import PeerRecording
-from qualm.runners.prompts.thinking import ThinkingError, declared
+from qualm.runners.prompts.thinking import ThinkingError, parse_thinking
 
 GIVES = {
     "format": {
@@ -88,7 +88,7 @@ def recorded(
             raise ModelError(f"{folder}: say which model's outputs with `run:`; there are: {', '.join(list_all_runs(folder)) or 'none'}")
         return VubRecording(folder, run)
     try:
-        thought = declared(thinking)
+        thought = parse_thinking(thinking)
     except ThinkingError as error:
         raise ModelError(f"model '{context.label}': {error}") from error
     return PeerRecording(folder, run, format, tasks, match, ReadOptions(fields, filter), check_questions, thought)

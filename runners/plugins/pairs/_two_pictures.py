@@ -19,7 +19,7 @@ from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.pairs._painting import Painted, batches, control_proved, proved
 from qualm.runners.plugins.pairs._written import QUESTION_MARKS, gives_away, parts_of, sections
 from qualm.runners.prompts.labelled import Form
-from qualm.runners.prompts.templates import PromptError, read_prompt, with_sections
+from qualm.runners.prompts.templates import PromptError, read_prompt, replace_sections
 from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/extraneous.md"]
@@ -66,7 +66,7 @@ class Questioner:
         with self._errors():
             self.generator = open_generator(asking.generator, context.settings)
             about = {} if is_printed(asking.prompt) else sections(context.about)
-            self.prompt = with_sections(read_prompt("extraneous", asking.prompt), about)
+            self.prompt = replace_sections(read_prompt("extraneous", asking.prompt), about)
 
     def ask(self, painted: Iterable[Painted]) -> Iterator[tuple[Painted, str]]:
         """Yield image pairs with question and abstention; drop and count those without a question.

@@ -10,9 +10,9 @@ from typing import Any
 
 from qualm.runners.contracts.generators import UnusableReply
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.prompts.bare import bare, is_doubtful, is_offer, lines
-from qualm.runners.prompts.labelled import Form, Unreadable, is_aside, json_values, read_labelled
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.bare import content_lines, is_doubtful, is_offer, strip_decoration
+from qualm.runners.prompts.labelled import Form, UnreadableReplyError, find_json, is_aside, read_labelled
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.scoring.answer_text import normalise
 
 LABELS = ("Q1", "A1", "Q2", "A2")
@@ -177,19 +177,19 @@ def declines(answer: str, question: str) -> bool:
 
 def _in_order(text: str) -> list[str] | None:
     """Return the parts of a reply of four lines or a list, without labels; else None."""
-    plain = plain_reply(text)
-    listed = next(json_values(plain), None) if plain.lstrip().startswith("[") else None
+    plain = clean_reply(text)
+    listed = next(find_json(plain), None) if plain.lstrip().startswith("[") else None
     if isinstance(listed, list):
         flat = [part for item in listed for part in (item if isinstance(item, list) else [item])]
         rows = flat if all(isinstance(part, str) for part in flat) else []
     else:
-        rows = [line for line in lines(plain) if not line.startswith("```")]
+        rows = [line for line in content_lines(plain) if not line.startswith("```")]
     if len(rows) != len(LABELS) or any(is_aside(row) or is_offer(row) for row in (rows[0], *rows[2:])):
         return None
-    asks = [bare(row).endswith(QUESTION_MARKS) for row in rows]
+    asks = [strip_decoration(row).endswith(QUESTION_MARKS) for row in rows]
     if asks != [True, False, True, False] or any(_FORM.numbered(row) for row in rows):
         return None
-    if any(all(_LEFT_LABEL.match(bare(row)) for row in rows[side::2]) for side in (0, 1)):
+    if any(all(_LEFT_LABEL.match(strip_decoration(row)) for row in rows[side::2]) for side in (0, 1)):
         return None
     return [value(row) for row in rows]
 
@@ -209,7 +209,7 @@ def parts_of(text: str, form: Form) -> dict[str, str]:
     """Return a reply's parts without labels and quotes; raise UnusableReply if it has none."""
     try:
         return {label: value(part) for label, part in read_labelled(text, form).items()}
-    except Unreadable as why:
+    except UnreadableReplyError as why:
         raise UnusableReply(str(why)) from None
 
 
@@ -219,7 +219,7 @@ def value(text: str) -> str:
     while content != before:
         before = content
         verdict = _BRACKETED_VERDICT.fullmatch(content)
-        content = verdict[1] if verdict else _unbracketed(_BEHIND.sub("", _VERDICT.sub("", bare(content)).strip()))
+        content = verdict[1] if verdict else _unbracketed(_BEHIND.sub("", _VERDICT.sub("", strip_decoration(content)).strip()))
         if _PLACEHOLDER.fullmatch(before):
             raise UnusableReply("empty part")
     if not any(c.isalnum() for c in content):

@@ -18,7 +18,7 @@ from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_ima
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.generators._rounds import ATTEMPTS, GenerationRounds, hold_share, in_rounds
 from qualm.runners.plugins.pairs._written import LABELS, Written, questions_of, read_pair, sections
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt, with_sections
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt, replace_sections
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.answer_text import normalise
 
@@ -199,7 +199,7 @@ def _prompts(recipe: _Recipe, dataset: str, captions: str | None, own_prompt: st
             f"recipe {context.label}: category '{recipe.category}' has no prompt of its own; write specs/prompts/{kind}.md, with "
             f"{{caption}} in it, and say `prompt: {kind}`"
         )
-    text = with_sections(read_prompt(kind, own_prompt), {} if is_printed(own_prompt) else sections(context.about))
+    text = replace_sections(read_prompt(kind, own_prompt), {} if is_printed(own_prompt) else sections(context.about))
     where = own_prompt or f"specs/prompts/{kind}.md"
     captions_by_image = _captions(context, dataset, captions, rows)
     if len(rows) > len(captions_by_image):

@@ -13,21 +13,21 @@ from qualm.runners.contracts.generators import GeneratorEngine, Rewriter, Unusab
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.generators._rounds import GenerationRounds, in_rounds
-from qualm.runners.prompts.bare import bare, is_doubtful, is_offer, labels_in, lines, without_remarks
+from qualm.runners.prompts.bare import content_lines, find_labels, is_doubtful, is_offer, strip_decoration, strip_remarks
 from qualm.runners.prompts.labelled import (
     CUT,
-    DEEPEST,
+    MAX_DEPTH,
     MISSING,
     NONE,
     SEVERAL,
     Form,
-    Unreadable,
-    goes_on,
+    UnreadableReplyError,
+    find_json,
     is_aside,
-    json_values,
+    is_continuation,
     read_labelled,
 )
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.templates import fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
@@ -86,7 +86,7 @@ def rewritten(
     writer = context.once(f"writer {generator}", lambda: Generator(engine, context.settings))
     prompt = context.once(f"prompt {asking.custom_prompt or asking.prompt}", lambda: read_prompt(asking.prompt, asking.custom_prompt))
     where = asking.custom_prompt or f"specs/prompts/{asking.prompt}.md"
-    labels = labels_in(prompt)
+    labels = find_labels(prompt)
     chats = {}
     for i, (row, question) in enumerate(zip(context.rows, questions, strict=True)):
         pictures = [context.pictures[i]] if asking.sees and context.pictures[i] is not None else []
@@ -159,7 +159,7 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
         UnusableReply: with one of the reasons "no part found", "several sets of parts", "part goes on in the next line", "malformed reply",
             "not a question", "too long", "same question".
     """
-    rows = [_after_arrow(question, row) for row in lines(plain_reply(reply))]
+    rows = [_after_arrow(question, row) for row in content_lines(clean_reply(reply))]
     if len(rows) != 1 or rows[0][:1] in ("{", "[", "|"):
         rows = [_find_question(question, reply, rows, labels)]
     return Rewrite(_checked(question, rows[0], labels))
@@ -173,22 +173,22 @@ def _after_arrow(question: str, row: str) -> str:
 
 def _find_question(question: str, reply: str, rows: Sequence[str], labels: Collection[str]) -> str:
     """Return the line, or part of JSON, that is the new question."""
-    for value in json_values(plain_reply(reply)):
+    for value in find_json(clean_reply(reply)):
         if (lone := _only_text(value)) is not None:
             return lone
     for names in ({*_NAMES, *labels} - set(_OLD), {_OLD[0]}, {_OLD[1]}):
         try:
             return read_labelled(reply, Form({"new": sorted(names)}))["new"]
-        except Unreadable as why:
+        except UnreadableReplyError as why:
             if str(why) not in (NONE, MISSING):
                 raise UnusableReply(str(why)) from None
     texts: dict[str, str] = {}
     for before, row in zip(["", *rows], rows, strict=False):
-        text = bare(without_remarks(row), labels)
+        text = strip_decoration(strip_remarks(row), labels)
         if not text.endswith("?") or normalise(text) == normalise(question) or (texts and is_offer(row)):
             continue
         ended = is_aside(before) or _ARROW.search(before) or before.rstrip("*_`\"' ").endswith((".", "!", ":", "?", "…"))
-        if before and (goes_on(text) or not ended):
+        if before and (is_continuation(text) or not ended):
             raise UnusableReply(CUT)
         texts[normalise(text)] = row
     if len(texts) != 1:
@@ -216,10 +216,10 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
         UnusableReply: with one of the reasons "malformed reply", "several sets of parts", "part missing", "not a question", "too long",
             "same question", "fewer than two candidates", "yes or no", "unknown reason".
     """
-    text = plain_reply(reply)
-    objects = list(_with_variants(map(_normalise_keys, json_values(text, _unique_keys))))
+    text = clean_reply(reply)
+    objects = list(_with_variants(map(_normalise_keys, find_json(text, _unique_keys))))
     if not objects:
-        objects = list(_with_variants(map(_normalise_keys, json_values(re.sub("[“”„]", '"', text), _unique_keys))))
+        objects = list(_with_variants(map(_normalise_keys, find_json(re.sub("[“”„]", '"', text), _unique_keys))))
     if not objects:
         raise UnusableReply("malformed reply")
     whole: dict[str, Any] = {}
@@ -238,10 +238,10 @@ def _with_variants(values: Iterable[Any], depth: int = 0) -> Iterator[dict[str, 
     for value in values:
         if isinstance(value, dict) and value.keys() & {"amb", "ive"}:
             yield value
-        elif depth < DEEPEST and isinstance(value, dict | list):
+        elif depth < MAX_DEPTH and isinstance(value, dict | list):
             yield from _with_variants(value.values() if isinstance(value, dict) else value, depth + 1)
-        elif depth < DEEPEST and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
-            yield from _with_variants(map(_normalise_keys, json_values(value, _unique_keys)), depth + 1)
+        elif depth < MAX_DEPTH and isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+            yield from _with_variants(map(_normalise_keys, find_json(value, _unique_keys)), depth + 1)
 
 
 def _ambiguous(question: str, variant: Any, labels: Collection[str]) -> Rewrite | None:
@@ -252,7 +252,7 @@ def _ambiguous(question: str, variant: Any, labels: Collection[str]) -> Rewrite 
     answers = [str(a) if isinstance(a, int | float) and not isinstance(a, bool) else a for a in answers]
     if not all(isinstance(a, str) and a.strip() for a in answers):
         raise UnusableReply("malformed reply")
-    candidates = {normalise(a): a for a in map(bare, reversed(answers))}
+    candidates = {normalise(a): a for a in map(strip_decoration, reversed(answers))}
     if len(candidates) < 2:
         raise UnusableReply("fewer than two candidates")
     if candidates.keys() <= {"yes", "no"}:
@@ -271,7 +271,7 @@ def _unseen(question: str, variant: Any, labels: Collection[str]) -> Rewrite | N
 
 
 def _checked(question: str, text: str, labels: Collection[str]) -> str:
-    text = bare(without_remarks(bare(text, labels)), labels)
+    text = strip_decoration(strip_remarks(strip_decoration(text, labels)), labels)
     if not text.endswith("?") or len(text.splitlines()) != 1 or not text.isprintable():
         raise UnusableReply("not a question")
     if any(mark[0] not in question for mark in _STRANGE.finditer(text)):

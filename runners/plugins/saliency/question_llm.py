@@ -17,9 +17,9 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
 from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
-from qualm.runners.prompts.bare import bare, lines
-from qualm.runners.prompts.labelled import NONE, SEVERAL, Form, Unreadable, read_labelled
-from qualm.runners.prompts.plain import plain_reply
+from qualm.runners.prompts.bare import content_lines, strip_decoration
+from qualm.runners.prompts.labelled import NONE, SEVERAL, Form, UnreadableReplyError, read_labelled
+from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 from qualm.runners.scoring.answer_text import normalise
 
@@ -123,14 +123,14 @@ def read_name(reply: str) -> str:
     Raises:
         UnusableReply: those of `qualm.runners.prompts.labelled`, "empty part", "name too long".
     """
-    first, *rest = lines(reply) or [""]
+    first, *rest = content_lines(reply) or [""]
     if _bare(first) in NO_NAME:
         if rest and not _REMARK.match(rest[0]):
             raise UnusableReply(SEVERAL)
         return NOTHING
     try:
         name = _bare(read_labelled(reply, _FORM)["name"])
-    except Unreadable as why:
+    except UnreadableReplyError as why:
         if str(why) != NONE or not (name := _one_line_name(reply)):
             raise UnusableReply(str(why)) from None
     if name in NO_NAME:
@@ -144,7 +144,7 @@ def read_name(reply: str) -> str:
 
 def _one_line_name(reply: str) -> str:
     """Return the name in a one-line reply; "" for any other reply."""
-    rows = lines(plain_reply(reply))
+    rows = content_lines(clean_reply(reply))
     text = _bare(rows[0].strip("|[]{} ")) if len(rows) == 1 else ""
     if sentence := _SENTENCE.fullmatch(text) or _SENTENCE.fullmatch(rows[0] if len(rows) == 1 else ""):
         text = _bare(sentence["name"])
@@ -153,7 +153,7 @@ def _one_line_name(reply: str) -> str:
 
 
 def _bare(name: str) -> str:
-    plain = bare(bare(name).rstrip("."))
+    plain = strip_decoration(strip_decoration(name).rstrip("."))
     plain = _ARTICLE.sub("", plain)
     return plain.casefold() if plain.casefold() in NO_NAME else plain
 

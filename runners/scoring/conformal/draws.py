@@ -24,7 +24,7 @@ from qualm.runners.scoring.conformal.band import UNITS, Band, Unit, band, design
 from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
 from qualm.runners.scoring.conformal.scores import option_scores
 from qualm.runners.scoring.conformal.sets import SLACK, SUM_TOLERANCE, Ints, fewest_units, required_sum, shares, threshold, units_of
-from qualm.runners.store.newest import Newest
+from qualm.runners.store.last_value import LastValue
 
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
@@ -78,10 +78,10 @@ class Redraw:
     """Which of them have none."""
     unit: Unit = "question"
     """What is exchangeable; `units` has its codes."""
-    _last: Newest[Floats] = field(default_factory=Newest, init=False, repr=False)
-    _each: Newest[list[dict[str, NDArray[np.int8]]]] = field(default_factory=Newest, init=False, repr=False)
-    _steps: Newest[list[Steps]] = field(default_factory=Newest, init=False, repr=False)
-    _calibrating: Newest[int] = field(default_factory=Newest, init=False, repr=False)
+    _last: LastValue[Floats] = field(default_factory=LastValue, init=False, repr=False)
+    _each: LastValue[list[dict[str, NDArray[np.int8]]]] = field(default_factory=LastValue, init=False, repr=False)
+    _steps: LastValue[list[Steps]] = field(default_factory=LastValue, init=False, repr=False)
+    _calibrating: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
         """(B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""

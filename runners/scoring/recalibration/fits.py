@@ -19,7 +19,7 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
 from qualm.runners.scoring.recalibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
-from qualm.runners.store.newest import Newest
+from qualm.runners.store.last_value import LastValue
 
 RAW = "raw"
 """Stands for the confidence as it is, on the rows that do not calibrate."""
@@ -52,7 +52,7 @@ class Recalibration:
     """(2, n): both ends of the interval of a method that gives one, NaN where a row has none."""
     paired: bool = False
     """Of two models side by side: fitted anew in every resample that there is."""
-    _last: Newest[list[dict[str, Floats]]] = field(default_factory=Newest, init=False, repr=False)
+    _last: LastValue[list[dict[str, Floats]]] = field(default_factory=LastValue, init=False, repr=False)
 
     @property
     def label(self) -> str:

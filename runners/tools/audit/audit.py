@@ -25,8 +25,8 @@ from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.records import RecordError
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages.infer import opened
-from qualm.runners.store.answers import StoredAnswers, as_stored, segments
-from qualm.runners.store.maintenance import Holding, holdings
+from qualm.runners.store.answers import StoredAnswers, open_segments, to_rows
+from qualm.runners.store.maintenance import Holding, list_holdings
 from qualm.runners.tools.audit.comparing import PartDifference, compared, too_many
 from qualm.runners.tools.audit.drawing import Lots
 
@@ -129,7 +129,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
     Args:
         sample: number of parts, over all folders and kinds.
     """
-    held = {holding.folder.name: holding for holding in holdings(root)}
+    held = {holding.folder.name: holding for holding in list_holdings(root)}
     usable = {name: holding for name, holding in held.items() if not holding.refusal}
     lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
     reasons: dict[str, str] = {}
@@ -194,11 +194,11 @@ class _Shelf(StoredAnswers):
 
     def __init__(self, folder: Path, others: Sequence[Path]) -> None:
         self.recomputed: dict[bytes, Part] = {}
-        super().__init__(folder, {place.name: segments(place, touch=False) for place in (folder, *others)})
+        super().__init__(folder, {place.name: open_segments(place, touch=False) for place in (folder, *others)})
 
     def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
         """Keep parts in memory, in the form of the store."""
-        for row in as_stored(keys, names, parts).to_pylist():
+        for row in to_rows(keys, names, parts).to_pylist():
             key, _ = row.pop("key"), row.pop("part")
             self.recomputed[key] = Part(**row)
 

@@ -7,7 +7,7 @@ from typing import Any
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.hf.plain import ROWS
 from qualm.runners.prompts.question import messages
-from qualm.runners.prompts.thinking import of_template
+from qualm.runners.prompts.thinking import detect_thinking
 from qualm.runners.tools.doctor.model_under_test import TEXT_ONLY, Check, CheckResult, ModelUnderTest
 
 LETTERS = 6
@@ -32,7 +32,7 @@ def clock(tested: ModelUnderTest) -> CheckResult:
 
 def thinking(tested: ModelUnderTest) -> CheckResult:
     """Report whether the chat template supports thinking and what the spec declares."""
-    declared, style = tested.model.thinking, of_template(tested.model.template)
+    declared, style = tested.model.thinking, detect_thinking(tested.model.template)
     if declared is not None:
         tags = " and ".join(map(repr, declared.tags or ()))
         what = f"thinks up to {declared.budget:,} tokens between {tags}" if declared.on else f"answers at once; thinking is between {tags}"

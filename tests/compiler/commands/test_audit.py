@@ -15,7 +15,7 @@ from qualm.compiler.commands import audit
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
 from qualm.registry.dvc.objects import file_md5, hash_path, object_path
-from qualm.runners.store.answers import ABOUT, segments
+from qualm.runners.store.answers import ABOUT, open_segments
 from qualm.runners.store.maintenance import Holding
 from qualm.runners.store.refusal import REFUSED
 from qualm.runners.tools.audit.audit import AuditReport, FolderResult, PartResult
@@ -48,7 +48,7 @@ def folder(project):
 
 def tampered(project):
     """One log-probability of a stored answer moves by a ten-thousandth; all checksums stay valid."""
-    own = segments(folder(project))
+    own = open_segments(folder(project))
     name = next(n for n in own.names() if "answer" in own.read(n)["part"].to_pylist())
     rows = own.read(name).to_pylist()
     row = next(r for r in rows if r["part"] == "answer")

@@ -17,7 +17,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.contracts.models import Part
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.store.answers import Store
-from qualm.runners.store.maintenance import BUSY, Done, Holding
+from qualm.runners.store.maintenance import BUSY_SECONDS, CollectResult, Holding
 from qualm.runners.store.refusal import refuse
 from tests.support.processes.command_line import qualm as command
 
@@ -70,7 +70,7 @@ def test_du(project):
 
 @pytest.mark.slow
 def test_gc_removes_what_no_spec_uses(project):
-    then = time.time() - BUSY - 60
+    then = time.time() - BUSY_SECONDS - 60
     for path in (project / ".qualm" / "store").rglob("*"):
         if path.suffix == ".segment":
             path = path.rename(path.with_name(f"{int(then * 1e9):020d}-{path.name.partition('-')[2]}"))
@@ -90,7 +90,7 @@ def test_gc_without_options_loses_nothing(project, monkeypatch):
     from qualm.runners.store import maintenance
 
     monkeypatch.chdir(project)
-    monkeypatch.setattr(maintenance, "GRACE", 0.0)
+    monkeypatch.setattr(maintenance, "GRACE_SECONDS", 0.0)
     assert "6 segments merged into 2" in CliRunner().invoke(app, ["gc"]).output
     facts = json.loads(qualm(project, "du", "--json").stdout)
     assert [f["segments"] for f in facts] == [1, 1] and [sum(f["parts"].values()) for f in facts] == [6, 6]
@@ -228,7 +228,9 @@ def test_the_store_by_line(tmp_path, monkeypatch, capsys):
 
 def test_what_was_made_smaller_is_told(tmp_path, capsys):
     gone = holding(tmp_path / "a", "old", {"answer": 1000, "draw": 234})
-    done = Done(merged=1200, into=1000, repeats=3000, leftovers=4000, removed=[gone], busy=[holding(tmp_path / "b", "new")], freed=2**21)
+    done = CollectResult(
+        merged=1200, into=1000, repeats=3000, leftovers=4000, removed=[gone], busy=[holding(tmp_path / "b", "new")], freed=2**21
+    )
     whole = [
         "1,200 segments {}merged into 1,000", "3,000 repeated answers {}dropped", "4,000 damaged or half-written files {}removed",
         "1,234 answers of 'old' by 0.1.0/2.1.0 {}removed", "answers of 'new' were used minutes ago and are kept; try again later",
@@ -236,5 +238,5 @@ def test_what_was_made_smaller_is_told(tmp_path, capsys):
     ]  # fmt: skip
     for dry in (False, True):
         assert printed(_say, done, dry, capsys=capsys) == [line.format("would be " if dry else "") for line in whole]
-    assert printed(_say, Done(repeats=1, freed=-5), False, capsys=capsys) == ["1 repeated answers dropped", "0 B freed"]
-    assert printed(_say, Done(), True, capsys=capsys) == ["nothing to do"]
+    assert printed(_say, CollectResult(repeats=1, freed=-5), False, capsys=capsys) == ["1 repeated answers dropped", "0 B freed"]
+    assert printed(_say, CollectResult(), True, capsys=capsys) == ["nothing to do"]

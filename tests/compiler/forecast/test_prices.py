@@ -19,7 +19,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, p_true
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.servers.client import AT_ONCE
+from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST
 from qualm.runners.servers.config import Price
 from tests.support.projects.tiny_project import Project, write_dataset
 from tests.support.servers.small_server import serving
@@ -78,7 +78,7 @@ def test_a_signal_is_one_request_more(signal: str, sent: int | None, received: i
     assert own == (without if sent is None or received is None else Load(2, 131 + sent, 8 + received))
 
 
-@pytest.mark.parametrize(("draws", "requests"), [(0, 0), (1, 1), (AT_ONCE, 1), (AT_ONCE + 1, 2)])
+@pytest.mark.parametrize(("draws", "requests"), [(0, 0), (1, 1), (MAX_ANSWERS_PER_REQUEST, 1), (MAX_ANSWERS_PER_REQUEST + 1, 2)])
 def test_draws_share_requests_as_far_as_servers_let_them(draws: int, requests: int) -> None:
     assert QuestionLoad(frozenset(), draws, 8, 100, 10, True).open(5, 2) == Load(1 + requests, (1 + requests) * 231, 8 * (1 + draws))
     assert QuestionLoad(frozenset(), draws, 8, 100, 10, False).open(5, 0) == Load(1 + draws, (1 + draws) * 31, 8 * (1 + draws))

@@ -12,7 +12,7 @@ from qualm.runners.inference.remote import ask_all, record
 from qualm.runners.inference.run import open_store, table
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.servers.config import checked
+from qualm.runners.servers.config import check_servers
 from tests.support.projects.asking import asker_of, bare_stage, sample, write_samples
 from tests.support.servers.small_server import IMPATIENT, completion, serving
 from tests.support.servers.toy_server import toy_serving
@@ -245,7 +245,7 @@ def test_every_odd_reply_of_the_cases_keeps_its_text_and_is_asked_for_once(tmp_p
 
 
 def test_money_is_in_the_record_where_it_has_a_price():
-    priced = checked({"default": {**ONE_BY_ONE["default"], "price": {"input": 1.0, "output": 2.0}}}, "servers")
+    priced = check_servers({"default": {**ONE_BY_ONE["default"], "price": {"input": 1.0, "output": 2.0}}}, "servers")
     with serving(lambda body, nth: completion("red", usage=(10, 5))) as server:
         asker = asking(server, 3, servers=priced)
         ask(asker)

@@ -10,7 +10,7 @@ from qualm.runners.runtime.code_digest import Engine
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store import answers
 from qualm.runners.store.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
-from qualm.runners.store.maintenance import holdings
+from qualm.runners.store.maintenance import list_holdings
 from qualm.runners.store.refusal import accept, refuse
 from tests.support.checks.other_versions import installed, raised
 from tests.support.models.tiny_models import tiny_llava
@@ -95,7 +95,7 @@ def test_refused_answers_are_computed_again(project):
     (folder,) = stores(project)
     refuse(folder, "3 of 4 answers differ")
     assert project.run().counters == ALL
-    assert {h.refusal for h in holdings(folder.parent)} == {"", "3 of 4 answers differ"}
+    assert {h.refusal for h in list_holdings(folder.parent)} == {"", "3 of 4 answers differ"}
     (other,) = set(stores(project)) - {folder}
     refuse(other, "so do these")
     assert accept(folder) and not accept(folder)
@@ -120,9 +120,9 @@ def stores(project):
 
 
 def parts(folder):
-    from qualm.runners.store.answers import segments
+    from qualm.runners.store.answers import open_segments
 
-    source = segments(folder)
+    source = open_segments(folder)
     for name in source.names():
         for row in source.read(name).to_pylist():
             key, part = row.pop("key"), row.pop("part")

@@ -11,7 +11,7 @@ from qualm.runners.plugins.pairs._two_pictures import read_new_question
 from qualm.runners.plugins.pairs._written import read_pair
 from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
 from qualm.runners.plugins.saliency.question_llm import read_name
-from qualm.runners.prompts.bare import bare, is_doubtful, labels_in, lines, unfenced
+from qualm.runners.prompts.bare import content_lines, find_labels, is_doubtful, strip_decoration, strip_fence
 from qualm.runners.prompts.templates import read_prompt
 
 ASKED = "How many chairs stand around the table?"
@@ -80,13 +80,13 @@ REFUSED = [
 @pytest.mark.parametrize("prompt", ["inv", "sbj"])
 @pytest.mark.parametrize("style", STYLES)
 def test_a_rewritten_question_in_any_style(style: str, prompt: str) -> None:
-    assert read_question(ASKED, style.format(NEW), labels_in(read_prompt(prompt))).question == NEW
+    assert read_question(ASKED, style.format(NEW), find_labels(read_prompt(prompt))).question == NEW
 
 
 @pytest.mark.parametrize("reply", REFUSED)
 def test_what_is_not_one_new_question_is_refused(reply: str) -> None:
     with pytest.raises(UnusableReply):
-        read_question(ASKED, reply, labels_in(read_prompt("inv")))
+        read_question(ASKED, reply, find_labels(read_prompt("inv")))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_question_that_has_such_marks_of_its_own_stays(question: str) -> None:
 
 
 def test_labels_are_those_of_the_prompt_that_was_sent() -> None:
-    own = labels_in("Twist it.\n\nBefore: Is it red?\n**After the twist**: Is it loud?\n\nBefore: {question}")
+    own = find_labels("Twist it.\n\nBefore: Is it red?\n**After the twist**: Is it loud?\n\nBefore: {question}")
     assert own == {"before", "after the twist"}
     assert read_question(ASKED, f"After the twist: {NEW}", own).question == NEW
     assert read_question(ASKED, f"After the twist: {NEW}").question == f"After the twist: {NEW}"
@@ -161,6 +161,6 @@ def test_the_name_of_a_thing_in_any_style(reply: str) -> None:
 
 @given(st.text("ab? \"'*`_:-#\n<>Rewritten question", max_size=80))
 def test_bare_is_bare_for_good(text: str) -> None:
-    assert bare(bare(text)) == bare(text) and bare(text) in text
-    assert all(line in text for line in lines(text)) and unfenced(text) in text
+    assert strip_decoration(strip_decoration(text)) == strip_decoration(text) and strip_decoration(text) in text
+    assert all(line in text for line in content_lines(text)) and strip_fence(text) in text
     assert isinstance(is_doubtful(text), bool)

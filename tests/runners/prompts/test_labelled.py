@@ -12,10 +12,10 @@ from qualm.runners.prompts.labelled import (
     NONE,
     SEVERAL,
     Form,
-    Unreadable,
-    json_values,
+    UnreadableReplyError,
+    expand_tables,
+    find_json,
     read_labelled,
-    rows_of_tables,
 )
 
 FORM = Form({"C": ("color", "main color"), "S": ("size",)})
@@ -71,7 +71,7 @@ def test_parts_in_any_style(text):
     ],
 )
 def test_why_parts_cannot_be_told(text, why):
-    with pytest.raises(Unreadable) as error:
+    with pytest.raises(UnreadableReplyError) as error:
         read_labelled(text, FORM)
     assert str(error.value) == why
 
@@ -113,7 +113,7 @@ def test_a_part_may_say_that_it_is_answerable():
     ],
 )  # fmt: skip
 def test_a_table_names_every_part_but_a_lone_one_in_its_heads(form, rows, lines):
-    assert rows_of_tables(rows, form) == (rows if lines is None else lines)
+    assert expand_tables(rows, form) == (rows if lines is None else lines)
 
 
 def test_marks_and_brackets_of_a_part_s_own_stay():
@@ -121,9 +121,9 @@ def test_marks_and_brackets_of_a_part_s_own_stay():
 
 
 def test_dictionaries_in_python_s_notation_are_read_up_to_a_length_and_without_twins():
-    for letters, count in ((labelled.LITERAL - 10, 1), (labelled.LITERAL - 9, 0)):
-        assert len(list(json_values("{'a': '" + "x" * (letters + 1) + "'}"))) == count
-    assert list(json_values("{'a': {'b': 'x', 'b': 'y'}}")) == []
+    for letters, count in ((labelled.MAX_LITERAL - 10, 1), (labelled.MAX_LITERAL - 9, 0)):
+        assert len(list(find_json("{'a': '" + "x" * (letters + 1) + "'}"))) == count
+    assert list(find_json("{'a': {'b': 'x', 'b': 'y'}}")) == []
 
 
 def test_of_names_that_begin_alike_the_longest_is_taken():
@@ -135,7 +135,7 @@ def test_of_names_that_begin_alike_the_longest_is_taken():
 def test_parts_are_text_of_the_reply(text):
     try:
         parts = read_labelled(text, FORM)
-    except Unreadable as why:
+    except UnreadableReplyError as why:
         assert str(why) in (NONE, MISSING, SEVERAL, BETWEEN, CUT)
     else:
         assert parts.keys() == {"C", "S"} and all(" ".join(part.split()) in " ".join(text.split()) for part in parts.values())

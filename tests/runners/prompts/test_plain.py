@@ -5,7 +5,7 @@ import time
 import pytest
 
 from qualm.runners.prompts import plain
-from qualm.runners.prompts.plain import plain_reply, without_thoughts
+from qualm.runners.prompts.plain import clean_reply, strip_thoughts
 
 
 def test_docs():
@@ -28,25 +28,25 @@ def test_docs():
     ],
 )
 def test_what_stands_around_the_words_goes(text, expected):
-    assert plain_reply(text) == expected
+    assert clean_reply(text) == expected
 
 
 @pytest.mark.parametrize("text", ["<think>a</think>red", "<thinking>a</thinking>red", "[THINK]a[/THINK]red", "\ufeff◁think▷a◁/think▷red"])
 def test_thoughts_go_in_the_marks_of_every_model(text):
-    assert without_thoughts(text) == "red"
+    assert strip_thoughts(text) == "red"
 
 
 def test_thoughts_that_do_not_end_stay():
-    assert without_thoughts("<think>red") == "<think>red"
+    assert strip_thoughts("<think>red") == "<think>red"
 
 
 @pytest.mark.parametrize("piece", [" ", "\\", "$", "<p ", "\\boxed{", "-"])
 def test_long_runs_take_no_time(piece):
     start = time.process_time()
-    plain_reply("a" + piece * 30_000 + "b")
+    clean_reply("a" + piece * 30_000 + "b")
     assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(("text", "expected"), [('"red"', "red"), ('""', ""), ('"', '"'), ('"red', '"red'), ('"a" and "b"', '"a" and "b"')])
 def test_a_string_of_json_is_what_it_says(text, expected):
-    assert plain_reply(text) == expected
+    assert clean_reply(text) == expected

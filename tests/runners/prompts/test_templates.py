@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt, with_sections
+from qualm.runners.prompts.templates import PromptError, fill, read_prompt, replace_sections
 
 
 def test_our_own_prompts_and_a_users(tmp_path):
@@ -44,11 +44,11 @@ PROMPT = "Intro\n\n## One\n\nfirst\n\n## Two\n\nsecond"
     ],
 )
 def test_sections_are_replaced_or_put_before_the_others(sections, expected):
-    assert with_sections(PROMPT, sections) == expected
+    assert replace_sections(PROMPT, sections) == expected
 
 
 def test_without_headings_a_section_is_put_at_the_beginning():
-    assert with_sections("plain", {"A": "b"}) == "## A\n\nb\n\nplain"
+    assert replace_sections("plain", {"A": "b"}) == "## A\n\nb\n\nplain"
 
 
 def test_every_prompt_of_ours_can_be_read():

@@ -2,7 +2,17 @@
 
 import pytest
 
-from qualm.runners.prompts.thinking import TAGS, Thinking, ThinkingError, declared, of_template, opened, parted, settled, silent
+from qualm.runners.prompts.thinking import (
+    TAGS,
+    Thinking,
+    ThinkingError,
+    close_thinking,
+    complete_thinking,
+    detect_thinking,
+    ends_in_thinking,
+    parse_thinking,
+    split_thinking,
+)
 
 QWEN = (
     "{% for m in messages %}{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
@@ -14,10 +24,10 @@ THINK = ("<think>", "</think>")
 
 
 def test_what_a_spec_may_say():
-    assert declared(None) is None and declared(True) == Thinking() and declared(False) == Thinking(on=False)
-    assert declared({"tags": ["[T]", "[/T]"], "budget": 7, "of": "both"}) == Thinking(True, ("[T]", "[/T]"), 7, "both")
-    assert declared({"budget": 1}).budget == 1
-    assert declared({}).shapes == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": "", "parting": 2}
+    assert parse_thinking(None) is None and parse_thinking(True) == Thinking() and parse_thinking(False) == Thinking(on=False)
+    assert parse_thinking({"tags": ["[T]", "[/T]"], "budget": 7, "of": "both"}) == Thinking(True, ("[T]", "[/T]"), 7, "both")
+    assert parse_thinking({"budget": 1}).budget == 1
+    assert parse_thinking({}).shapes == {"on": True, "tags": None, "budget": 1024, "switch": "", "effort": "", "parting": 2}
 
 
 @pytest.mark.parametrize(
@@ -37,41 +47,45 @@ def test_what_a_spec_may_say():
 )
 def test_what_it_may_not_say(value, words):
     with pytest.raises(ThinkingError, match=words):
-        declared(value)
+        parse_thinking(value)
 
 
 def test_what_a_template_shows():
-    assert of_template(QWEN) == Thinking(tags=THINK, switch="enable_thinking")
-    assert of_template(R1) is None, "it opens the thinking and shows no end"
-    assert of_template(GEMMA) == Thinking(tags=("<|channel>thought", "<channel|>"), switch="enable_thinking")
-    assert of_template("{{ messages[0]['content'] }}") is None
-    assert of_template("{% enable_thinking %}").switch == "enable_thinking", "one that cannot be parsed is searched for the words"
+    assert detect_thinking(QWEN) == Thinking(tags=THINK, switch="enable_thinking")
+    assert detect_thinking(R1) is None, "it opens the thinking and shows no end"
+    assert detect_thinking(GEMMA) == Thinking(tags=("<|channel>thought", "<channel|>"), switch="enable_thinking")
+    assert detect_thinking("{{ messages[0]['content'] }}") is None
+    assert detect_thinking("{% enable_thinking %}").switch == "enable_thinking", "one that cannot be parsed is searched for the words"
 
 
 def test_what_is_left_out_is_the_template_s():
-    assert settled(Thinking(budget=5), QWEN) == Thinking(tags=THINK, budget=5, switch="enable_thinking")
-    assert settled(Thinking(switch="enable_thinking"), QWEN) == Thinking(tags=THINK, switch="enable_thinking")
-    assert settled(Thinking(tags=("[T]", "[/T]")), R1).switch == ""
+    assert complete_thinking(Thinking(budget=5), QWEN) == Thinking(tags=THINK, budget=5, switch="enable_thinking")
+    assert complete_thinking(Thinking(switch="enable_thinking"), QWEN) == Thinking(tags=THINK, switch="enable_thinking")
+    assert complete_thinking(Thinking(tags=("[T]", "[/T]")), R1).switch == ""
     with pytest.raises(ThinkingError, match="shows no tags of thinking; name them"):
-        settled(Thinking(), R1)
+        complete_thinking(Thinking(), R1)
     with pytest.raises(ThinkingError, match="has no variable 'reason'"):
-        settled(Thinking(switch="reason"), QWEN)
+        complete_thinking(Thinking(switch="reason"), QWEN)
     with pytest.raises(ThinkingError, match="effort: only servers are told of it, got 'high'; leave it out of a model that runs here"):
-        settled(Thinking(effort="high"), QWEN)
+        complete_thinking(Thinking(effort="high"), QWEN)
 
 
 def test_a_reply_without_thinking():
-    assert silent("Q: ? A:", Thinking(tags=THINK)) == "Q: ? A:<think>\n\n</think>\n\n"
-    assert silent("Q: ? A:<think>\n", Thinking(tags=THINK, switch="enable_thinking")) == "Q: ? A:<think>\n\n</think>\n\n"
-    assert silent("Q: ? A:", Thinking(tags=THINK, switch="enable_thinking")) == "Q: ? A:", "its template has seen to it"
-    assert opened("A:<think>\n", THINK) and not opened("A:<think>\n\n</think>\n\n", THINK)
+    assert close_thinking("Q: ? A:", Thinking(tags=THINK)) == "Q: ? A:<think>\n\n</think>\n\n"
+    assert close_thinking("Q: ? A:<think>\n", Thinking(tags=THINK, switch="enable_thinking")) == "Q: ? A:<think>\n\n</think>\n\n"
+    assert close_thinking("Q: ? A:", Thinking(tags=THINK, switch="enable_thinking")) == "Q: ? A:", "its template has seen to it"
+    assert ends_in_thinking("A:<think>\n", THINK) and not ends_in_thinking("A:<think>\n\n</think>\n\n", THINK)
 
 
 @pytest.mark.parametrize("tags", TAGS)
 def test_texts_are_parted_by_each_pair_of_tags(tags):
     begin, end = tags
-    assert parted(f"{begin}\nRed or blue?\n{end}\n\nRed.", tags) == ("Red or blue?", "Red.") == parted(f"Red or blue?{end}Red.")
-    assert parted(f"{begin} Red or", tags) == ("Red or", None) and parted("Red.", tags) == (None, "Red.")
+    assert (
+        split_thinking(f"{begin}\nRed or blue?\n{end}\n\nRed.", tags)
+        == ("Red or blue?", "Red.")
+        == split_thinking(f"Red or blue?{end}Red.")
+    )
+    assert split_thinking(f"{begin} Red or", tags) == ("Red or", None) and split_thinking("Red.", tags) == (None, "Red.")
 
 
 @pytest.mark.parametrize("tags", TAGS)
@@ -92,5 +106,5 @@ def test_thoughts_within_thoughts_and_missing_ends(tags, text, parts):
     def said(words):
         return None if words is None else words.replace("B ", tags[0] + " ").replace(" E", " " + tags[1])
 
-    thought, answer = parted(said(text), None if "they" not in text else tags)
+    thought, answer = split_thinking(said(text), None if "they" not in text else tags)
     assert (thought, answer) == tuple(map(said, parts))

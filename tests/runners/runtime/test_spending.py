@@ -17,7 +17,7 @@ import pytest
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.spending import ANSWERED_BY, Ledger, Spent, ledger_path
 from qualm.runners.servers.config import Price
-from qualm.runners.servers.spending_limit import WAIT, OverCap
+from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
 BUY = """
 import sys, time
@@ -62,7 +62,7 @@ def test_a_cap_over_all_runs_that_can_be_raised(tmp_path: Path) -> None:
     again = Ledger(path, 1.0, "b")  # the next run
     assert again.spent() == Spent(0.5) and again.spent("b") == Spent()
     with pytest.raises(
-        OverCap, match=r"\$0\.5000 spent over all runs of this spec, .*s\.jsonl; the next request may cost \$0\.6000\); raise it"
+        SpendingLimitError, match=r"\$0\.5000 spent over all runs of this spec, .*s\.jsonl; the next request may cost \$0\.6000\); raise it"
     ):
         again.hold(0.6)
     raised = Ledger(path, 2.0, "b")
@@ -73,10 +73,10 @@ def test_a_cap_over_all_runs_that_can_be_raised(tmp_path: Path) -> None:
 def test_an_account_has_a_cap_of_its_own(tmp_path: Path) -> None:
     dear, cheap = Ledger(tmp_path / "s", 10.0, "dear", 1.0), Ledger(tmp_path / "s", 10.0, "cheap")
     dear.settle(dear.hold(0.9), 0.9)
-    with pytest.raises(OverCap, match=r"max_spend of dear = \$1"):
+    with pytest.raises(SpendingLimitError, match=r"max_spend of dear = \$1"):
         dear.hold(0.2)
     cheap.settle(cheap.hold(9.0), 9.0)
-    with pytest.raises(OverCap, match=r"\(max_spend = \$10, \$9\.9000"):
+    with pytest.raises(SpendingLimitError, match=r"\(max_spend = \$10, \$9\.9000"):
         cheap.hold(0.2)
 
 
@@ -99,7 +99,7 @@ def test_a_request_that_was_cut_off_counts_at_its_most(tmp_path: Path) -> None:
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
     assert living.spent().settled == pytest.approx(0.04) and living.spent().open == pytest.approx(0.02)
-    with pytest.raises(OverCap, match=r"\$0\.0600 spent"):
+    with pytest.raises(SpendingLimitError, match=r"\$0\.0600 spent"):
         living.hold(0.05)
     assert living.hold(0.04) != WAIT
 
@@ -141,7 +141,7 @@ def test_requests_of_other_machines_are_given_up_in_time(tmp_path: Path, monkeyp
     assert ledger.hold(0.5) == WAIT
     old = {**json.loads(path.read_text()), "at": time.time() - ANSWERED_BY - 1}
     path.write_text(json.dumps(old) + "\n")
-    with pytest.raises(OverCap, match=r"\$0\.9000 spent"):
+    with pytest.raises(SpendingLimitError, match=r"\$0\.9000 spent"):
         Ledger(path, 1.0).hold(0.5)
 
 

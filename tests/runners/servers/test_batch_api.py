@@ -6,19 +6,19 @@ import time
 import pytest
 
 from qualm.runners.servers.batch_api import (
-    MOST_BYTES,
-    MOST_REQUESTS,
+    MAX_BYTES,
+    MAX_REQUESTS,
     BatchApi,
     BatchJob,
-    _batch,
-    outcome_of,
-    outcomes,
-    reply_bytes,
+    _parse_batch,
+    max_line_bytes,
+    parse_outcome,
+    read_outcomes,
     request_line,
 )
-from qualm.runners.servers.client import Client, Stopped
+from qualm.runners.servers.client import Client, FatalRequestError
 from qualm.runners.servers.config import Server
-from qualm.runners.servers.protocol import Impossible
+from qualm.runners.servers.protocol import ImpossibleReplyError
 from tests.support.servers.batch_server import batch_serving
 from tests.support.servers.small_server import completion
 
@@ -49,22 +49,22 @@ def test_from_a_file_of_requests_to_a_file_of_replies(file):
         (replies,) = api.get(made.id).files
         data = api.download(replies)
         assert server.calls[:2] == ["POST /files", "POST /batches"]
-    found = list(outcomes(data))
+    found = list(read_outcomes(data))
     assert sorted((o.key, o.status, json.loads(o.data)["choices"][0]["message"]["content"]) for _, _, o in found) == [
         ("a", 200, "red 1"), ("b", 200, "red 2"), ("c", 200, "red 3"),
     ]  # fmt: skip
-    assert all(outcome_of(data[at : at + length]) == outcome for at, length, outcome in found)
+    assert all(parse_outcome(data[at : at + length]) == outcome for at, length, outcome in found)
 
 
 def test_a_request_line_says_what_is_sent_and_nothing_else():
     assert json.loads(request_line("k", BODY)) == {"custom_id": "k", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
     assert "Wér?".encode() in request_line("k", BODY) and request_line("k", BODY).endswith(b"}\n")
-    assert reply_bytes({**BODY, "n": 3, "top_logprobs": 1}) == 4096 + 512 * 4 * 3 * 2 and reply_bytes(BODY) == 4096 + 512 * 4
+    assert max_line_bytes({**BODY, "n": 3, "top_logprobs": 1}) == 4096 + 512 * 4 * 3 * 2 and max_line_bytes(BODY) == 4096 + 512 * 4
 
 
 def test_lines_that_say_nothing_are_passed_over():
     lines = [b"[]", b"{", b'{"custom_id": 7}', b'{"custom_id": "k", "response": null, "error": {"code": "batch_expired"}}']
-    ((at, length, outcome),) = outcomes(b"\n".join(lines) + b"\n")
+    ((at, length, outcome),) = read_outcomes(b"\n".join(lines) + b"\n")
     assert (outcome.key, outcome.status, outcome.data) == ("k", 0, b'{"code": "batch_expired"}')
     assert b"\n".join(lines)[at : at + length].strip() == lines[-1]
 
@@ -93,17 +93,17 @@ def test_pages_end_an_hour_before_the_file_was_written(file, oldest, has_more, p
 
 def test_what_a_server_says_of_a_batch_may_be_less_or_else():
     plain = {"id": "b", "status": "failed", "input_file_id": "f"}
-    assert _batch(plain) == BatchJob("b", "failed", "f", 0.0)
+    assert _parse_batch(plain) == BatchJob("b", "failed", "f", 0.0)
     told = plain | {"created_at": 5, "output_file_id": "o", "error_file_id": "e", "request_counts": {"completed": 2, "total": 3}}
-    assert _batch(told | {"errors": {"data": [{"message": "no", "code": 7}]}}) == BatchJob(
+    assert _parse_batch(told | {"errors": {"data": [{"message": "no", "code": 7}]}}) == BatchJob(
         "b", "failed", "f", 5.0, ("o", "e"), "no", "7", 2, 3
     )
     odd = {"created_at": "now", "errors": {"data": []}, "request_counts": {"completed": "2", "total": True}, "output_file_id": ""}
-    assert _batch(plain | odd) == _batch(plain | {"errors": "x", "request_counts": []}) == BatchJob("b", "failed", "f", 0.0)
+    assert _parse_batch(plain | odd) == _parse_batch(plain | {"errors": "x", "request_counts": []}) == BatchJob("b", "failed", "f", 0.0)
     for name, value in (("id", ""), ("status", 3), ("input_file_id", "x" * 1001)):
-        with pytest.raises(Impossible, match=f"{name}: expected a text, got "):
-            _batch(plain | {name: value})
-    assert _batch(plain | {"id": "x" * 1000}).id == "x" * 1000
+        with pytest.raises(ImpossibleReplyError, match=f"{name}: expected a text, got "):
+            _parse_batch(plain | {name: value})
+    assert _parse_batch(plain | {"id": "x" * 1000}).id == "x" * 1000
 
 
 def test_a_batch_that_is_not_listed_is_looked_for_twice(file):
@@ -116,19 +116,19 @@ def test_a_batch_that_is_not_listed_is_looked_for_twice(file):
 def test_what_the_server_refuses_or_never_says_is_told(file):
     with batch_serving(lambda body, nth: completion("red")) as server:
         api = api_of(server)
-        with pytest.raises(Stopped, match=r"status 404: .*no /v1/batches/batch_9"):
+        with pytest.raises(FatalRequestError, match=r"status 404: .*no /v1/batches/batch_9"):
             api.get("batch_9")
-        with pytest.raises(Stopped, match=r"status 400: .*not so"):
+        with pytest.raises(FatalRequestError, match=r"status 400: .*not so"):
             api.make("file-none", "ours", time.time())
         server.trouble = lambda call, nth: (200, b"<html>")
-        with pytest.raises(Stopped, match="failed 2 times, the last time: expected an object, got <html>"):
+        with pytest.raises(FatalRequestError, match="failed 2 times, the last time: expected an object, got <html>"):
             api.get("batch_9")
         server.trouble = lambda call, nth: (200, {"id": "b", "status": 3})
-        with pytest.raises(Stopped, match=r"status: expected a text, got 3"):
+        with pytest.raises(FatalRequestError, match=r"status: expected a text, got 3"):
             api.get("batch_9")
         server.trouble = lambda call, nth: (500, b"busy")
         before = len(server.calls)
-        with pytest.raises(Stopped, match="failed 2 times, the last time: status 500: busy"):
+        with pytest.raises(FatalRequestError, match="failed 2 times, the last time: status 500: busy"):
             api.upload(file)
         assert server.calls[before:] == ["POST /files"] * 2
 
@@ -150,4 +150,4 @@ def test_why_a_batch_failed(file):
 
 def test_a_batch_stays_within_what_openai_takes():
     """50,000 requests and a file of 200 MB, nearly all of which is used."""
-    assert MOST_REQUESTS == 50_000 and 190e6 < MOST_BYTES < 200e6
+    assert MAX_REQUESTS == 50_000 and 190e6 < MAX_BYTES < 200e6

@@ -9,25 +9,36 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.runners.servers.client import Client, Failed, NoUsableReply, Rejected, ServerError, Stopped, TryAgain, _seconds
+from qualm.runners.servers.client import (
+    Client,
+    FatalRequestError,
+    RequestFailedError,
+    RequestRejectedError,
+    RetryableError,
+    ServerError,
+    UnusableReplyError,
+    _parse_retry_after,
+)
 from qualm.runners.servers.config import Price, Server
-from qualm.runners.servers.protocol import bounds
+from qualm.runners.servers.protocol import token_bounds
 from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
 
 
 def test_what_a_request_can_cost():
-    assert bounds(body("four", n=3)) == (16 + 4, 12)
+    assert token_bounds(body("four", n=3)) == (16 + 4, 12)
     seen = [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "é"}]
-    assert bounds({"messages": [{"role": "user", "content": seen}], "max_completion_tokens": 7}) == (16 + 2048 + 2, 7)
+    assert token_bounds({"messages": [{"role": "user", "content": seen}], "max_completion_tokens": 7}) == (16 + 2048 + 2, 7)
 
 
 def test_when_to_come_back():
-    assert (_seconds("7"), _seconds(None), _seconds("soon")) == (7.0, None, None)
-    assert [_seconds(text) for text in ("nan", "inf", "-inf", "", "9" * 400 + "x", "Mon, 01 Jan 0001 00:00:00 -2359")] == [None] * 5 + [0.0]
+    assert (_parse_retry_after("7"), _parse_retry_after(None), _parse_retry_after("soon")) == (7.0, None, None)
+    assert [_parse_retry_after(text) for text in ("nan", "inf", "-inf", "", "9" * 400 + "x", "Mon, 01 Jan 0001 00:00:00 -2359")] == [
+        None
+    ] * 5 + [0.0]
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    assert 27 < _seconds(later) <= 30
-    assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+    assert 27 < _parse_retry_after(later) <= 30
+    assert _parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
 
 
 @pytest.mark.parametrize("address", ["ftp://h/v1", "http:///v1", "http://u@h/v1", "http://:p@h/v1", "https://h/v1?key=1", "h"])
@@ -39,23 +50,25 @@ def test_an_address_that_is_none_or_holds_a_secret(address):
 
 @pytest.mark.parametrize(
     ("status", "text", "kind"),
-    [(300, "", Stopped), (399, "", Stopped), (400, "", Rejected), (401, "", Stopped), (413, "", Rejected), (422, "", Rejected),
-     (404, "", Stopped), (429, "", TryAgain), (429, '{"code": "insufficient_quota"}', Stopped), (500, "", TryAgain)],
+    [(300, "", FatalRequestError), (399, "", FatalRequestError), (400, "", RequestRejectedError), (401, "", FatalRequestError),
+    (413, "", RequestRejectedError), (422, "", RequestRejectedError),
+     (404, "", FatalRequestError), (429, "", RetryableError), (429, '{"code": "insufficient_quota"}', FatalRequestError),
+     (500, "", RetryableError)],
 )  # fmt: skip
 def test_what_a_status_means(status, text, kind):
     found = line("http://h/v1").refusal(status, text, "7")
     assert type(found) is kind and f"status {status}: {text or 'nothing'}" in str(found)
     assert ("nothing is sent to where it leads" in str(found)) == (status < 400)
-    assert not isinstance(found, TryAgain) or (found.after, found.silent) == (7.0, False)
+    assert not isinstance(found, RetryableError) or (found.after, found.silent) == (7.0, False)
 
 
 @pytest.mark.parametrize(
     ("said", "tries", "error", "spent"),
     [
-        ((500, "busy", {}), 5, Failed, 0.0),
-        ((200, "<html>", {}), 5, Failed, 5 * 24.0),
-        ((200, completion("fine").replace("stop", "abort"), {}), 3, NoUsableReply, 3 * 24.0),
-        ((400, "no", {}), 1, Rejected, 0.0),
+        ((500, "busy", {}), 5, RequestFailedError, 0.0),
+        ((200, "<html>", {}), 5, RequestFailedError, 5 * 24.0),
+        ((200, completion("fine").replace("stop", "abort"), {}), 3, UnusableReplyError, 3 * 24.0),
+        ((400, "no", {}), 1, RequestRejectedError, 0.0),
     ],
 )  # fmt: skip
 def test_how_often_a_request_is_tried_and_what_that_may_cost(said, tries, error, spent):
@@ -126,7 +139,7 @@ def test_a_host_that_is_silent_is_told_at_once():
             other.setblocking(False)
             other.connect_ex(listener.getsockname())
         asked, start = line(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", retries=6, pause=1.0), time.monotonic()
-        with pytest.raises(Stopped, match=r"cannot connect to .*timed out"):
+        with pytest.raises(FatalRequestError, match=r"cannot connect to .*timed out"):
             asked.ask(body("hi"))
         assert 3 < time.monotonic() - start < 6
 
@@ -152,7 +165,7 @@ def test_what_is_on_its_way_when_a_run_is_ended_is_handed_over():
 def test_a_time_out_may_have_to_be_paid():
     with serving(lambda body, nth: 2.0) as server:
         asked = line(server.url, timeout=0.3, price=Price(1e6, 0.0))
-        with pytest.raises(Failed, match="timed out"):
+        with pytest.raises(RequestFailedError, match="timed out"):
             asked.ask(body("four"))
         assert asked.budget.spent == pytest.approx(20.0)  # twenty tokens at most, a dollar each
 
@@ -177,7 +190,9 @@ def test_requests_that_cannot_be_used_in_a_row_stop_the_run_and_are_counted():
     """Two on their way at once may both be at the same thing; a usable reply between them begins anew."""
     with serving(lambda body, nth: "fine" if body["messages"][0]["content"] == "ok" else (200, "[]", {})) as server:
         asked = line(server.url)
-        for place, (text, error) in enumerate([*[("x", NoUsableReply)] * 3, ("ok", None), *[("x", NoUsableReply)] * 3, ("x", Stopped)]):
+        for place, (text, error) in enumerate(
+            [*[("x", UnusableReplyError)] * 3, ("ok", None), *[("x", UnusableReplyError)] * 3, ("x", FatalRequestError)]
+        ):
             asked._item.place = place
             if error is None:
                 assert text_of(asked.ask(body(text))) == "fine"
@@ -194,6 +209,6 @@ def test_tokens_that_a_reply_did_not_use_are_given_back():
         asked._rate_limiter.correct = corrections.append
         asked._rate_limiter.reserve = lambda tokens: reserved.append(tokens) or 0.0
         asked.ask(body("hi"))
-    sent, received = bounds(body("hi"))
+    sent, received = token_bounds(body("hi"))
     assert (sent, received, reserved) == (18, 4, [8]), "four bytes a token, more or less"
     assert corrections == [9 + 2 - 8]

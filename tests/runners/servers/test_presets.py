@@ -11,8 +11,8 @@ from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, R
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.settings import Settings, SettingsError
-from qualm.runners.servers.config import OWN_KEY
-from qualm.runners.servers.presets import PRESETS, SHOWN_BY, faults, not_shown
+from qualm.runners.servers.config import DEFAULT_KEYS
+from qualm.runners.servers.presets import PRESETS, REQUIRED_FIELDS, find_unsupported, unsupported_reason
 from tests.support.servers.recorded_servers import FOLDER, recorded_serving
 from tests.support.servers.small_server import IMPATIENT
 
@@ -72,24 +72,24 @@ def test_who_shows_no_log_probabilities_is_found_out_without_a_preset(name):
 
 def test_what_a_server_cannot_give_is_said_by_parameter():
     anthropic, ollama, vllm = (PRESETS[name] for name in ("anthropic", "ollama", "vllm"))
-    assert faults(anthropic, 5, True, True, True, 1.5) == {
+    assert find_unsupported(anthropic, 5, True, True, True, 1.5) == {
         "logprobs": "Anthropic shows no log-probabilities, got 5",
         "prompt_logprobs": "Anthropic scores no prompts, so that it gives no priors",
         "n": "Anthropic gives one answer to a request",
         "seeds": "Anthropic takes no seed",
         "preset": "Anthropic draws at temperatures up to 1, got 1.5 (`inference: temperature`)",
     }
-    assert faults(ollama, 21) == {"logprobs": "Ollama shows the 20 likeliest tokens at most, got 21"}
-    assert faults(vllm, 100, True, True, True, 2.0) == {} == faults(anthropic)
-    assert not_shown(anthropic, ["logprobs"]) == "Anthropic shows no log-probabilities, whatever is set"
-    assert not_shown(ollama, ["prompt_logprobs"]) == "Ollama shows no log-probabilities of prompts, whatever is set"
-    assert not_shown(ollama, ["logprobs"]) == "" == not_shown(None, ["logprobs"])
+    assert find_unsupported(ollama, 21) == {"logprobs": "Ollama shows the 20 likeliest tokens at most, got 21"}
+    assert find_unsupported(vllm, 100, True, True, True, 2.0) == {} == find_unsupported(anthropic)
+    assert unsupported_reason(anthropic, ["logprobs"]) == "Anthropic shows no log-probabilities, whatever is set"
+    assert unsupported_reason(ollama, ["prompt_logprobs"]) == "Ollama shows no log-probabilities of prompts, whatever is set"
+    assert unsupported_reason(ollama, ["logprobs"]) == "" == unsupported_reason(None, ["logprobs"])
 
 
 def test_presets_are_those_of_the_plugin_and_have_exchanges():
     plugin = rule.get("models", "openai")
     (parameter,) = [p for p in plugin.parameters if p.name == "preset"]
-    assert all(name in parameter.text for name in PRESETS) and set(SHOWN_BY) <= {p.name for p in plugin.parameters}
+    assert all(name in parameter.text for name in PRESETS) and set(REQUIRED_FIELDS) <= {p.name for p in plugin.parameters}
     assert {path.stem for path in FOLDER.glob("*.json")} == set(PRESETS)
     for name, preset in PRESETS.items():
         record = json.loads((FOLDER / f"{name}.json").read_text())
@@ -101,7 +101,7 @@ def test_presets_are_those_of_the_plugin_and_have_exchanges():
 
 
 def test_keys_go_to_the_hosts_of_presets_alone():
-    assert {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key} == OWN_KEY
+    assert {urlsplit(preset.base_url).hostname: preset.key for preset in PRESETS.values() if preset.key} == DEFAULT_KEYS
     assert all(preset.key.endswith("_API_KEY") for preset in PRESETS.values() if preset.base_url.startswith("https"))
     assert Settings().server(PRESETS["anthropic"].base_url, "m").key == "ANTHROPIC_API_KEY"
     with pytest.raises(SettingsError, match="Anthropic has no batch API of OpenAI's kind; say `batch = false` there"):

@@ -2,15 +2,15 @@ import base64
 
 import pytest
 
-from qualm.runners.servers.protocol import IMAGE_TOKENS, MAX_COUNT, bounds, data_url, excerpt, is_count, usage_of
+from qualm.runners.servers.protocol import IMAGE_TOKENS, MAX_TOKENS, data_url, excerpt, is_count, read_usage, token_bounds
 
 
 def test_a_request_costs_at_most_its_bytes_and_its_limit_for_every_answer():
     picture = {"type": "image_url", "image_url": {"url": "data:"}}
     body = {"messages": [{"content": "né"}, {"content": [{"type": "text", "text": "abc"}, picture]}], "max_tokens": 10}
-    assert bounds(body) == (16 + 3 + 16 + 3 + IMAGE_TOKENS, 10)
-    assert bounds({"messages": [], "max_completion_tokens": 7, "n": 3}) == (0, 21) and bounds({"messages": []}) == (0, 0)
-    assert bounds({"messages": [], "response_format": {"type": "json"}}) == (len('{"type": "json"}'), 0)
+    assert token_bounds(body) == (16 + 3 + 16 + 3 + IMAGE_TOKENS, 10)
+    assert token_bounds({"messages": [], "max_completion_tokens": 7, "n": 3}) == (0, 21) and token_bounds({"messages": []}) == (0, 0)
+    assert token_bounds({"messages": [], "response_format": {"type": "json"}}) == (len('{"type": "json"}'), 0)
 
 
 @pytest.mark.parametrize(
@@ -18,18 +18,18 @@ def test_a_request_costs_at_most_its_bytes_and_its_limit_for_every_answer():
     [({"prompt_tokens": 3, "completion_tokens": 4}, (3, 4)), ({"prompt_tokens": 3}, (3, None)), (None, (None, None)), ({}, (None, None))],
 )
 def test_tokens_as_a_reply_counts_them(usage, counts):
-    assert usage_of({"usage": usage}) == counts and usage_of({}) == (None, None)
+    assert read_usage({"usage": usage}) == counts and read_usage({}) == (None, None)
 
 
-@pytest.mark.parametrize("count", ["3", True, -1, 10**400, float("nan"), float("inf"), 1.5, [], MAX_COUNT + 1])
+@pytest.mark.parametrize("count", ["3", True, -1, 10**400, float("nan"), float("inf"), 1.5, [], MAX_TOKENS + 1])
 def test_a_count_that_cannot_be_is_unknown(count):
-    assert usage_of({"usage": {"prompt_tokens": count, "completion_tokens": 2.0}}) == (None, 2)
-    assert usage_of({"usage": count}) == (None, None)
+    assert read_usage({"usage": {"prompt_tokens": count, "completion_tokens": 2.0}}) == (None, 2)
+    assert read_usage({"usage": count}) == (None, None)
 
 
 def test_plain_numbers_of_tokens():
-    assert [is_count(v) for v in (0, 5, MAX_COUNT)] == [True] * 3
-    assert [is_count(v) for v in (-1, MAX_COUNT + 1, 1.0, True, None, "1")] == [False] * 6
+    assert [is_count(v) for v in (0, 5, MAX_TOKENS)] == [True] * 3
+    assert [is_count(v) for v in (-1, MAX_TOKENS + 1, 1.0, True, None, "1")] == [False] * 6
 
 
 def test_words_of_a_server_are_one_short_line():

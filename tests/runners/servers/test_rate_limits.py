@@ -6,7 +6,7 @@ import pytest
 
 from qualm.runners.servers.config import Price
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from qualm.runners.servers.spending_limit import OverCap, RunLimit
+from qualm.runners.servers.spending_limit import RunLimit, SpendingLimitError
 from tests.support.processes.waiting import TIMEOUT
 
 
@@ -66,7 +66,7 @@ def test_more_tokens_than_were_reserved_hold_up_ten_minutes_at_most():
 
 
 def test_a_limit_over_all_runs_stands_for_that_of_the_run_where_the_price_is_known():
-    with pytest.raises(OverCap):
+    with pytest.raises(SpendingLimitError):
         Budget(Price(1.0, 1.0), 1.0, RunLimit(0.5)).hold(0.75)
     unpriced = Budget(None, 1.0, RunLimit(0.5))
     assert unpriced.holds(unpriced.hold(0.75)) and unpriced.room() == 0.25 and unpriced.price.of(10, 10) == 0
@@ -85,6 +85,6 @@ def test_a_cap_is_never_passed_whatever_is_on_its_way():
     waiter.join(TIMEOUT)
     assert later and later[0] != first
     budget.settle(later[0], 0.5)
-    with pytest.raises(OverCap, match=r"max_spend = \$1, \$0\.6000 spent"):
+    with pytest.raises(SpendingLimitError, match=r"max_spend = \$1, \$0\.6000 spent"):
         budget.hold(0.5)
     assert budget.spent == pytest.approx(0.6)

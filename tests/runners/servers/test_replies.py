@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from qualm.runners.servers.protocol import Impossible, Nonsense, NoReply
+from qualm.runners.servers.protocol import ImpossibleReplyError, InvalidReplyError, NotAReplyError
 from qualm.runners.servers.replies import (
     EXTRA_LOGPROBS,
     NO_LOGPROBS,
     NO_SPELLING,
     TOO_MANY_TOKENS,
     locate,
-    longest,
+    max_reply_bytes,
     read_completion,
 )
 from tests.support.servers.hostile_replies import draw
@@ -87,8 +87,10 @@ def test_several_answers_and_scored_prompts():
 
 def test_an_honest_reply_is_within_its_bytes():
     for body in (BODY, {**BODY, "n": 3, "temperature": 1.0}, SCORED):
-        assert len(json.dumps(reply(body), indent=4)) < longest(body) < 2**21
-    assert longest(BODY) == 2**20 + 512 * 4 * 6 and longest({**SCORED, "n": 3}) == 2**20 + 512 * (4 * 3 * 6 + (16 + 5) + (16 + 3))
+        assert len(json.dumps(reply(body), indent=4)) < max_reply_bytes(body) < 2**21
+    assert max_reply_bytes(BODY) == 2**20 + 512 * 4 * 6 and max_reply_bytes({**SCORED, "n": 3}) == 2**20 + 512 * (
+        4 * 3 * 6 + (16 + 5) + (16 + 3)
+    )
 
 
 # -- fields that may be missing or wrong ----------------------------------------------------------------------------------
@@ -401,17 +403,21 @@ def test_thinking_that_is_told_apart_is_not_held_to_the_limit_of_the_answer():
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"", NoReply), (b"<html>", NoReply), (b"\xff\xfe", NoReply), (b"7", Nonsense), (b"{}", Nonsense), (b"null", Nonsense),
-        (b'{"error": {"message": "Provider returned error", "code": 502}}', Nonsense), (b'{"error": "x", "choices": []}', Nonsense),
-        (b'{"choices": []}', Impossible), (b'{"choices": "ab"}', Impossible), (b'{"choices": ["a"]}', Impossible),
-        (b"[" * 100_000, Impossible), (b'{"choices": [' * 20_000, Impossible), (b'{"choices": [{"x": ', Impossible),
-        (b'{"choices": [' + b"9" * 5000 + b"]}", Impossible), (b"data: {", NoReply), (b"data: [DONE]", Nonsense),
-        (b'{"choices": [{"message": {"content": "re"}, "finish_reason": "error"}]}', Impossible),
-        (b'{"choices": [{"message": {"content": "re"}, "error": {"code": 502}}]}', Impossible),
+        (b"", NotAReplyError), (b"<html>", NotAReplyError), (b"\xff\xfe", NotAReplyError), (b"7", InvalidReplyError),
+        (b"{}", InvalidReplyError), (b"null", InvalidReplyError),
+        (b'{"error": {"message": "Provider returned error", "code": 502}}', InvalidReplyError),
+        (b'{"error": "x", "choices": []}', InvalidReplyError),
+        (b'{"choices": []}', ImpossibleReplyError), (b'{"choices": "ab"}', ImpossibleReplyError),
+        (b'{"choices": ["a"]}', ImpossibleReplyError),
+        (b"[" * 100_000, ImpossibleReplyError), (b'{"choices": [' * 20_000, ImpossibleReplyError),
+        (b'{"choices": [{"x": ', ImpossibleReplyError),
+        (b'{"choices": [' + b"9" * 5000 + b"]}", ImpossibleReplyError), (b"data: {", NotAReplyError), (b"data: [DONE]", InvalidReplyError),
+        (b'{"choices": [{"message": {"content": "re"}, "finish_reason": "error"}]}', ImpossibleReplyError),
+        (b'{"choices": [{"message": {"content": "re"}, "error": {"code": 502}}]}', ImpossibleReplyError),
     ],
 )  # fmt: skip
 def test_what_is_no_answer(data, kind):
-    with pytest.raises(Nonsense) as caught:
+    with pytest.raises(InvalidReplyError) as caught:
         read_completion(data, BODY)
     assert type(caught.value) is kind and str(caught.value).isprintable() and len(str(caught.value)) < 300
 
@@ -455,7 +461,7 @@ def test_no_reply_raises_anything_else_or_gives_a_number_that_cannot_be(seed):
             continue
         try:
             completion = read_completion(data, body)
-        except Nonsense as error:
+        except InvalidReplyError as error:
             assert str(error).isprintable() and len(str(error)) < 1000
             outcomes.append(False)
             continue

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.runners.servers.spending_limit import WAIT, OverCap, RunLimit
+from qualm.runners.servers.spending_limit import WAIT, RunLimit, SpendingLimitError
 
 
 def test_a_limit_of_one_run():
@@ -11,7 +11,7 @@ def test_a_limit_of_one_run():
     second = limit.hold(0.6)
     assert second not in (WAIT, first)
     limit.settle(second, 0.6)
-    with pytest.raises(OverCap, match=r"max_spend = \$1, \$0\.7000 spent; the next request may cost \$0\.4000\); raise it"):
+    with pytest.raises(SpendingLimitError, match=r"max_spend = \$1, \$0\.7000 spent; the next request may cost \$0\.4000\); raise it"):
         limit.hold(0.4)
     exact = RunLimit(1.0)
     assert WAIT not in (exact.hold(0.25), exact.hold(0.75)) and exact.room() == 0 and exact.hold(1.0) == WAIT

@@ -11,10 +11,10 @@ import zlib
 
 import pytest
 
-from qualm.runners.servers.client import Failed, Rejected, ServerError, Stopped
+from qualm.runners.servers.client import FatalRequestError, RequestFailedError, RequestRejectedError, ServerError
 from qualm.runners.servers.config import Price, server
-from qualm.runners.servers.protocol import Impossible
-from qualm.runners.servers.transport import LARGEST, Bounded, environment_proxy, read_body
+from qualm.runners.servers.protocol import ImpossibleReplyError
+from qualm.runners.servers.transport import MAX_REPLY_BYTES, BoundedTransport, environment_proxy, read_body
 from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving
 
@@ -32,7 +32,7 @@ def test_what_is_packed_small_is_not_unpacked():
     packed = bomb()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     message = r"none of 1 replies can be used.*expected a reply of at most 1,0\d\d,\d\d\d bytes, got more"
-    with serving(lambda *_: (200, packed, {"content-encoding": "gzip"})) as small, pytest.raises(Rejected, match=message):
+    with serving(lambda *_: (200, packed, {"content-encoding": "gzip"})) as small, pytest.raises(RequestRejectedError, match=message):
         line(small.url).ask(body())
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
 
@@ -43,7 +43,7 @@ def test_bytes_without_end_are_left(status):
         while True:
             yield b" " * 65536
 
-    with serving(lambda *_: (status, endless(), {})) as small, pytest.raises(Rejected, match="expected a reply of at most"):
+    with serving(lambda *_: (status, endless(), {})) as small, pytest.raises(RequestRejectedError, match="expected a reply of at most"):
         line(small.url).ask(body())
 
 
@@ -53,13 +53,13 @@ def test_compressed_replies_are_read_and_other_coding_is_not():
         assert text_of(line(small.url).ask(body())) == "fine"
         assert small.headers[0]["accept-encoding"] == "gzip"
     for coding, data in {"gzip, gzip": gzip.compress(packed), "br": packed, "gzip": b"none", "x-gzip": packed[:-9]}.items():
-        with pytest.raises(Impossible, match="expected a reply "):
+        with pytest.raises(ImpossibleReplyError, match="expected a reply "):
             read_body([data], coding, 10**6)
 
 
 def test_no_reply_may_be_larger_than_the_largest():
-    transport = Bounded("http://127.0.0.1:9/v1")
-    for asked, most in ((5, 5), (LARGEST + 1, LARGEST)):
+    transport = BoundedTransport("http://127.0.0.1:9/v1")
+    for asked, most in ((5, 5), (MAX_REPLY_BYTES + 1, MAX_REPLY_BYTES)):
         with transport.bounds(asked, 1.0):
             assert transport._time.largest == most
     transport.close()
@@ -78,7 +78,7 @@ def test_a_drip_ends_with_the_deadline(piece):
             time.sleep(0.01)
             yield piece
 
-    with serving(lambda *_: (200, drip(), {})) as small, pytest.raises(Failed, match="timed out"):
+    with serving(lambda *_: (200, drip(), {})) as small, pytest.raises(RequestFailedError, match="timed out"):
         line(small.url, deadline=0.3).ask(body())
 
 
@@ -98,7 +98,7 @@ def test_a_drip_of_headers_ends_with_the_deadline():
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        with pytest.raises(Failed, match="timed out"):
+        with pytest.raises(RequestFailedError, match="timed out"):
             line(f"http://127.0.0.1:{listener.getsockname()[1]}/v1", deadline=0.3).ask(body())
         thread.join(20)
 
@@ -106,7 +106,7 @@ def test_a_drip_of_headers_ends_with_the_deadline():
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_nothing_follows_to_another_place(status):
     with serving(lambda *_: "stolen") as other, serving(lambda *_: (status, "", {"location": f"{other.url}/chat/completions"})) as small:
-        with pytest.raises(Stopped, match=rf"status {status}: .*nothing is sent to where it leads"):
+        with pytest.raises(FatalRequestError, match=rf"status {status}: .*nothing is sent to where it leads"):
             line(small.url).ask(body())
         assert not other.bodies
 
@@ -146,7 +146,10 @@ FORMS = [KEY, json.dumps({"error": f"{KEY[:3]}\\u00{ord(KEY[3]):02x}{KEY[4:]}"})
 def test_no_message_holds_the_key_or_steers_a_terminal(monkeypatch, status, form):
     monkeypatch.setenv("QUALM_TEST_KEY", KEY)
     text = f"{form} \x1b]0;evil\x07 \u202e \x9b31m"
-    with serving(lambda *_: (status, text, {})) as small, pytest.raises((Failed, Rejected, Stopped)) as caught:
+    with (
+        serving(lambda *_: (status, text, {})) as small,
+        pytest.raises((RequestFailedError, RequestRejectedError, FatalRequestError)) as caught,
+    ):
         line(small.url, key="QUALM_TEST_KEY").ask(body())
     message = str(caught.value)
     assert message.isprintable() and KEY[3:12] not in message and "very" not in message
@@ -154,7 +157,10 @@ def test_no_message_holds_the_key_or_steers_a_terminal(monkeypatch, status, form
 
 def test_an_answer_with_the_key_in_it_is_no_answer(monkeypatch):
     monkeypatch.setenv("QUALM_TEST_KEY", KEY)
-    with serving(lambda *_: f"You are {KEY}.") as small, pytest.raises(Rejected, match="repeats the key it was asked with") as caught:
+    with (
+        serving(lambda *_: f"You are {KEY}.") as small,
+        pytest.raises(RequestRejectedError, match="repeats the key it was asked with") as caught,
+    ):
         line(small.url, key="QUALM_TEST_KEY").ask(body())
     assert KEY not in str(caught.value)
 
@@ -166,7 +172,7 @@ def test_what_a_server_says_it_used_does_not_defeat_the_limit(usage):
         asked = line(small.url, **dear)
 
         def work(i):
-            with contextlib.suppress(Rejected):
+            with contextlib.suppress(RequestRejectedError):
                 yield text_of(asked.ask(body(f"{i:2}", max_tokens=10)))
 
         with pytest.raises(ServerError, match=r"max_spend = |no reply to 3 requests in a row can be used"):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import Part
-from qualm.runners.store.answers import SCHEMA, LostError, Store, base_key, decoding_bytes, part_key, pixel_digest, sound
+from qualm.runners.store.answers import SCHEMA, LostError, Store, base_key, decoding_bytes, part_key, pixel_digest, undefine_invalid
 from qualm.runners.store.maintenance import collect
 from qualm.runners.store.segments import HEAD, MAGIC, Segments
 
@@ -259,12 +259,12 @@ def test_what_is_impossible_is_stored_as_undefined(tmp_path):
     again = Store(tmp_path, "m", "e").parts(keys)
     for (name, part), row in zip(IMPOSSIBLE, again, strict=False):
         assert row.text == part.text and None in (row.logprobs, row.entropies, row.numbers)
-        clean, reason = sound(name, part)
+        clean, reason = undefine_invalid(name, part)
         assert reason.startswith("impossible ") and (clean.logprobs, clean.entropies, clean.numbers).count(None) > [
             part.logprobs, part.entropies, part.numbers
         ].count(None)  # fmt: skip
     assert [(r.text, r.numbers) for r in again[len(IMPOSSIBLE) :]] == [(p.text, p.numbers) for _, p in POSSIBLE]
-    assert all(sound(name, part) == (part, "") for name, part in POSSIBLE)
+    assert all(undefine_invalid(name, part) == (part, "") for name, part in POSSIBLE)
 
 
 def test_text_that_is_none_sets_a_segment_aside(tmp_path, capfd):

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from qualm.runners.store.key_index import KeyIndex, key_words
+from qualm.runners.store.key_index import KeyIndex, copy_key_words
 
 
 def column(keys):
@@ -14,7 +14,7 @@ def test_places():
     rng = np.random.default_rng(1)
     one, two, begun = rng.bytes(32), rng.bytes(32), rng.bytes(8)
     alike = [begun + rng.bytes(24) for _ in range(5)]
-    index = KeyIndex([key_words(column([one, *alike[:3]])), key_words(column([two, one, *alike[3:]]))])
+    index = KeyIndex([copy_key_words(column([one, *alike[:3]])), copy_key_words(column([two, one, *alike[3:]]))])
     first = 1 << 32
     assert index.find([one, two, *alike, bytes(32), begun + bytes(24)]).tolist() == [0, first, 1, 2, 3, first + 2, first + 3, -1, -1]
     assert index.count() == 7
@@ -24,4 +24,4 @@ def test_places():
 
 def test_words_are_of_the_rows_that_a_slice_has():
     keys = [bytes([i]) * 32 for i in range(5)]
-    assert key_words(column(keys).slice(2, 2)).tobytes() == b"".join(keys[2:4])
+    assert copy_key_words(column(keys).slice(2, 2)).tobytes() == b"".join(keys[2:4])

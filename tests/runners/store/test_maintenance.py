@@ -13,7 +13,7 @@ import pytest
 from qualm.runners.contracts.models import Part
 from qualm.runners.store import maintenance
 from qualm.runners.store.answers import Store
-from qualm.runners.store.maintenance import BUSY, DAY, collect, holdings, tidy
+from qualm.runners.store.maintenance import BUSY_SECONDS, DAY_SECONDS, collect, list_holdings, tidy
 from qualm.runners.store.segments import STALE_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,22 +57,22 @@ def test_what_there_is(tmp_path):
     fill(tmp_path, range(20))
     fill(tmp_path, [3, 4, 100])
     fill(tmp_path, range(7), model="n", engine="f", stage="t/infer")
-    later, earlier = holdings(tmp_path)
+    later, earlier = list_holdings(tmp_path)
     assert (later.about["label"], later.engine, later.stages) == ("n", "f", ["t/infer"])
     assert (earlier.segments, earlier.repeats, earlier.damaged) == (5, 2, 0)
     assert earlier.parts == {"answer": 10, "draw": 11}
     assert earlier.bytes == sum(p.stat().st_size for p in earlier.folder.glob("*.segment"))
     assert abs(earlier.last_use - time.time()) < 60
     for engine, days in (("f", 3), ("e", 2), ("g", 1)):
-        age(fill(tmp_path, range(3), model=engine, engine=engine), days * DAY)
-    assert [found.engine for found in holdings(tmp_path)] == ["f", "e", "g", "e", "f"], "the last used first"
+        age(fill(tmp_path, range(3), model=engine, engine=engine), days * DAY_SECONDS)
+    assert [found.engine for found in list_holdings(tmp_path)] == ["f", "e", "g", "e", "f"], "the last used first"
 
 
 def test_looking_changes_nothing(tmp_path):
     store = fill(tmp_path, range(20))
     segments(tmp_path)[1].write_bytes(b"damaged")
     before = sorted(p.name for p in store.folder.iterdir())
-    (found,) = holdings(tmp_path)
+    (found,) = list_holdings(tmp_path)
     assert (found.damaged, found.segments, found.parts.total()) == (1, 3, 15)
     collect(tmp_path, dry=True)
     assert sorted(p.name for p in store.folder.iterdir()) == before
@@ -105,7 +105,7 @@ def test_big_segments_are_left_alone(tmp_path, monkeypatch):
     store = Store(tmp_path, "m", "e")
     for i in range(9):
         store.put([key(i)], ["answer"], [Part(f"{i}" * 50_000)])
-    monkeypatch.setattr(maintenance, "BIG", 160_000)
+    monkeypatch.setattr(maintenance, "MERGED_BYTES", 160_000)
     assert collect(tmp_path, grace=0).into == 3
     kept = segments(tmp_path)
     assert len(kept) == 3
@@ -121,7 +121,7 @@ def test_the_first_of_two_answers_stays_the_one_that_counts(tmp_path, monkeypatc
     store.put([key(2)] * 1, ["answer"], [Part("big " * 500)])
     store.put([key(1), key(3)], ["answer"] * 2, [Part("later" + "." * 3000), Part("x" * 3000)])
     fill(tmp_path, [4], each=1)
-    monkeypatch.setattr(maintenance, "BIG", 6000)
+    monkeypatch.setattr(maintenance, "MERGED_BYTES", 6000)
     for _ in range(3):
         collect(tmp_path, grace=0)
         found = Store(tmp_path, "m", "e")
@@ -131,10 +131,10 @@ def test_the_first_of_two_answers_stays_the_one_that_counts(tmp_path, monkeypatc
 def test_very_many_segments_are_merged_as_a_stage_ends(tmp_path, monkeypatch):
     store = fill(tmp_path, range(40), each=2)
     assert not tidy(store.folder) and len(segments(tmp_path)) == 20
-    monkeypatch.setattr(maintenance, "MANY", 20)
+    monkeypatch.setattr(maintenance, "MAX_SEGMENTS", 20)
     assert tidy(store.folder) and len(segments(tmp_path)) == 1
     assert len(list(store.folder.glob("*.retired"))) == 20  # somebody may be reading them
-    monkeypatch.setattr(maintenance, "GRACE", 0.0)
+    monkeypatch.setattr(maintenance, "GRACE_SECONDS", 0.0)
     assert not tidy(store.folder) and not list(store.folder.glob("*.retired"))
     assert holds(tmp_path, range(40)) and store.take([key(7)])["text"].to_pylist() == ["text 7"]
 
@@ -153,11 +153,11 @@ def test_damaged_and_stale_files_are_removed_and_young_ones_stay(tmp_path, capfd
 
 
 def test_what_a_merge_leaves_behind_counts_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(maintenance, "MANY", 4)
+    monkeypatch.setattr(maintenance, "MAX_SEGMENTS", 4)
     store = fill(tmp_path, range(20))
     assert tidy(store.folder)
     left = list(store.folder.glob("*.retired"))
-    (holding,) = holdings(tmp_path)
+    (holding,) = list_holdings(tmp_path)
     assert left and holding.leftover_bytes == sum(path.stat().st_size for path in left)
 
 
@@ -167,25 +167,25 @@ def test_answers_go_only_when_asked_and_not_in_use(tmp_path):
     assert holds(tmp_path, range(5), engine="old")
     done = collect(tmp_path, unused=_not_now, grace=0)
     assert [h.engine for h in done.busy] == ["old"] and not done.removed and old.folder.exists()
-    age(old, BUSY + 60)
+    age(old, BUSY_SECONDS + 60)
     assert [h.engine for h in collect(tmp_path, unused=_not_now, dry=True).removed] == ["old"] and old.folder.exists()
     assert not collect(tmp_path, unused=_not_now, older_than=2, grace=0).removed  # both conditions
     assert [h.engine for h in collect(tmp_path, unused=_not_now, grace=0).removed] == ["old"]
     assert not old.folder.exists() and current.folder.exists()
-    age(current, 3 * DAY)
+    age(current, 3 * DAY_SECONDS)
     assert not collect(tmp_path, older_than=4, grace=0).removed
     assert [h.engine for h in collect(tmp_path, older_than=2, grace=0).removed] == ["now"]
-    assert holdings(tmp_path) == []
+    assert list_holdings(tmp_path) == []
 
 
 def test_a_quarter_of_an_hour_after_its_last_use_a_store_may_go_and_so_many_days_are_over(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
     store = fill(tmp_path, range(3))
-    for seconds, busy in ((BUSY - 1, True), (BUSY, False)):
+    for seconds, busy in ((BUSY_SECONDS - 1, True), (BUSY_SECONDS, False)):
         age(store, seconds)
         found = collect(tmp_path, unused=_not_now, dry=True)
         assert (bool(found.busy), bool(found.removed)) == (busy, not busy)
-    for seconds, old in ((2 * DAY, False), (2 * DAY + 1, True)):
+    for seconds, old in ((2 * DAY_SECONDS, False), (2 * DAY_SECONDS + 1, True)):
         age(store, seconds)
         assert bool(collect(tmp_path, older_than=2, dry=True).removed) == old
 
@@ -196,7 +196,7 @@ def test_what_is_freed_is_what_the_disk_has_more_of(tmp_path):
 
     old = fill(tmp_path, range(40), engine="old")
     fill(tmp_path, range(40), each=1, engine="now")
-    age(old, BUSY + 60)
+    age(old, BUSY_SECONDS + 60)
     before = bytes_there()
     foretold = collect(tmp_path, unused=_not_now, dry=True).freed
     assert bytes_there() == before and foretold >= sum(p.stat().st_size for p in old.folder.glob("*.segment")) > 0
@@ -206,13 +206,13 @@ def test_what_is_freed_is_what_the_disk_has_more_of(tmp_path):
 
 def test_merging_is_no_use(tmp_path):
     store = fill(tmp_path, range(10))
-    age(store, 3 * DAY)
+    age(store, 3 * DAY_SECONDS)
     collect(tmp_path, grace=0)
-    assert holdings(tmp_path)[0].last_use < time.time() - 2.9 * DAY
+    assert list_holdings(tmp_path)[0].last_use < time.time() - 2.9 * DAY_SECONDS
 
 
 def test_nothing_there(tmp_path):
-    assert holdings(tmp_path / "absent") == [] and collect(tmp_path / "absent", grace=0).freed == 0
+    assert list_holdings(tmp_path / "absent") == [] and collect(tmp_path / "absent", grace=0).freed == 0
     assert collect(tmp_path / "absent", dry=True).freed == 0
 
 
@@ -238,7 +238,7 @@ def counted(real):
             os.kill(os.getpid(), 9)
         return real(*arguments, **more)
     return step
-for owner, name in ((Path, "rename"), (Path, "replace"), (Path, "unlink"), (os, "fsync"), (segments, "_head")):
+for owner, name in ((Path, "rename"), (Path, "replace"), (Path, "unlink"), (os, "fsync"), (segments, "_header")):
     setattr(owner, name, counted(getattr(owner, name)))
 upkeep.collect(Path(sys.argv[1]), grace=0)
 print("done")

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from qualm.runners.contracts.generators import ChatRequest, Message, Reply
-from qualm.runners.store.append_log import Lines
+from qualm.runners.store.append_log import LineLog
 from qualm.runners.store.replies import Replies, request_key
 
 PLAIN = {"messages": (Message("user", "Hi", (b"png",)),), "max_new_tokens": 8, "temperature": 0.0, "seed": 0}
@@ -42,8 +42,8 @@ def test_replies_come_back_whole(tmp_path):
 def test_a_reply_that_cannot_be_is_as_good_as_absent(tmp_path, changes):
     replies = Replies(tmp_path, "engine")
     entry = {"key": key().hex(), "text": "t", "finish": "stop", "prompt_tokens": 1, "reply_tokens": None, "error": None}
-    Lines(replies.folder, "replies").append([json.dumps({**entry, **changes}).encode()])
+    LineLog(replies.folder, "replies").append([json.dumps({**entry, **changes}).encode()])
     opened = Replies(tmp_path, "engine")
     assert len(opened) == 0 and opened.damaged == 1
-    Lines(replies.folder, "replies").append([json.dumps(entry).encode()])
+    LineLog(replies.folder, "replies").append([json.dumps(entry).encode()])
     assert Replies(tmp_path, "engine")[key()] == Reply("t", "stop", 1)

@@ -5,7 +5,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from qualm.runners.store.segments import HEAD, MAGIC, Segments, leftovers, moment
+from qualm.runners.store.segments import HEAD, MAGIC, Segments, leftovers, write_time
 
 SCHEMA = pa.schema([("n", pa.int64())])
 
@@ -19,8 +19,8 @@ def test_rows_come_back_and_names_are_in_the_order_of_writing(tmp_path):
     assert segments.names() == []
     first, second = segments.write(rows(1, 2)), segments.write(rows(3))
     assert segments.names() == [first, second] and segments.read(first).equals(rows(1, 2))
-    early = segments.write(rows(4), at=moment(first)[:-1] + "0")
-    assert segments.names()[0] in (early, first) and moment(early) == moment(first)[:-1] + "0"
+    early = segments.write(rows(4), at=write_time(first)[:-1] + "0")
+    assert segments.names()[0] in (early, first) and write_time(early) == write_time(first)[:-1] + "0"
     assert segments.read("none.segment") is None and segments.damaged == 0
     data = (tmp_path / "store" / first).read_bytes()
     assert data.startswith(MAGIC) and HEAD % 64 == 0 and not list(tmp_path.glob("store/.*"))

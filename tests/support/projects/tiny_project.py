@@ -135,9 +135,9 @@ class Project:
 
     def stored(self) -> list[tuple[bytes, ...]]:
         """The keys of every segment, in the order written: the batches that were computed. One computed twice shows twice."""
-        from qualm.runners.store.answers import segments
+        from qualm.runners.store.answers import open_segments
 
-        return [tuple(segments(path.parent).read(path.name)["key"].to_pylist()) for path in self.segments()]
+        return [tuple(open_segments(path.parent).read(path.name)["key"].to_pylist()) for path in self.segments()]
 
 
 def inherited() -> dict[str, str]:

@@ -28,7 +28,7 @@ from qualm.runners.contracts.models import ANSWER, ModelError, Part, Request, dr
 from qualm.runners.inference.hf.inside.attention import Looks, core, core_information, picture_tokens, share_and_entropy
 from qualm.runners.inference.hf.inside.taps import AnswerStates, Taps, kept, tapped
 from qualm.runners.inference.hf.layout import BatchLayout
-from qualm.runners.prompts.thinking import ANSWERED, OF
+from qualm.runners.prompts.thinking import ANSWERED, TOKEN_CHOICES
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ class Inside:
     @property
     def _reads_answers(self) -> bool:
         """Return whether hidden states are read from the answer rather than from the thinking."""
-        return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == OF[0]
+        return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == TOKEN_CHOICES[0]
 
     @contextmanager
     def tapped(self, network: Network) -> Iterator[None]:

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.runners.inference.batches.exchange import BatchExchange
 from qualm.runners.inference.batches.waiting import Waiting
-from qualm.runners.servers.client import Awaited, Client
+from qualm.runners.servers.client import Client, ReplyPendingError
 from qualm.runners.servers.config import Price, Server
 from tests.support.servers.batch_server import batch_serving
 from tests.support.servers.small_client import text_of
@@ -30,7 +30,7 @@ def setting(tmp_path):
 def asked(exchange, number, about, **more):
     try:
         return text_of(exchange.ask(number, about, {**BODY, **more}))
-    except Awaited:
+    except ReplyPendingError:
         return None
 
 

@@ -16,7 +16,7 @@ from qualm.runners.inference.cluster.shards import Shards
 from qualm.runners.inference.run import open_store
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
-from qualm.runners.store.segments import unpacked
+from qualm.runners.store.segments import parse_segment
 from tests.support.projects.asked_project import INFER, asked_project
 
 OPENER = "qualm.runners.stages.infer:opened"
@@ -46,7 +46,7 @@ def test_its_rows_are_those_of_the_stage(project: Project) -> None:
     assert isinstance(batch, Batch) and len(batch.places) == 2 and not stored(asker, batch, empty).any()
     answers = shards.answer(batch, None, False)
     for segment in answers.segments:
-        empty.add(unpacked(segment))
+        empty.add(parse_segment(segment))
     assert stored(asker, batch, empty).all() and answers.served == b""
     keys = [asker.key(place, part) for place in batch.places for part in ("answer", "draw 1", "draw 2")]
     here, there = whole.take(keys).to_pylist(), empty.take(keys).to_pylist()
@@ -58,4 +58,4 @@ def test_its_rows_are_those_of_the_stage(project: Project) -> None:
 def test_damaged_bytes_are_no_segment(project: Project) -> None:
     data: Any = b"qualm segment 2\n" + b" " * 200
     with pytest.raises(ValueError, match="a segment fails its checksum"):
-        unpacked(data)
+        parse_segment(data)

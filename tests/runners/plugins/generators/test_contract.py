@@ -15,7 +15,7 @@ from qualm.registry.plugins import rule
 from qualm.runners.contracts.generators import ChatRequest, GeneratorError, Message, Reply, chat
 from qualm.runners.inference.generator import Generator
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.append_log import Lines
+from qualm.runners.store.append_log import LineLog
 from qualm.runners.store.replies import Replies, request_key
 from tests.support.processes.waiting import TIMEOUT
 
@@ -133,7 +133,7 @@ def test_a_line_with_its_checksum_that_holds_no_reply_is_ignored(tmp_path, capsy
     replies = Replies(tmp_path, "e")
     replies.put([(bytes(32), Reply("fine"))])
     entry = {"key": "11" * 32, **asdict(Reply("x")), **changes} if isinstance(changes, dict) else changes
-    Lines(replies.folder, "replies").append([(entry if isinstance(entry, str) else json.dumps(entry)).encode()])
+    LineLog(replies.folder, "replies").append([(entry if isinstance(entry, str) else json.dumps(entry)).encode()])
     again = Replies(tmp_path, "e")
     assert len(again) == 1 and again[bytes(32)].text == "fine"
     assert "1 damaged lines are ignored; what they held is computed again" in capsys.readouterr().err

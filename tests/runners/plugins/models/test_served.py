@@ -17,7 +17,7 @@ from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import Prompt, messages, p_true, verbalisation, verification
 from qualm.runners.prompts.thinking import FILTERED
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.servers.client import Stopped
+from qualm.runners.servers.client import FatalRequestError
 from tests.support.servers.small_server import IMPATIENT, completion, serving
 from tests.support.servers.toy_server import END, WORDS, Toy, logprobs, toy_serving
 
@@ -336,9 +336,9 @@ def test_no_check_where_there_is_nothing_to_check(server):
 def test_another_scale_stops_the_run():
     with toy_serving(scaled=True) as server:
         model = model_of(server, logprobs=20)
-        with pytest.raises(Stopped, match=r"of the softmax at temperature 0\.5, expected those of the model's own"):
+        with pytest.raises(FatalRequestError, match=r"of the softmax at temperature 0\.5, expected those of the model's own"):
             replies(model, request(model, "draw 1"))
-        with pytest.raises(Stopped):
+        with pytest.raises(FatalRequestError):
             replies(model, request(model, "draw 1"))
 
 

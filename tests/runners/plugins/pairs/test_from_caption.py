@@ -12,7 +12,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.pairs._written import gives_away, read_pair, sections
-from qualm.runners.prompts.templates import PromptError, fill, with_sections
+from qualm.runners.prompts.templates import PromptError, fill, replace_sections
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -312,7 +312,7 @@ def test_sections():
     whole = "Description: d\nQ1: a?\nA1: b\nQ2: c?\nA2: d"
     assert sections({"definition": "", "examples": [whole]}) == {"Examples": whole}
     assert (
-        with_sections("Intro\n\n## Examples\n\nold\n\n## Format\n\nx", {"Examples": "new"})
+        replace_sections("Intro\n\n## Examples\n\nold\n\n## Format\n\nx", {"Examples": "new"})
         == "Intro\n\n## Examples\n\nnew\n\n## Format\n\nx"
     )
     with pytest.raises(PromptError, match=r"p: \{what\}: no such placeholder"):

@@ -14,7 +14,7 @@ from qualm.runners.contracts.models import PARTS, Part
 from qualm.runners.runtime import libraries
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
-from qualm.runners.store.answers import ABOUT, segments
+from qualm.runners.store.answers import ABOUT, open_segments
 from qualm.runners.store.refusal import refuse
 from qualm.runners.tools.audit.audit import PartResult, audit
 from qualm.runners.tools.audit.comparing import PartDifference
@@ -60,7 +60,7 @@ def folders(project):
 
 def altered(folder, edit):
     """Rewrite the first row of which `edit` makes another, its checksum valid."""
-    own = segments(folder)
+    own = open_segments(folder)
     for name in own.names():
         rows = own.read(name).to_pylist()
         for number, row in enumerate(rows):
@@ -145,7 +145,7 @@ def test_answers_of_other_libraries_are_compared_with_today_s(project):
 
 def test_signals_without_their_draws_are_left_out_and_the_rest_checked(project):
     (folder,) = folders(project)
-    own = segments(folder)
+    own = open_segments(folder)
     for name in own.names():
         table = own.read(name)
         kept = table.filter(pa.compute.not_equal(table["part"], "draw 1"))

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class Newest(Generic[Value]):
+class LastValue(Generic[Value]):
     """Cache of one value, replaced when another key is asked for."""
 
     def __init__(self) -> None:

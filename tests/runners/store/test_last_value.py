@@ -2,11 +2,11 @@
 
 import pytest
 
-from qualm.runners.store.newest import Newest
+from qualm.runners.store.last_value import LastValue
 
 
 def test_it_is_computed_once_for_the_same_object_and_again_for_an_equal_one() -> None:
-    newest, computed = Newest[int](), []
+    newest, computed = LastValue[int](), []
     first, equal = [1, 2], [1, 2]
     for key in (first, first, equal, equal, first):
         computed.append(newest.of(key, lambda: len(computed)))
@@ -14,21 +14,21 @@ def test_it_is_computed_once_for_the_same_object_and_again_for_an_equal_one() ->
 
 
 def test_what_is_nothing_is_kept_too() -> None:
-    newest, calls = Newest[None](), []
+    newest, calls = LastValue[None](), []
     for _ in range(3):
         assert newest.of(None, lambda: calls.append(1)) is None
     assert len(calls) == 1
 
 
 def test_the_rest_of_the_key_counts_by_what_it_is() -> None:
-    newest, key = Newest[str](), object()
+    newest, key = LastValue[str](), object()
     assert newest.of(key, lambda: "a", also=1000) == "a"
     assert newest.of(key, lambda: "b", also=int("1000")) == "a"
     assert newest.of(key, lambda: "c", also=999) == "c"
 
 
 def test_a_failure_keeps_what_was_there() -> None:
-    newest, key = Newest[int](), object()
+    newest, key = LastValue[int](), object()
     newest.of(key, lambda: 3)
     with pytest.raises(ZeroDivisionError):
         newest.of(object(), lambda: 1 // 0)
@@ -36,5 +36,5 @@ def test_a_failure_keeps_what_was_there() -> None:
 
 
 def test_its_object_is_held_so_that_no_other_takes_its_place_in_memory() -> None:
-    newest = Newest[int]()
+    newest = LastValue[int]()
     assert [newest.of([n], lambda n=n: n) for n in range(50)] == list(range(50))

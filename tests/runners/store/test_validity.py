@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.runners.store.answers import SCHEMA
-from qualm.runners.store.sound import LARGEST_ENTROPY, LEAST_LOGPROB, impossible, undefined_where_impossible, without_impossible
+from qualm.runners.store.validity import LEAST_LOGPROB, MAX_ENTROPY, drop_invalid, find_invalid, nullify_invalid
 
 
 def parts(*rows):
@@ -29,7 +29,7 @@ def parts(*rows):
         ("entropies", [0.0, 3.0], True, "answer"),
         ("entropies", [-0.1], False, "answer"),
         ("entropies", [math.log(1e12)], True, "answer"),
-        ("entropies", [LARGEST_ENTROPY + 1], False, "answer"),
+        ("entropies", [MAX_ENTROPY + 1], False, "answer"),
         ("entropies", [math.log(1e16)], False, "answer"),
         ("numbers", [-1e6, 1e6], True, "options"),
         ("numbers", [math.inf], False, "options"),
@@ -41,19 +41,19 @@ def parts(*rows):
 )
 def test_what_can_be_and_what_cannot(column, values, is_sound, part):
     table = parts({"part": part}, {"part": part, column: values})
-    assert {name: mask.tolist() for name, mask in impossible(table).items()} == {
+    assert {name: mask.tolist() for name, mask in find_invalid(table).items()} == {
         name: [False, name == column and not is_sound] for name in ("logprobs", "entropies", "numbers")
     }
-    assert without_impossible(table).num_rows == 1 + is_sound
-    undefined = undefined_where_impossible(table)
+    assert drop_invalid(table).num_rows == 1 + is_sound
+    undefined = nullify_invalid(table)
     assert undefined[column].to_pylist()[1] == (pytest.approx(values) if is_sound else None) and undefined.schema == SCHEMA
 
 
 def test_tokens_and_entropies_are_as_many():
     table = parts({"logprobs": [-1.0], "entropies": [1.0, 2.0]}, {"logprobs": [-1.0], "entropies": [1.0]}, {"entropies": [1.0]})
-    assert impossible(table)["entropies"].tolist() == [True, False, False]
-    assert undefined_where_impossible(table)["logprobs"].to_pylist() == [[-1.0], [-1.0], None], "only the column at fault"
+    assert find_invalid(table)["entropies"].tolist() == [True, False, False]
+    assert nullify_invalid(table)["logprobs"].to_pylist() == [[-1.0], [-1.0], None], "only the column at fault"
 
 
 def test_nothing_at_all():
-    assert without_impossible(parts()).num_rows == 0 and undefined_where_impossible(parts()).num_rows == 0
+    assert drop_invalid(parts()).num_rows == 0 and nullify_invalid(parts()).num_rows == 0
