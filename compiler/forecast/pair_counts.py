@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.resolved import Resolved
 
 
 @dataclass(frozen=True)

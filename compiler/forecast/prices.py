@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from qualm.compiler.forecast.pending_questions import questions, questions_of_variants
 from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.references_in import nested_uses
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.rule import SERVER, Plugin
 from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true

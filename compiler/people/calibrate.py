@@ -14,8 +14,8 @@ from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry
 from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, goal_of
 from qualm.compiler.people.strength_search import search_strength
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError, SpecError
+from qualm.compiler.spec.resolved import Resolved
 
 if TYPE_CHECKING:
     from qualm.runners.tools.strengths.bench import Bench

@@ -11,10 +11,10 @@ from qualm.compiler.people.strength_entry import PerturbationEntry, knobs_of
 from qualm.compiler.people.strength_request import StrengthRequest
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.plugins.column_names import CONTEXT
 
 if TYPE_CHECKING:

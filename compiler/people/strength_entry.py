@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.people import edit_yaml
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, ProjectError, nearest
 from qualm.compiler.spec.plugin_ref import located
+from qualm.compiler.spec.resolved import Resolved
 from qualm.compiler.spec.yaml_positions import load
 from qualm.registry.plugins.rule import Plugin, get
 

@@ -13,8 +13,8 @@ import typer
 from qualm.compiler.people import edit_yaml
 from qualm.compiler.people.strength_entry import PerturbationEntry
 from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, range_of
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats import atomic
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import Any
 
 from qualm.compiler.plan.layout import Layout, card, splits, variant, with_card
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.resolve.resolved import DatasetUse, PairSetUse, RecipeUse
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref, slug
+from qualm.compiler.spec.resolved import DatasetUse, PairSetUse, RecipeUse
 from qualm.registry import VALIDATION
 
 

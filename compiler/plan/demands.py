@@ -8,8 +8,8 @@ versus clean inputs read nothing of an unperturbed dataset, and metrics of uncer
 import json
 from typing import Any
 
-from qualm.compiler.resolve.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
-from qualm.compiler.resolve.resolved import DatasetUse, DataUse, ModelUse, Resolved
+from qualm.compiler.spec.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
+from qualm.compiler.spec.resolved import DatasetUse, DataUse, ModelUse, Resolved
 from qualm.registry import DRAWS, UNCERTAIN
 from qualm.registry.plugins.column_names import SAMPLED_COLUMNS
 from qualm.registry.plugins.columns import signals

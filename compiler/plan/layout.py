@@ -13,9 +13,9 @@ from qualm.compiler.plan.demands import asked_alike, reads_inside
 from qualm.compiler.plan.order import clash
 from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.plan.sources import Sources
-from qualm.compiler.resolve.resolved import DataUse, ModelUse, PairSetUse, Resolved
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
+from qualm.compiler.spec.resolved import DataUse, ModelUse, PairSetUse, Resolved
 from qualm.registry.formats import textfiles
 from qualm.registry.places import is_checkout
 from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin

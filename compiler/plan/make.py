@@ -13,7 +13,7 @@ from qualm.compiler.plan.layout import Layout
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.compiler.plan.sources import Sources
-from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import REFUSERS
 from qualm.registry.entries.card import CARDS
 from qualm.registry.entries.fetching import lock

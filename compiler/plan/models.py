@@ -6,9 +6,9 @@ from typing import Any
 from qualm.compiler.plan.demands import asked_alike, needs
 from qualm.compiler.plan.layout import Layout, splits, subset, variants
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.resolve.resolved import DataUse, FinetuneUse, ModelUse
 from qualm.compiler.spec.plugin_ref import slug
 from qualm.compiler.spec.prompts import IN_WORDS_FORMATS
+from qualm.compiler.spec.resolved import DataUse, FinetuneUse, ModelUse
 from qualm.registry import BLIND, CLEAN, DRAWS, PICTURES, VALIDATION
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.columns import reads_choices

@@ -6,8 +6,8 @@ from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, SpecError
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats.file_names import problem_on_windows
 
 T = TypeVar("T")

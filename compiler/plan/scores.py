@@ -8,9 +8,9 @@ from typing import Any
 from qualm.compiler.plan.answers import scoring_judges, settings
 from qualm.compiler.plan.layout import Layout, read_by, splits, subsets, variants
 from qualm.compiler.plan.plan import PlannedStage, writers
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.plugin_ref import artifact_path
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import BLIND, CLEAN, MODALITIES, PICTURES, REFUSERS, abstaining_name
 from qualm.registry.plugins.column_names import LABELLED
 from qualm.runners.contracts.stages import stage_kind

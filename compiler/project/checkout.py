@@ -13,11 +13,11 @@ from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.plan.sources import FILE as FILE_OF_IMPORTS
 from qualm.compiler.plan.sources import Sources
-from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError, nearest
 from qualm.compiler.spec.json_schema import write_schema
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import read_run_wide, resolve_file
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats import atomic
 from qualm.registry.machine import WINDOWS
 from qualm.registry.places import is_checkout, project_root

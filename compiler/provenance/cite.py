@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, HUB, Ref
 from qualm.compiler.spec.references_in import nested_uses
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.dvc.git import output
 from qualm.registry.entries.entries import EntryError, find
 from qualm.registry.plugins.rule import Plugin

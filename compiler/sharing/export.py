@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.results.integrity import changed_results, may_publish
 from qualm.compiler.results.scores import score_stage, scored_models
 from qualm.compiler.spec.errors import ProjectError, nearest
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import CLEAN
 from qualm.registry.dvc.git import head
 from qualm.registry.formats import atomic, textfiles

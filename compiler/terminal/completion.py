@@ -11,7 +11,7 @@ import typer
 from qualm.registry.commands.completion import parameter_value, quietly
 
 if TYPE_CHECKING:
-    from qualm.compiler.resolve.resolved import Resolved
+    from qualm.compiler.spec.resolved import Resolved
 
 
 @quietly

@@ -86,7 +86,7 @@ def compile_spec(name: str) -> None:
     """Validate, resolve and plan a spec, and make the text of its pipeline."""
     from qualm.compiler.plan.emit import texts
     from qualm.compiler.plan.make import make_plan
-    from qualm.compiler.resolve.resolve import read_run_wide, resolve_file
+    from qualm.compiler.spec.resolve import read_run_wide, resolve_file
 
     run_wide = read_run_wide(ROOT)
     texts(make_plan(resolve_file(ROOT / "specs" / f"{name}.yaml", ROOT, run_wide), ROOT), run_wide.default)

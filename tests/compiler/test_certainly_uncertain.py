@@ -14,7 +14,7 @@ from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.provenance.graph import draw
-from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import ROOT
 from qualm.runners.runtime.settings import Settings

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from tests.compiler.every_spec import EVERYTHING
 
 Tree = dict[str, Any]

@@ -16,9 +16,9 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from tests.compiler.every_spec import EVERYTHING, root
 from tests.compiler.test_mutations import of_text, of_values
 from tests.support.checks.held_numbers import held

@@ -19,9 +19,9 @@ import yaml
 from qualm.compiler.plan.emit import texts
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from tests.compiler.every_spec import SOURCES, root
 
 __all__ = ["root"]

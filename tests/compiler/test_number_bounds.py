@@ -23,7 +23,7 @@ from qualm.registry.entries.card import Card
 from qualm.registry.plugins import rule
 from qualm.runners.runtime.settings import VLLM, Settings
 from qualm.runners.servers.config import Price, Server
-from tests.compiler.resolve.resolving import GOOD, problems
+from tests.compiler.spec.resolving import GOOD, problems
 
 IMPOSSIBLE = (math.nan, math.inf, -math.inf, 1e308, -1e308, 10**30, -(10**30))
 STRICT = ConfigDict(strict=True)

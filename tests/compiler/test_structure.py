@@ -51,7 +51,7 @@ def test_the_quick_commands_import_no_heavy_library(command: str, tmp_path: Path
     subprocess.run([*qualm, "init", "new"], cwd=tmp_path, capture_output=True, check=True)
     done = subprocess.run([*qualm, command, "quickstart"], cwd=tmp_path / "new", capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    used = {"validate": "qualm.compiler.resolve.resolve", "plan": "qualm.compiler.forecast.kept_answers"}[command]
+    used = {"validate": "qualm.compiler.spec.resolve", "plan": "qualm.compiler.forecast.kept_answers"}[command]
     assert used in imported, "the list is of something else"
     heavy = HEAVY - {"dvc"} if command == "plan" else HEAVY  # DVC hashes files and remembers their hashes
     assert not {name.partition(".")[0] for name in imported} & heavy, f"qualm {command} must stay cheap"

@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.resolve.resolved import Resolved
+from qualm.compiler.spec.resolved import Resolved
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings

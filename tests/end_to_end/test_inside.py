@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import GENERATIONS, UNCERTAINTIES
 from qualm.runners.data.internals import read_internals
 from qualm.runners.runtime.records import read_table

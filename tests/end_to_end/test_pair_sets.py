@@ -10,12 +10,12 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolve import resolve_file
-from qualm.compiler.resolve.resolved import Resolved
 from qualm.compiler.results.stats import read_statistics
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
+from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import read_scored, rule

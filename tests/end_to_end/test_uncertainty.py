@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from qualm.compiler.plan.make import make_plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import GENERATIONS, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings

@@ -16,9 +16,9 @@ import torch
 from PIL import Image
 
 from qualm.compiler.plan.make import make_plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from tests.support.models.tiny_models import tiny_llava

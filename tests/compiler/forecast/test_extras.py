@@ -10,7 +10,7 @@ from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.project.checkout import Project
 from qualm.registry.plugins import extras
-from tests.compiler.resolve.resolving import GOOD, resolve
+from tests.compiler.spec.resolving import GOOD, resolve
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.forecast.resources import Workload, memory, seconds
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import SAMPLES
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings

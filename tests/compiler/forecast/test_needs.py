@@ -9,9 +9,9 @@ from qualm.compiler.forecast.needs import Need, lines, needs
 from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.compiler.terminal.views import print_needs
 from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries import card

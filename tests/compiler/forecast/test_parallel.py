@@ -13,8 +13,8 @@ from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.forecast.resources import MemoryEstimate
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 from qualm.runners.runtime.settings import Settings
 
 NONE: frozenset[str] = frozenset()

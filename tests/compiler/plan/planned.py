@@ -4,8 +4,8 @@ from pathlib import Path
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolved import Resolved
-from tests.compiler.resolve.resolving import resolve
+from qualm.compiler.spec.resolved import Resolved
+from tests.compiler.spec.resolving import resolve
 
 SPEC = """\
 qualm: 1

@@ -6,7 +6,7 @@ import yaml
 from qualm.compiler.project import new_spec
 from qualm.compiler.project.new_spec import write_limited, write_new
 from qualm.compiler.spec.errors import ProjectError
-from tests.compiler.resolve.resolving import resolve
+from tests.compiler.spec.resolving import resolve
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.results.judges import show
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\

@@ -13,12 +13,12 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.resolve.resolve import resolve_file
-from qualm.compiler.resolve.resolved import PairSetUse, RecipeUse
 from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, _decoding, _now, _place, _results, _tell, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import PairSet, RunWide
 from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.resolve import resolve_file
+from qualm.compiler.spec.resolved import PairSetUse, RecipeUse
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.rule import ROOT

@@ -2,7 +2,7 @@ import jsonschema
 import pytest
 
 from qualm.compiler.spec.json_schema import schema, schema_text
-from tests.compiler.resolve.resolving import GOOD, change
+from tests.compiler.spec.resolving import GOOD, change
 
 BASE = "base: {hf_vlm: {artifact: scene-vlm-base}}"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.plan.make import make_plan
-from qualm.compiler.resolve.resolve import resolve_file
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
+from qualm.compiler.spec.resolve import resolve_file
 
 SPEC = """\
 qualm: 1

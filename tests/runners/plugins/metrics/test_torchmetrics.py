@@ -16,7 +16,7 @@ from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.paired_tests import compare
-from tests.compiler.resolve.resolving import change, problems, resolve
+from tests.compiler.spec.resolving import change, problems, resolve
 from tests.simulation.cells import cell_of
 from tests.simulation.worlds import World
 

@@ -1,0 +1,126 @@
+"""Check before a run that every model gives what estimators, probes and metrics read."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qualm.compiler.spec.errors import nearest, quoted
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.reader import SpecReader
+from qualm.compiler.spec.resolved import ModelUse, ProbeUse, Resolved
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry import DRAWS
+from qualm.registry.formats import textfiles
+from qualm.registry.plugins import rule
+from qualm.registry.plugins.columns import drawn_from, signals, variants_of
+from qualm.registry.plugins.internals import given_by, is_internal
+from qualm.registry.plugins.model_configs import not_inside
+from qualm.registry.plugins.protocols import unknown_columns
+from qualm.registry.plugins.rule import PluginError
+from qualm.registry.published.models import published
+from qualm.runners.servers.presets import unsupported_reason
+
+
+def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
+    """Return the columns that a plugin reads, and an error message or an empty text."""
+    try:
+        reads = list(use.reads)
+    except PluginError as error:
+        return [], str(error)
+    wrong = next(unknown_columns(kind, use.plugin.name, reads), "")
+    return reads, f"{use.plugin.path}: {wrong}" if wrong else ""
+
+
+def lacking(reads: Iterable[str], model: ModelUse) -> list[str]:
+    """Return the signals behind these columns that a model cannot give, as words of its GIVES."""
+    return sorted({given_by(word) for word in signals(reads)} - model.gives)
+
+
+def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
+    """Return the configuration of a local or published model; empty if it is unknown."""
+    if model.source is not None:
+        try:
+            config = json.loads(textfiles.read_text(root / model.source / "config.json"))
+        except (textfiles.TextFileError, ValueError, RecursionError):
+            return {}
+        return config if isinstance(config, Mapping) else {}
+    entry = published().get(str(model.ref.args.get("hub")))
+    if entry is None:
+        return {}
+    layers = {"num_hidden_layers": entry.text.layers} if entry.text is not None else {}
+    config = dict(entry.config or {})
+    text = config.get("text_config")
+    return {**config, "text_config": {**layers, **(text if isinstance(text, Mapping) else {})}}
+
+
+def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
+    """Yield the columns that a model does not have, such as layers beyond its last."""
+    if model.ref.plugin.name == "hf_vlm":
+        for what in not_inside(reads, config_of(model, root)):
+            yield f"reads {what} (the model '{model.ref.label}')"
+
+
+def way_out(model: ModelUse, missing: Iterable[str]) -> str:
+    """Return which parameters would make a model give what is missing; empty if none."""
+    parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
+    if why := unsupported_reason(model.preset, parameters or ()):
+        return why
+    return f"set {' and '.join(f'`{name}`' for name in parameters)} of {model.ref.plugin.name}" if parameters else ""
+
+
+Fault = tuple[Path_, str, str]
+"""Path in the spec, message, hint."""
+
+
+def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
+    """Yield estimators that some model cannot serve, and unknown names under `leave_out:`."""
+    spec = resolved.spec
+    names = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
+    for name, entry in spec.models.items():
+        for i, unknown in enumerate(entry.leave_out or ()):
+            if reader.unknown(unknown, names, "estimators"):
+                message = f"expected an estimator of this spec, got {quoted(unknown)}"
+                yield ("models", name, "leave_out", i), message, nearest(unknown, names)
+    places = {name: i for i, item in enumerate(spec.estimators) for name in ([item] if isinstance(item, str) else _keys(item))}
+    for ref in resolved.estimators:
+        place: Path_ = ("estimators", places[ref.plugin.name])
+        reads, wrong = columns_read("estimators", ref)
+        if wrong:
+            yield place, wrong, ""
+            continue
+        for model in (m for m in resolved.models if m.asked_for(ref)):
+            if missing := lacking(reads, model):
+                gives = ", ".join(sorted(model.gives)) or "nothing"
+                message = f"{ref.label} needs {', '.join(missing)}, which the model '{model.ref.label}' cannot give"
+                yield place, f"{message} (it gives {gives})", _way_out(model, frozenset(missing), ref, spec.models)
+            for what in not_within(reads, model, reader.elsewhere.specs.parent):
+                yield place, f"{ref.label} {what}", f"another layer, or `leave_out: [{ref.plugin.name}]` beside that model's plugin"
+        if DRAWS in signals(c for c in reads if drawn_from(c) or is_internal(c)) and spec.inference.draws < 2:
+            yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""
+        perturbed = {name: None for p in resolved.perturbations for name in (p.plugin.name, p.label)}
+        for variants in sorted({variants_of(c) for c in reads} - {""}):
+            if not perturbed:
+                yield (
+                    place,
+                    f"{ref.label} reads answers to perturbed samples; this spec has no perturbations",
+                    "name some in `perturbations`",
+                )
+            elif variants != "all" and variants not in perturbed:
+                expected = f"expected `all` or a perturbation of this spec, got {quoted(variants)}"
+                yield place, f"{ref.label}: {expected}", nearest(variants, perturbed)
+
+
+def _keys(item: Any) -> Iterable[str]:
+    return item if isinstance(item, dict) else ()
+
+
+def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:
+    named = model.ref.label.partition("@")[0] in models  # fine-tunes have no entry under `models:`
+    beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
+    if remedy := way_out(model, missing):
+        return f"{remedy}; or {beside}" if beside else remedy
+    plugins = rule.every("models")
+    others = ", ".join(p.name for p in plugins if p.name != model.ref.plugin.name and missing <= rule.could_give(p))
+    way = beside or "leave one of the two out"
+    return f"{way}; models of {others} can" if others else way

@@ -1,0 +1,202 @@
+"""Resolve what is fitted on or compared by answers: abstentions, probes, calibrators, conformal settings, blind baselines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.errors import Problem, nearest
+from qualm.compiler.spec.estimators import Fault, columns_read, lacking, not_within, way_out
+from qualm.compiler.spec.language import Calibration, Conformal
+from qualm.compiler.spec.plugin_ref import Ref
+from qualm.compiler.spec.reader import SpecReader
+from qualm.compiler.spec.resolved import AbstentionUse, CalibratorUse, ConformalUse, ProbeUse, Resolved
+from qualm.compiler.spec.yaml_positions import Path_
+from qualm.registry import BLIND, VALIDATION
+from qualm.registry.plugins.columns import recalibrated
+from qualm.registry.plugins.rule import Parameter
+
+Use = TypeVar("Use", AbstentionUse, ProbeUse)
+
+
+def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Sequence[str]) -> tuple[Use, ...]:
+    """Return every method of a section, sorted by label.
+
+    Args:
+        models: labels of all models of the spec, including fine-tunes.
+    """
+    uses: list[Use] = []
+    for name, entry in getattr(reader.spec, section).items():
+        path: Path_ = (section, name)
+        of = models_meant(reader, list(reader.spec.models) if entry.of is None else entry.of, models, (*path, "of"))
+        for plugin, _, swept, args in reader.points(entry.model_extra or {}, section, path):
+            uses.append(kind(validate.label(name, swept), plugin, args, of, entry))
+    return tuple(sorted(uses, key=lambda use: use.label))
+
+
+def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
+    """Return the labels of named models; a name means all its sweep, and may occur once."""
+    named: set[str] = set()
+    for i, name in enumerate(names):
+        if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
+            reader.problem((*path, i), f"expected a model of this spec, got '{name}'", nearest(name, models))
+        meant = {name, *(m for m in models if m.split("@")[0] == name)}
+        if meant & named:
+            reader.problem((*path, i), f"'{name}' is named twice", "name each model once")
+        named |= meant
+    return tuple(m for m in sorted(models) if m in named)
+
+
+def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
+    """Return every method; `models` are labels of all models, including fine-tunes."""
+    for name in reader.spec.abstentions if reader.lacks("judges") else ():
+        message = "an abstention rule is chosen on judged answers, and this spec has no judges"
+        reader.problem(("abstentions", name), message, "add `judges:`", key=True)
+    return fitted_uses(reader, "abstentions", AbstentionUse, models)
+
+
+def probe_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
+    """Yield problems of probes: missing columns or targets, training on scored rows."""
+    estimators = [ref.label for ref in resolved.estimators]
+    for use in resolved.probes:
+        path: Path_ = ("probes", use.label.split("@")[0])
+        if use.label in estimators:
+            yield path, f"an estimator of this spec is called '{use.label}' too", "give the probe another name"
+        reads, wrong = columns_read("probes", use)
+        if wrong:
+            yield path, wrong, ""
+            continue
+        for model in (m for m in resolved.models if m.ref.label in use.of):
+            if missing := lacking(reads, model):
+                message = f"{use.plugin.name} reads {', '.join(missing)}, which the model '{model.ref.label}' cannot give"
+                yield path, message, way_out(model, missing) or "name under `of:` the models that can"
+            for what in not_within(reads, model, reader.elsewhere.specs.parent):
+                yield path, f"{use.plugin.name} {what}", "another layer, or name under `of:` the models that can"
+        if use.target is None:
+            if reader.lacks("judges") and any(not d.entry.judges for d in resolved.evaluated):
+                yield path, f"{use.plugin.name} learns which answers are wrong, and this spec has no judges", "add `judges:`"
+        elif reader.unknown(use.target, estimators, "estimators"):
+            message = f"{use.plugin.name} learns from an estimator of this spec, and there is no '{use.target}'"
+            yield path, message, nearest(use.target, estimators) if estimators else "add it to `estimators:`"
+        if use.beside:
+            labels = [p.label for p in resolved.perturbations]
+            named = [label for label in labels if use.beside in (label, label.partition("@")[0])]
+            if not named:
+                yield (
+                    path,
+                    f"{use.plugin.name} compares with answers under '{use.beside}', which is no perturbation here",
+                    (nearest(use.beside, labels) or "add it to `perturbations:`; a black picture is `dark: {factor: 0}`"),
+                )
+            elif len(named) > 1:
+                yield path, f"{use.plugin.name} compares with one variant, and '{use.beside}' names {', '.join(named)}", "name one of them"
+        scored = [d.label for d in resolved.evaluated if d.splits is not None and VALIDATION in d.splits]
+        if use.entry.fit == VALIDATION and scored:
+            message = f"it learns from answers to split '{VALIDATION}', which is scored for {', '.join(scored)}"
+            yield path, message, f"leave '{VALIDATION}' out of `splits:` there, or learn from half of what is scored: `fit: half`"
+
+
+CONFIDENCE = "confidence"
+
+
+def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tuple[CalibratorUse, ...]:
+    """Return every setting; an estimator's name means all points of its sweep."""
+    uses: list[CalibratorUse] = []
+    names = {CONFIDENCE, *(e.label for e in estimators), *(e.plugin.name for e in estimators)}
+    for name, entry in reader.spec.calibrators.items():
+        path: Path_ = ("calibrators", name)
+        methods = reader.refs("calibrators", entry.methods, at=(*path, "methods"))
+        of: list[str] = []
+        for i, named in enumerate(entry.of):
+            if reader.unknown(named, names, "estimators"):
+                message = f"expected `{CONFIDENCE}` or an estimator of this spec, got '{named}'"
+                reader.problem((*path, "of", i), message, nearest(named, names))
+            of += [""] if named == CONFIDENCE else [e.label for e in estimators if named in (e.label, e.plugin.name)]
+        uses.append(CalibratorUse(name, methods, tuple(dict.fromkeys(of)), entry))
+    return tuple(sorted(uses, key=lambda c: c.label))
+
+
+def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
+    """Yield settings that need something which the spec lacks."""
+    for use in resolved.calibrators:
+        path: Path_ = ("calibrators", use.label)
+        if not use.methods or reader.failures.of("metrics"):
+            continue
+        if not any(recalibrated(m.reads, m.args) for m in resolved.metrics):
+            yield path, "no metric of this spec reads a confidence, so nothing would show what calibrators do", "add `ece` to `metrics:`"
+        scored = [d.label for d in resolved.evaluated if VALIDATION in (d.splits or ())]
+        if use.on_validation and scored:
+            message = f"`val` is scored of {', '.join(scored)}, and a calibrator is never fitted on rows that are scored"
+            yield (*path, "calibration", "fit"), message, "use `fit: half`, or take `val` out of `splits:`"
+        if use.of and not any(use.methods_of(of) for of in use.of):
+            names = ", ".join(m.label for m in use.methods)
+            message = f"{names} recalibrates probabilities, which values of estimators are not"
+            yield (*path, "of"), message, "add `confidence`, or a method such as `platt`"
+
+
+def _swept(model: type[BaseModel], *fixed: str) -> tuple[Parameter, ...]:
+    """Return the keys of a model, whose values are checked already, as parameters that may be sweeps."""
+    return tuple(Parameter(name, Any, field.default, "") for name, field in model.model_fields.items() if name not in fixed)
+
+
+def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
+    """Return every setting, one per point of its sweeps."""
+    uses: list[ConformalUse] = []
+    document, problems = reader.document, reader.problems
+    for name, entry in reader.spec.conformal.items():
+        path: Path_ = ("conformal", name)
+        scores = reader.refs("conformal", entry.scores, at=(*path, "scores"))
+        settings = entry.model_dump(exclude={"scores", "calibration"})
+        parameters, of_split = _swept(Conformal, "scores", "calibration"), _swept(Calibration)
+        for swept, args in validate.combinations(parameters, settings, document, path, problems, "conformal"):
+            split = entry.calibration.model_dump()
+            for swept_inner, calibration in validate.combinations(
+                of_split, split, document, (*path, "calibration"), problems, "calibration"
+            ):
+                label = validate.label(name, {**swept, **swept_inner})
+                uses.append(ConformalUse(label, scores, _calibrated(args, calibration)))
+    problems += _contradictions(reader)
+    return tuple(sorted(uses, key=lambda c: c.label))
+
+
+def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a setting; what is split within a field has a threshold for each of its values."""
+    within = calibration["within"]
+    if within is None:
+        return {**args, "calibration": {key: value for key, value in calibration.items() if key != "within"}}
+    return {**args, "per": within, "calibration": dict(calibration)}
+
+
+def _contradictions(reader: SpecReader) -> Iterator[Problem]:
+    """Yield the settings that split within one field and take thresholds by another."""
+    for name, entry in reader.spec.conformal.items():
+        within = entry.calibration.within
+        if within is not None and entry.per not in (None, within):
+            message = f"thresholds are per {_words(entry.per)}, but calibration is within {_words(within)}"
+            yield reader.document.problem(("conformal", name, "per"), message, "leave out `per:`; `within:` has a threshold for each value")
+
+
+def _words(fields: str | list[str] | None) -> str:
+    return ", ".join(f"'{field}'" for field in ([fields] if isinstance(fields, str) else fields or []))
+
+
+def resolve_blind(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the kind of baseline -> labels of its models.
+
+    Args:
+        models: labels of all models of the spec, including fine-tunes.
+    """
+    models_by_way = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}
+    if "blind" in reader.spec.model_fields_set and not models_by_way and not reader.failures.of("blind"):
+        message = f"expected models under at least one of {', '.join(BLIND)}, got nothing"
+        reader.problem(
+            ("blind",), message, "name models, or leave `blind:` out (`blind: null` over a spec that this one extends)", key=True
+        )
+    for way in models_by_way:
+        if reader.lacks("judges"):
+            hint = "add `judges:`"
+            reader.problem(("blind", way), "blind baselines are compared by judged answers, and this spec has no judges", hint, key=True)
+        if BLIND[way] in reader.spec.abstentions:
+            message = f"an abstention is called '{BLIND[way]}', the name that `blind: {way}` adds to its models"
+            reader.problem(("abstentions", BLIND[way]), message, "give it another name", key=True)
+    return {way: models_meant(reader, names, models, ("blind", way)) for way, names in models_by_way.items()}

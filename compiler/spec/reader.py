@@ -1,0 +1,159 @@
+"""Read plugins in every section of a spec: expand sweeps, fill in defaults, record problems but not their consequences."""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from qualm.compiler.spec import validate
+from qualm.compiler.spec.elsewhere import Elsewhere
+from qualm.compiler.spec.errors import Problem, quoted
+from qualm.compiler.spec.language import RunWide, Spec
+from qualm.compiler.spec.plugin_ref import OWN, Ref, located
+from qualm.compiler.spec.prompts import PromptReader
+from qualm.compiler.spec.references_in import names_in
+from qualm.compiler.spec.yaml_positions import Document, Path_
+from qualm.registry.plugins import foreign_names
+from qualm.registry.plugins.declarations import declares_by_argument
+from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
+
+
+class Failures:
+    """Sections, and names in them, that cannot be read because of errors."""
+
+    def __init__(self, document: Document, problems: Sequence[Problem]) -> None:
+        """
+        Args:
+            problems: problems found so far; the list may grow.
+        """
+        self._document, self._problems = document, problems
+        data = document.data if isinstance(document.data, dict) else {}
+        strange = [key for key in data if key not in Spec.model_fields]
+        self._misspelt = {near for key in strange for near in difflib.get_close_matches(key, Spec.model_fields, 1, 0.6)}
+
+    @property
+    def incomplete(self) -> bool:
+        """Return True if the spec extends one that cannot be read."""
+        return self._document.open
+
+    def names(self, section: str) -> list[str]:
+        """Return the keys of a section as written, also those with errors."""
+        entries = self._document.data.get(section)
+        return list(entries) if isinstance(entries, dict) else []
+
+    def of(self, section: str, name: str = "") -> bool:
+        """Return True if a section, or its entry `name`, has errors."""
+        if self._document.open or section in self._misspelt:
+            return True
+        places = [problem.at for problem in self._problems if problem.at[:1] == (section,)]
+        if not name or (section,) in places:
+            return bool(places)
+        plain = name.split("@")[0]
+        return any(plain in self._names(section, place[1]) for place in places)
+
+    def _names(self, section: str, key: str | int) -> Iterator[str]:
+        """Yield the names of an entry: its key, or in a list its plugin."""
+        if isinstance(key, str):
+            yield key
+            return
+        entries = self._document.data.get(section)
+        entry = entries[key] if isinstance(entries, list) and key < len(entries) else None
+        yield from [entry] if isinstance(entry, str) else entry if isinstance(entry, dict) else ()
+
+
+class SpecReader:
+    """A checked spec, the positions of its values, and the problems found so far."""
+
+    def __init__(
+        self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem], elsewhere: Elsewhere, failures: Failures
+    ) -> None:
+        self.document, self.spec, self.run_wide, self.problems, self.elsewhere = document, spec, run_wide, problems, elsewhere
+        self.failures = failures
+        self.prompts = PromptReader(document, problems, elsewhere.specs.parent)
+        self._plugins: dict[tuple[str, str], Plugin] = {}
+
+    def names(self, section: str) -> list[str]:
+        """Return the keys of a section, including those left out because of errors."""
+        return self.failures.names(section)
+
+    def lacks(self, section: str) -> bool:
+        """Return True if a section is empty on purpose, not because of errors."""
+        return not getattr(self.spec, section) and not self.failures.of(section)
+
+    def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
+        """Return True if a name is unknown, not just that of an entry with errors."""
+        return name not in candidates and not any(self.failures.of(section, name) for section in sections)
+
+    def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
+        """Record a problem at a value, or at its key if `key`."""
+        self.problems.append(self.document.problem(path, message, hint, key))
+
+    def plugin(self, kind: str, name: str, path: Path_) -> Plugin | None:
+        """Return a plugin by name; record a problem and return None if there is none."""
+        if (kind, name) not in self._plugins:
+            try:
+                self._plugins[kind, name] = foreign_names.get(kind, name)
+            except PluginError as error:
+                self.problem(path, str(error), key=True)
+                return None
+        return self._plugins[kind, name]
+
+    def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
+        """Return the plugin of `{plugin: {parameters}}`, its parameters as given, and their path."""
+        if not isinstance(item, dict) or len(item) != 1:
+            got = f"{len(item)} names: {', '.join(map(str, item))}" if isinstance(item, dict) and item else quoted(item)
+            self.problem(path, f"expected one plugin of {kind}, as `name` or `name: {{parameters}}`, got {got}")
+            return None
+        name, params = next(iter(item.items()))
+        place = (*path, name) if named else path
+        if params is not None and not isinstance(params, dict):
+            self.problem(place, f"expected the parameters of {name} as a mapping, got {quoted(params)}")
+            return None
+        plugin = self.plugin(kind, str(name), place)
+        return (plugin, params or {}, place) if plugin else None
+
+    def combinations(self, plugin: Plugin, parameters: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Return every combination of swept values; none if anything is wrong."""
+        before = len(self.problems)
+        fallbacks = {"dtype": self.run_wide.dtype}
+        combined = validate.combinations(plugin.parameters, parameters, self.document, path, self.problems, plugin.name, fallbacks)
+        for name in dict.fromkeys(a for _, args in combined for a in names_in(plugin, args, Artifact) if len(self.problems) == before):
+            message, hint = self.elsewhere.fault(name)
+            if message:
+                self.problem(path, message, hint)
+        return combined if len(self.problems) == before else []
+
+    def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
+        """Yield the points of a sweep: plugin, path, swept values, all values."""
+        found = self.single(item, kind, path)
+        if found is not None:
+            plugin, parameters, at = found
+            for swept, args in self.combinations(plugin, parameters, at):
+                yield plugin, at, swept, args
+
+    def refs(self, kind: str, items: Sequence[Any], at: Path_ = (), always_label: bool = False, in_order: bool = False) -> tuple[Ref, ...]:
+        """Return references to a list of plugins, sorted by label unless `in_order`.
+
+        Args:
+            at: path of the list, if it is not the section of the plugins' kind.
+            always_label: label every given parameter, not only swept ones; as of a plugin that is another one by its arguments.
+        """
+        at = at or (kind,)
+        by_label: dict[str, Ref] = {}
+        for i, item in enumerate(items):
+            found = self.single({item: None} if isinstance(item, str) else item, kind, (*at, i), named=not isinstance(item, str))
+            if found is None:
+                continue
+            plugin, params, path = found
+            extended = replace(plugin, parameters=(*plugin.parameters, *OWN.get(kind, ())))
+            for swept, given_args in self.combinations(extended, params, path):
+                common = {p.name: given_args[p.name] for p in OWN.get(kind, ())}
+                args = {k: v for k, v in given_args.items() if k not in common}
+                named_args = {k: v for k, v in params.items() if isinstance(v, Mapping)}  # nested plugins, as the spec names them
+                values = {**args, **named_args, **swept} if always_label or declares_by_argument(plugin) else swept
+                shown_args = {k: v for k, v in values.items() if k in params and k not in common}
+                label = validate.label(plugin.name, shown_args)
+                if label in by_label:
+                    self.problem((*at, i), f"'{label}' is named twice", "name each once")
+                by_label[label] = Ref(label, plugin, located(plugin, args), **common)
+        return tuple(by_label.values() if in_order else sorted(by_label.values(), key=lambda r: r.label))
