@@ -169,7 +169,7 @@ def _named(holding: Holding) -> dict[str, Any]:
 def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
     from rich.markup import escape
 
-    from qualm.compiler.terminal.views import console
+    from qualm.compiler.project.views import console
     from qualm.registry.terminal.console import Console
 
     out, tables = console(), Console()

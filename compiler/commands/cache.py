@@ -223,7 +223,7 @@ def _facts(holding: Holding, current: Users) -> dict[str, Any]:
 def _table(rows: list[Holding], current: Users) -> None:
     from rich.text import Text
 
-    from qualm.compiler.terminal.views import console
+    from qualm.compiler.project.views import console
     from qualm.registry.terminal.console import Console
     from qualm.registry.terminal.grids import Grid
 

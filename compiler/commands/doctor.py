@@ -107,7 +107,7 @@ def model(
         report = {"model": name, "dtype": dtype, "versions": describe_versions(), "verdict": verdict}
         print_json({**report, "findings": [f.as_json() for f in findings]})
     else:
-        from qualm.compiler.terminal.views import console
+        from qualm.compiler.project.views import console
 
         counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in ("ok", "warn", "fail", "error"))
         console().print(f"[bold]{name}[/] as {dtype}: {_SIGNS[verdict]} ({counts})")
@@ -203,7 +203,7 @@ def _read(path: Path) -> str:
 def _show(finding: CheckResult) -> None:
     from rich.markup import escape
 
-    from qualm.compiler.terminal.views import console
+    from qualm.compiler.project.views import console
 
     out = console()
     right = f"  [dim](right: {escape(finding.tolerance)})[/]" if finding.tolerance else ""

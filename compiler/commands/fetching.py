@@ -89,7 +89,7 @@ def fetch(
 
 def _unfinished(project: Project, plan: Plan) -> list[Plan]:
     """Return the plans of specs whose models a plan reads and that are not finished here."""
-    from qualm.compiler.forecast.rebuilds import ACTIVE, forecast
+    from qualm.compiler.project.rebuilds import ACTIVE, forecast
 
     default, before = project.run_wide.default, project.before(plan)
     return [each for n, each in enumerate(before) if any(f.action in ACTIVE for f in forecast(each, project.root, default, before[:n]))]
@@ -122,8 +122,8 @@ def _require_acceptance(items: Sequence[Item], accepted: bool) -> None:
 
 
 def _print(items: Sequence[Item], title: str) -> None:
+    from qualm.compiler.project.views import console
     from qualm.compiler.run.fetch import TO_FETCH
-    from qualm.compiler.terminal.views import console
     from qualm.registry.terminal.grids import Grid
     from qualm.registry.text import format_size, plain
 

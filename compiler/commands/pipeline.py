@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from qualm.compiler.commands.options import JsonOption, SpecArgument
-from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.extras import advice, missing_extras
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.terminal import completion
 from qualm.registry.plugins.extras import is_installed
@@ -71,12 +71,12 @@ def plan(
     With `--jobs 8` or `--on CLUSTER`, it estimates the time with these options and what each worker gets. With
     `--json`, the output is then one object with `stages` and `together`.
     """
-    from qualm.compiler.forecast.inference import estimate
-    from qualm.compiler.forecast.kept_answers import kept_answers
-    from qualm.compiler.forecast.needs import needs
-    from qualm.compiler.forecast.prices import costs
-    from qualm.compiler.forecast.rebuilds import ACTIVE, forecast
-    from qualm.compiler.forecast.text_prices import joined, text_costs
+    from qualm.compiler.project.inference import estimate
+    from qualm.compiler.project.kept_answers import kept_answers
+    from qualm.compiler.project.needs import needs
+    from qualm.compiler.project.prices import costs
+    from qualm.compiler.project.rebuilds import ACTIVE, forecast
+    from qualm.compiler.project.text_prices import joined, text_costs
     from qualm.runners.runtime.spending import spending
 
     project = Project()
@@ -92,7 +92,7 @@ def plan(
     stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
     beside = None
     if jobs is not None or on is not None:
-        from qualm.compiler.forecast.parallel import forecast_parallel
+        from qualm.compiler.project.parallel import forecast_parallel
         from qualm.compiler.run.cluster import check_address, resources
 
         check_address(on)
@@ -112,8 +112,8 @@ def plan(
         ]
         print_json(stages if beside is None else {"stages": stages, "together": beside.as_json()})
     else:
-        from qualm.compiler.forecast.pair_counts import pair_counts
-        from qualm.compiler.terminal.views import (
+        from qualm.compiler.project.pair_counts import pair_counts
+        from qualm.compiler.project.views import (
             print_costs,
             print_estimates,
             print_forecasts,
@@ -154,7 +154,7 @@ def compile_(
     """
     project = Project()
     changes = project.compile(specs, check)
-    from qualm.compiler.terminal.views import print_changes
+    from qualm.compiler.project.views import print_changes
 
     print_changes(changes, check)
     for plan in changes.plans if specs or not is_installed("train") else ():

@@ -36,9 +36,9 @@ def diff(
       qualm diff main                the default spec, against a branch
       qualm diff mine main --markdown   as a comment for a pull request
     """
+    from qualm.compiler.project.views import print_diff
     from qualm.compiler.results.diff_page import markdown
     from qualm.compiler.results.revisions import diff_revision
-    from qualm.compiler.terminal.views import print_diff
 
     project = Project()
     if revision is None and not project.has_spec(spec):
@@ -58,8 +58,8 @@ def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_jso
     There is a line for each parameter and metric that differs from the commit. `dvc exp show` has a column for
     every one.
     """
+    from qualm.compiler.project.views import print_experiments
     from qualm.compiler.results.experiments import experiments as listed
-    from qualm.compiler.terminal.views import print_experiments
 
     entries = listed(Project(), spec, metrics)
     if as_json:

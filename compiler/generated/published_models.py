@@ -1,7 +1,7 @@
 """docs/reference/models.md: a table of known models of the hub, from registry/published/models.yaml."""
 
-from qualm.compiler.forecast.model_sizes import of_published
 from qualm.compiler.generated.tables import table
+from qualm.compiler.project.model_sizes import of_published
 from qualm.registry.published.models import Published, family_verified, published, verified
 
 _HEAD = """\

@@ -8,8 +8,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.rebuilds import differences
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.rebuilds import differences
 from qualm.registry.dvc.files import DvcStateError, read_lock
 from qualm.registry.dvc.objects import hash_path, open_repo
 from qualm.registry.text import complain

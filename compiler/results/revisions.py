@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.rebuilds import differences
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.rebuilds import differences
 from qualm.compiler.results.at_revision import commit_of, scores_at
 from qualm.compiler.results.compare import against_revision
 from qualm.compiler.results.integrity import report_changed

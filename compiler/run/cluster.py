@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.inference import estimate
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.inference import estimate
+from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.run.session import visible_gpus
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.sample import GREEDY
 from qualm.registry.terminal.console import Console

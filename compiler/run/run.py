@@ -13,17 +13,17 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from qualm.compiler.forecast.extras import advice, missing_extras
-from qualm.compiler.forecast.rebuilds import ACTIVE, forecast
 from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.extras import advice, missing_extras
+from qualm.compiler.project.rebuilds import ACTIVE, forecast
+from qualm.compiler.project.views import console
 from qualm.compiler.run import dvc
 from qualm.compiler.run.cluster import check_address, note_memory, reached
 from qualm.compiler.run.recomputation import Recomputation, Selection
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal.views import console
 from qualm.registry.diagnostics.failures import TRACEBACK
 from qualm.registry.dvc.files import cache_folder
 from qualm.registry.formats import atomic

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from qualm.compiler.forecast.rebuilds import Forecast, forecast_clone
 from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.rebuilds import Forecast, forecast_clone
 from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.sharing.project_objects import records_hashes, tracked_files
 from qualm.compiler.spec.errors import ProjectError

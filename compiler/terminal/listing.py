@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler.forecast.model_sizes import of_published
+from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.terminal import examples
 from qualm.registry.plugins import foreign_names, rule

@@ -48,7 +48,7 @@ class Plugin(Protocol):
     SERVER: str = ""
     """Parameter with the address of the server that it asks; `model` names the model there."""
     ASKS: Asks = _NOTHING
-    """Number of requests to the generator that a parameter names, for prices (`qualm.compiler.forecast.text_prices` explains the keys)."""
+    """Number of requests to the generator that a parameter names, for prices (`qualm.compiler.project.text_prices` explains the keys)."""
     ASSETS: Texts = ()
     """Files beside the module that it reads."""
     EXTRA: Literal[tuple(EXTRAS)] = ""  # type: ignore[valid-type]

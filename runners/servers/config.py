@@ -85,7 +85,7 @@ class Server:
     max_spend: Dollars = 0.0
     """Maximum dollars of a spec on this server over all its runs; 0 = no limit."""
     image_tokens: Annotated[int, Ge(0), Le(1_000_000)] = 0
-    """Tokens of an image in estimates; 0 = see `qualm.compiler.forecast.prices`."""
+    """Tokens of an image in estimates; 0 = see `qualm.compiler.project.prices`."""
     spending: SpendingLimit | None = field(default=None, compare=False)
     """Spending limits over all runs; set by `Settings.server`, not a setting."""
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.needs import needs
-from qualm.compiler.forecast.pair_counts import pair_counts
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.layout import MAX_STAGES
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.needs import needs
+from qualm.compiler.project.pair_counts import pair_counts
+from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.provenance.graph import draw
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.plugins.column_names import IN_WORDS

@@ -36,7 +36,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "compiler": [
         {"", "spec"},
         {"plan"},
-        {"project", "forecast"},
+        {"project"},
         {"terminal", "results"},
         {"provenance", "run", "sharing", "people", "library"},
         {"viewing"},

@@ -36,7 +36,7 @@ def test_our_packages_are_named_below_one_name() -> None:
 
 def test_compiling_imports_no_heavy_library() -> None:
     script = (
-        "import sys\nfrom qualm.compiler.project.checkout import Project\nfrom qualm.compiler.forecast.rebuilds import forecast\n"
+        "import sys\nfrom qualm.compiler.project.checkout import Project\nfrom qualm.compiler.project.rebuilds import forecast\n"
         "p = Project(); plan = p.plan('quickstart'); forecast(plan, p.root, 'quickstart')\n"
         f"print(sorted({HEAVY - {'dvc'}} & sys.modules.keys()))"
     )
@@ -51,7 +51,7 @@ def test_the_quick_commands_import_no_heavy_library(command: str, tmp_path: Path
     subprocess.run([*qualm, "init", "new"], cwd=tmp_path, capture_output=True, check=True)
     done = subprocess.run([*qualm, command, "quickstart"], cwd=tmp_path / "new", capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
-    used = {"validate": "qualm.compiler.spec.resolve", "plan": "qualm.compiler.forecast.kept_answers"}[command]
+    used = {"validate": "qualm.compiler.spec.resolve", "plan": "qualm.compiler.project.kept_answers"}[command]
     assert used in imported, "the list is of something else"
     heavy = HEAVY - {"dvc"} if command == "plan" else HEAVY  # DVC hashes files and remembers their hashes
     assert not {name.partition(".")[0] for name in imported} & heavy, f"qualm {command} must stay cheap"

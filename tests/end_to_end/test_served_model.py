@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.prices import costs
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.prices import costs
+from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.spec.canonical_json import canonical
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file

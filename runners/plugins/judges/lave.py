@@ -21,7 +21,7 @@ from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 ASKS = {"each": "answer", "requests": 2}
-"""Requests per answer: abstention, then rating; see `qualm.compiler.forecast.text_prices`."""
+"""Requests per answer: abstention, then rating; see `qualm.compiler.project.text_prices`."""
 CITES = ["manas2024improving", "chandu2025certainlyuncertain"]
 DECIDES_ABSTENTIONS = True
 

@@ -33,7 +33,7 @@ ASSETS = [
 PROMPTED = ("knowledge", "complexity", "temporal", "ambiguity")
 """Categories with a prompt here; others need one of the user's."""
 ASKS = {"each": "image", "times": "per_image", "text": "caption", "attempts": 2}
-"""Requests to a server: see `qualm.compiler.forecast.text_prices`."""
+"""Requests to a server: see `qualm.compiler.project.text_prices`."""
 DRAWS = 4
 """Default attempts of `rules`, which cost nothing."""
 

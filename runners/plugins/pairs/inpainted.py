@@ -26,7 +26,7 @@ from qualm.runners.plugins.pairs._painting import Painted, Painter
 from qualm.runners.plugins.pairs._two_pictures import Questioner, QuestionOptions
 
 ASKS = {"each": "question", "pictures": 2, "prompts": ["extraneous"], "only": {"question": "llm"}}
-"""Requests to the server `asker`: see `qualm.compiler.forecast.text_prices`."""
+"""Requests to the server `asker`: see `qualm.compiler.project.text_prices`."""
 CITES = ["chandu2025certainlyuncertain"]
 EXTRA = "pictures"
 

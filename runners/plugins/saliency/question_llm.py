@@ -25,7 +25,7 @@ from qualm.runners.scoring.answer_text import normalise
 
 ASSETS = ["../../../specs/prompts/salient_object.md"]
 ASKS = {"each": "question", "text": "answer"}
-"""Requests to a server: see `qualm.compiler.forecast.text_prices`."""
+"""Requests to a server: see `qualm.compiler.project.text_prices`."""
 BATCH = 256
 """Questions asked about at a time."""
 NOTHING = "na"

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from qualm.compiler.forecast.model_sizes import of_hub
+from qualm.compiler.project.model_sizes import of_hub
 from tests.bench.bench_infer import rates
 from tests.bench.gpu.sections import (
     compare_answers,

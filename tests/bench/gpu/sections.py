@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from qualm.compiler.forecast.resources import Workload, memory
+from qualm.compiler.project.resources import Workload, memory
 from qualm.runners.contracts.models import PARTS, Request
 from qualm.runners.inference.batch_size import grow
 from qualm.runners.inference.devices import out_of_memory

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from qualm.compiler.forecast.model_sizes import SIGHT, Size
+from qualm.compiler.project.model_sizes import SIGHT, Size
 from qualm.runners.contracts.models import Decoding, Encoded, Request, draw_part
 from qualm.runners.inference.batch_size import CudaMemory
 from qualm.runners.inference.hf.model import HfVlm

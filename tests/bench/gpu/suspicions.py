@@ -14,7 +14,7 @@ from unittest.mock import patch
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from qualm.compiler.forecast.resources import memory
+from qualm.compiler.project.resources import memory
 from qualm.runners.contracts.models import Decoding, Encoded
 from tests.bench.bench_infer import noise, requests, timed
 from tests.bench.gpu.sections import plan_workload

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.registry.plugins.rule import ROOT
-from tests.compiler.forecast.test_text_prices import SPEC as PAIRED
+from tests.compiler.project.test_text_prices import SPEC as PAIRED
 from tests.support.processes.command_line import qualm
 from tests.support.projects.calibration_project import calibration_project
 
@@ -79,9 +79,9 @@ def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.Mo
         calls.append(jobs)
         return Reckoned()
 
-    monkeypatch.setattr("qualm.compiler.forecast.parallel.forecast_parallel", reckoned)
+    monkeypatch.setattr("qualm.compiler.project.parallel.forecast_parallel", reckoned)
     monkeypatch.setattr("qualm.compiler.run.cluster.resources", lambda on, settings: {"CPU": 8.0})
-    monkeypatch.setattr("qualm.compiler.forecast.needs.is_installed", lambda extra: True)
+    monkeypatch.setattr("qualm.compiler.project.needs.is_installed", lambda extra: True)
     monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
     (tmp_path / "qualm.toml").write_text("jobs = 5\n")
     plain, three, cluster = (

@@ -12,7 +12,7 @@ from qualm import __version__
 from qualm.compiler.provenance import lineage
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.objects import file_md5
-from tests.compiler.forecast.test_rebuilds import Made
+from tests.compiler.project.test_rebuilds import Made
 from tests.support.projects.asked_project import asked_project
 
 MADE: dict[str, Any] = {

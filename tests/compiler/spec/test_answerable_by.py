@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.text_prices import text_costs
 from qualm.compiler.plan.make import make_plan
+from qualm.compiler.project.text_prices import text_costs
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file

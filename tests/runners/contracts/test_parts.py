@@ -52,5 +52,5 @@ def test_hidden_states_are_about_the_answer_they_are_of():
 
 
 def test_whoever_forecasts_loads_neither_numpy_nor_arrow():
-    code = "import sys, qualm.compiler.forecast.kept_answers; sys.exit(bool({'numpy', 'pyarrow', 'torch', 'PIL'} & set(sys.modules)))"
+    code = "import sys, qualm.compiler.project.kept_answers; sys.exit(bool({'numpy', 'pyarrow', 'torch', 'PIL'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.inference import Estimate
-from qualm.compiler.forecast.parallel import Share, forecast_parallel, makespan
-from qualm.compiler.forecast.rebuilds import Forecast
-from qualm.compiler.forecast.resources import MemoryEstimate
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
+from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.parallel import Share, forecast_parallel, makespan
+from qualm.compiler.project.rebuilds import Forecast
+from qualm.compiler.project.resources import MemoryEstimate
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.runners.runtime.settings import Settings

@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.compiler.forecast.pending_questions import questions, questions_of_variants
+from qualm.compiler.project.pending_questions import questions, questions_of_variants
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.data.rows import as_row
 from qualm.runners.data.splits import ASKED_BY

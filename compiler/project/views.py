@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
-from qualm.compiler.forecast.inference import Estimate
-from qualm.compiler.forecast.kept_answers import FAMILIES, KeptAnswers, total
-from qualm.compiler.forecast.needs import Need, lines
-from qualm.compiler.forecast.pair_counts import RecipeQuestionLimit
-from qualm.compiler.forecast.prices import Cost
-from qualm.compiler.forecast.rebuilds import Action, Forecast
 from qualm.compiler.plan.emit import FileChanges
+from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.kept_answers import FAMILIES, KeptAnswers, total
+from qualm.compiler.project.needs import Need, lines
+from qualm.compiler.project.pair_counts import RecipeQuestionLimit
+from qualm.compiler.project.prices import Cost
+from qualm.compiler.project.rebuilds import Action, Forecast
 from qualm.registry import CLEAN
 from qualm.registry.terminal.console import Console
 from qualm.registry.terminal.grids import Grid
@@ -21,7 +21,7 @@ from qualm.runners.runtime.run_times import dollars, duration
 from qualm.runners.runtime.spending import Spent
 
 if TYPE_CHECKING:  # importing it takes libraries that `plan` does without
-    from qualm.compiler.forecast.parallel import ParallelForecast
+    from qualm.compiler.project.parallel import ParallelForecast
 
 _SIGNS = {
     "run": ("[bold yellow]+[/]", "will run", "will run"),

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.forecast.pending_questions import questions, questions_of_variants
-from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.pending_questions import questions, questions_of_variants
+from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved

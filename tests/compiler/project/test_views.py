@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from qualm.compiler.forecast.inference import Estimate
-from qualm.compiler.forecast.kept_answers import KeptAnswers
-from qualm.compiler.forecast.needs import Need
-from qualm.compiler.forecast.parallel import ParallelForecast, Share
-from qualm.compiler.forecast.prices import Cost, Load
-from qualm.compiler.forecast.rebuilds import Forecast, Reason
-from qualm.compiler.forecast.resources import MemoryEstimate
 from qualm.compiler.plan.compiled_files import Leftover
 from qualm.compiler.plan.emit import FileChanges
-from qualm.compiler.terminal import views
+from qualm.compiler.project import views
+from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.kept_answers import KeptAnswers
+from qualm.compiler.project.needs import Need
+from qualm.compiler.project.parallel import ParallelForecast, Share
+from qualm.compiler.project.prices import Cost, Load
+from qualm.compiler.project.rebuilds import Forecast, Reason
+from qualm.compiler.project.resources import MemoryEstimate
 from qualm.runners.runtime.spending import Spent
 
 

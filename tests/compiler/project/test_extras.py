@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.extras import advice, missing_extras
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.project.extras import advice, missing_extras
 from qualm.registry.plugins import extras
 from tests.compiler.spec.resolving import GOOD, resolve
 
@@ -20,7 +20,7 @@ def light(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_is_missing_in_an_environment_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qualm.compiler.forecast.extras.is_installed", lambda extra: True)
+    monkeypatch.setattr("qualm.compiler.project.extras.is_installed", lambda extra: True)
     missing = missing_extras(Project(Path(__file__).parent).plan("quickstart").stages)
     assert missing == {} and advice(missing) == ""
 
@@ -47,7 +47,7 @@ def test_stages_that_wait_for_an_extra() -> None:
 def test_quantised_weights_of_our_own_engine_alone_wait_for_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, extras_of: set[str]
 ) -> None:
-    monkeypatch.setattr("qualm.compiler.forecast.extras.is_installed", lambda extra: False)
+    monkeypatch.setattr("qualm.compiler.project.extras.is_installed", lambda extra: False)
     plan = make_plan(resolve(tmp_path, GOOD.replace("hf_vlm: {artifact: scene-vlm-base}", model)))
     assert {extra for extra, stages in missing_extras(plan.stages).items() if "infer-base-scenes" in stages} == extras_of
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from qualm.compiler.forecast.prices import Cost, Load, QuestionLoad, costs, tokens
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
+from qualm.compiler.project.prices import Cost, Load, QuestionLoad, costs, tokens
+from qualm.compiler.project.rebuilds import Forecast
+from qualm.compiler.project.views import print_costs
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
-from qualm.compiler.terminal.views import print_costs
 from qualm.registry.sample import SAMPLES
 from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, p_true
 from qualm.runners.runtime.records import read_table

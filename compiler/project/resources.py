@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.gpus import Gpu
-from qualm.compiler.forecast.model_sizes import BYTES, Size
+from qualm.compiler.project.gpus import Gpu
+from qualm.compiler.project.model_sizes import BYTES, Size
 from qualm.registry import SHOWN_DRAWS
 from qualm.registry.formats import textfiles
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from qualm.compiler.forecast.rebuilds import Reason, differences, forecast, forecast_clone
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.rebuilds import Reason, differences, forecast, forecast_clone
 from qualm.registry.dvc.objects import file_md5, object_path
 from tests.support.projects.locked import locked_dep
 

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.inference import Estimate
-from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.order import longest_chain_first, reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.registry.plugins.rule import SERVER
 from qualm.runners.inference.cluster.driver import asked_there
 from qualm.runners.inference.cluster.resources import room, share

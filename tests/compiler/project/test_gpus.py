@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.compiler.forecast.gpus import CARDS, card
+from qualm.compiler.project.gpus import CARDS, card
 from qualm.compiler.spec.errors import ProjectError
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.prices import IMAGE_TOKENS, Cost, Load, tokens
-from qualm.compiler.forecast.text_prices import UNKNOWN_CAPTION, joined, text_costs
 from qualm.compiler.plan.make import make_plan
+from qualm.compiler.project.prices import IMAGE_TOKENS, Cost, Load, tokens
+from qualm.compiler.project.text_prices import UNKNOWN_CAPTION, joined, text_costs
+from qualm.compiler.project.views import print_costs
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
-from qualm.compiler.terminal.views import print_costs
 from qualm.registry.sample import SAMPLES
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.runtime.records import read_table, write_table

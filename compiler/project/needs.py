@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.extras import missing_extras
-from qualm.compiler.forecast.rebuilds import ACTIVE, Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
+from qualm.compiler.project.extras import missing_extras
+from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.forecast.needs import Need, lines, needs
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.needs import Need, lines, needs
+from qualm.compiler.project.rebuilds import Forecast
+from qualm.compiler.project.views import print_needs
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
-from qualm.compiler.terminal.views import print_needs
 from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries import card
 from qualm.runners.runtime.settings import Settings
@@ -122,7 +122,7 @@ def test_stages_that_are_left_alone_need_nothing(tmp_path: Path, capsys: pytest.
 
 
 def test_a_run_on_a_cluster_needs_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qualm.compiler.forecast.needs.is_installed", lambda extra: extra != "cluster")
+    monkeypatch.setattr("qualm.compiler.project.needs.is_installed", lambda extra: extra != "cluster")
     (need,) = [n for n in found(tmp_path, cluster="ray") if n.what == "cluster"]
     assert need.kind == "extra" and "[cluster]" in need.how and all(stage.startswith("infer-") for stage in need.stages)
     assert not [n for n in found(tmp_path) if n.what == "cluster"]

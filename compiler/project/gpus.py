@@ -1,6 +1,6 @@
 """Speed and memory of GPUs, for estimates: dense rates by data sheets, quoted from memory.
 
-A rate measured on this machine replaces them (`qualm.compiler.forecast.resources`).
+A rate measured on this machine replaces them (`qualm.compiler.project.resources`).
 """
 
 from __future__ import annotations

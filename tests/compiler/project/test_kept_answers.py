@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.compiler.forecast.kept_answers import _CacheHitCounter, kept_answers
-from qualm.compiler.forecast.rebuilds import forecast
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.terminal.views import in_words
+from qualm.compiler.project.kept_answers import _CacheHitCounter, kept_answers
+from qualm.compiler.project.rebuilds import forecast
+from qualm.compiler.project.views import in_words
 from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime import stage as stages
 from qualm.runners.store import answers

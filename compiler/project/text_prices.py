@@ -1,4 +1,4 @@
-"""Estimate what pair recipes and judges ask of servers, by the arithmetic of `qualm.compiler.forecast.prices`.
+"""Estimate what pair recipes and judges ask of servers, by the arithmetic of `qualm.compiler.project.prices`.
 
 A plugin that asks a generator declares in `ASKS`: `each` what it asks about (`question`, `image`, `answer`), `times` the parameter with
 the number of repetitions, `requests` per item, `pictures` shown in each, `text` what it sends beside the question (`answer`, `caption`),
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.forecast.pending_questions import questions
-from qualm.compiler.forecast.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.pending_questions import questions
+from qualm.compiler.project.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.plugins import rule

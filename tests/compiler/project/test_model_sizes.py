@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from qualm.compiler.forecast.model_sizes import QUANTISED, Size, of_folder, of_hub, shapes
+from qualm.compiler.project.model_sizes import QUANTISED, Size, of_folder, of_hub, shapes
 from qualm.registry.published.models import published
 
 WEIGHTS = {
@@ -127,7 +127,7 @@ def test_tokens_of_a_picture(tmp_path, config, tokens, how):
 def test_of_published_models_of_a_class_that_differ_the_middle_one_counts(tmp_path, monkeypatch):
     one = published()["Qwen/Qwen2-VL-7B-Instruct"]
     several = {str(n): one.model_copy(update={"family": "Mine", "image_tokens": n}) for n in (900, 100, None, 300)}
-    monkeypatch.setattr("qualm.compiler.forecast.model_sizes.published", lambda: several)
+    monkeypatch.setattr("qualm.compiler.project.model_sizes.published", lambda: several)
     assert of_folder(folder(tmp_path / "m", config={"architectures": ["Mine"]})).image_tokens == 300
 
 

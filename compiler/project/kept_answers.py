@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.forecast.rebuilds import Forecast
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.project.rebuilds import Forecast
 from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.internals import internal, is_internal
