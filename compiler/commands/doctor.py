@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
-from qualm.compiler.terminal import completion
 from qualm.registry.diagnostics.versions import describe_versions
 from qualm.registry.entries.fetching import hub
 from qualm.registry.entries.fetching.lock import FetchError

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler.terminal import completion
+from qualm.compiler.commands import completion
 from qualm.registry.commands.errors import JsonOption as JsonOption
 
 SpecArgument = Annotated[

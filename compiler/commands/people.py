@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.terminal import completion
 from qualm.registry.plugins.rule import MAX_NUMBER
 from qualm.registry.text import print_json
 
@@ -59,7 +59,7 @@ def verify(
       qualm verify SPEC --category epistemic
       qualm verify SPEC --merge bob.csv     bob reviewed on another machine
     """
-    from qualm.compiler.people import verify as reviewing
+    from qualm.compiler.commands import verify as reviewing
 
     project = Project()
     if merge:
@@ -128,8 +128,8 @@ def calibrate(
       qualm calibrate SPEC -p jpeg --auto --distance 1-ssim=0.3
       qualm calibrate SPEC -p blur@radius=2 --auto   only this point of a sweep
     """
-    from qualm.compiler.people.calibrate import calibrate as choose
-    from qualm.compiler.people.strength_request import StrengthRequest
+    from qualm.compiler.commands.calibrate import calibrate as choose
+    from qualm.compiler.commands.strength_request import StrengthRequest
 
     request = StrengthRequest(
         perturbation, parameter, model, dataset, samples, auto, share, distance, within, scale, write, add, output, reviewer, port, browse

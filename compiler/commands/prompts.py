@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.compiler.terminal import completion
 from qualm.registry.commands.errors import JsonOption
 
 

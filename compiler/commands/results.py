@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal import completion
 from qualm.registry.plugins.rule import MAX_NUMBER
 from qualm.registry.text import print_json
 

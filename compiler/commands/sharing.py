@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import DatasetsOption, JsonOption, ModelsOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal import completion
 from qualm.registry.commands import completion as registered
 
 

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal import completion
 from qualm.registry.commands import completion as registered
 from qualm.registry.plugins.rule import KINDS, MAX_NUMBER, NAME_PATTERN
 
@@ -40,7 +40,7 @@ def ls(
     `qualm ls EigenScore` finds a method by its name in papers and other libraries. Any other word lists the plugins
     that mention it.
     """
-    from qualm.compiler.terminal.listing import plugin_table, print_named, print_plugin, published_table
+    from qualm.compiler.commands.listing import plugin_table, print_named, print_plugin, published_table
 
     if published:
         published_table(kind, name, as_json)

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from qualm.compiler.commands import completion
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.terminal import completion
 
 
 def view(

@@ -10,7 +10,6 @@ from pathlib import Path
 from rich.markup import escape
 
 from qualm.compiler.library.results import SpecResults
-from qualm.compiler.people.serving import stop_event
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.compare import ComparisonSide
@@ -19,6 +18,7 @@ from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
+from qualm.compiler.viewing.serving import stop_event
 from qualm.compiler.viewing.site import Pictures, Site, SitePart
 from qualm.registry.terminal.console import Console
 from qualm.registry.text import format_size

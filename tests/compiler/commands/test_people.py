@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from qualm.compiler.commands import calibrate, verify
 from qualm.compiler.commands.main import app
-from qualm.compiler.people import calibrate, verify
-from qualm.compiler.people.strength_request import StrengthRequest
-from qualm.compiler.people.verify import ReviewRequest
+from qualm.compiler.commands.strength_request import StrengthRequest
+from qualm.compiler.commands.verify import ReviewRequest
 from qualm.compiler.results import judges
 
 run = CliRunner()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from qualm.compiler.people.serving import open_browser
+from qualm.compiler.viewing.serving import open_browser
 from qualm.runners.tools.page_guard import LONGEST_BODY, LONGEST_QUERY, Guard
 from qualm.runners.tools.pages import Running
 from qualm.runners.tools.review import page

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from qualm.compiler.people import edit_yaml
-from qualm.compiler.people.strength_entry import PerturbationEntry
-from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, range_of
+from qualm.compiler.commands import edit_yaml
+from qualm.compiler.commands.strength_entry import PerturbationEntry
+from qualm.compiler.commands.strength_request import OUTPUT, StrengthRequest, range_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats import atomic

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.people import edit_yaml
+from qualm.compiler.commands import edit_yaml
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, ProjectError, nearest
 from qualm.compiler.spec.plugin_ref import located

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.strength_bench import open_bench
-from qualm.compiler.people.strength_entry import find_entry
-from qualm.compiler.people.strength_request import StrengthRequest, goal_of
+from qualm.compiler.commands.strength_bench import open_bench
+from qualm.compiler.commands.strength_entry import find_entry
+from qualm.compiler.commands.strength_request import StrengthRequest, goal_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.models.tiny_models import tiny_llava

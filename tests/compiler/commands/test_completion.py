@@ -8,7 +8,7 @@ import click
 import pytest
 import typer
 
-from qualm.compiler.terminal import completion
+from qualm.compiler.commands import completion
 
 SPEC = """\
 qualm: 1

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler.people.strength_entry import PerturbationEntry, knobs_of
-from qualm.compiler.people.strength_request import StrengthRequest
+from qualm.compiler.commands.strength_entry import PerturbationEntry, knobs_of
+from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
+from qualm.compiler.viewing.serving import ADVICE, OPENING, own_name, until_stopped
 from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.compiler.people import edit_yaml
-from qualm.compiler.people.serving import ADVICE, OPENING, own_name, until_stopped
-from qualm.compiler.people.strength_bench import open_bench
-from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry
-from qualm.compiler.people.strength_request import OUTPUT, StrengthRequest, goal_of
-from qualm.compiler.people.strength_search import search_strength
+from qualm.compiler.commands import edit_yaml
+from qualm.compiler.commands.strength_bench import open_bench
+from qualm.compiler.commands.strength_entry import PerturbationEntry, find_entry
+from qualm.compiler.commands.strength_request import OUTPUT, StrengthRequest, goal_of
+from qualm.compiler.commands.strength_search import search_strength
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.spec.resolved import Resolved
+from qualm.compiler.viewing.serving import ADVICE, OPENING, own_name, until_stopped
 
 if TYPE_CHECKING:
     from qualm.runners.tools.strengths.bench import Bench

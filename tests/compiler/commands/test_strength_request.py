@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from qualm.compiler.people.strength_entry import PerturbationEntry
-from qualm.compiler.people.strength_request import StrengthRequest, goal_of, range_of
+from qualm.compiler.commands.strength_entry import PerturbationEntry
+from qualm.compiler.commands.strength_request import StrengthRequest, goal_of, range_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import get
 from qualm.runners.tools.strengths.knobs import Knob, numeric

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qualm.compiler.people.strength_entry import PerturbationEntry
+from qualm.compiler.commands.strength_entry import PerturbationEntry
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import MAX_NUMBER
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from qualm.compiler.commands import calibrate as calibrating
+from qualm.compiler.commands.calibrate import calibrate
+from qualm.compiler.commands.edit_yaml import EditTarget
 from qualm.compiler.commands.main import app
-from qualm.compiler.people import calibrate as calibrating
-from qualm.compiler.people.calibrate import calibrate
-from qualm.compiler.people.edit_yaml import EditTarget
-from qualm.compiler.people.serving import ADVICE
-from qualm.compiler.people.strength_bench import open_bench
-from qualm.compiler.people.strength_entry import find_entry
-from qualm.compiler.people.strength_request import StrengthRequest
+from qualm.compiler.commands.strength_bench import open_bench
+from qualm.compiler.commands.strength_entry import find_entry
+from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.viewing.serving import ADVICE
 from qualm.runners.tools.strengths import page
 from qualm.runners.tools.strengths.session import StrengthSession, WriteError
 from tests.support.models.tiny_clip import tiny_clip

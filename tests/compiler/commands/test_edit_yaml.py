@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.edit_yaml import EditTarget, edited, holds, write
+from qualm.compiler.commands.edit_yaml import EditTarget, edited, holds, write
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import parse
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.serving import open_browser, own_name, until_stopped
+from qualm.compiler.viewing.serving import open_browser, own_name, until_stopped
 
 URL = "http://127.0.0.1:1/secret/"
 

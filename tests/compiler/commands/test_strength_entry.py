@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.people.strength_entry import PerturbationEntry, find_entry, knobs_of
+from qualm.compiler.commands.strength_entry import PerturbationEntry, find_entry, knobs_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import get

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
+from qualm.compiler.commands import examples
 from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal import examples
 from qualm.registry.plugins import foreign_names, rule
 from qualm.registry.plugins.declarations import declared
 from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError

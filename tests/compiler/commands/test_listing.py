@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.commands.listing import _gives, _memories, plugin_table, print_named, print_plugin, published_table
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.terminal.listing import _gives, _memories, plugin_table, print_named, print_plugin, published_table
 from qualm.registry.plugins import rule
 from qualm.registry.published.models import published
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from qualm.compiler.commands.examples import example, placeholders, text
+from qualm.compiler.commands.listing import command
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.terminal.examples import example, placeholders, text
-from qualm.compiler.terminal.listing import command
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.declarations import declared

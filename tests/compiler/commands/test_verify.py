@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from qualm.compiler.people import verify as verify_module
-from qualm.compiler.people.serving import OPENING
-from qualm.compiler.people.verify import ReviewRequest, ReviewTarget, find_target, merge, verify
+from qualm.compiler.commands import verify as verify_module
+from qualm.compiler.commands.verify import ReviewRequest, ReviewTarget, find_target, merge, verify
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.viewing.serving import OPENING
 from qualm.registry.entries.entries import find
 from qualm.runners.data.reviews.curation import Decision, read_decisions, write_decisions
 from tests.support.checks.plugin_files import made_up
@@ -49,9 +49,9 @@ CODE = """
 import sys
 from pathlib import Path
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.people import verify as verify_module
-from qualm.compiler.people.serving import OPENING
-from qualm.compiler.people.verify import ReviewRequest, verify
+from qualm.compiler.commands import verify as verify_module
+from qualm.compiler.viewing.serving import OPENING
+from qualm.compiler.commands.verify import ReviewRequest, verify
 from tests.support.checks.plugin_files import made_up
 with made_up(Path(sys.argv[1])) as add:
     add("pairs", "inpainted", sys.argv[2])
