@@ -70,7 +70,7 @@ def export(
       qualm export quickstart out --to vlmevalkit -m base -O table=tsv
       qualm export quickstart out --to hf -d scenes --variant clean
     """
-    from qualm.compiler.sharing.export import ExportRequest, export_results
+    from qualm.compiler.run.export import ExportRequest, export_results
 
     project = Project()
     if out is None and spec is not None and not project.has_spec(spec):
@@ -125,8 +125,8 @@ def share(
       qualm share --check                   before a release
       qualm share backup --anyway           whatever is here, elsewhere
     """
-    from qualm.compiler.sharing.share import ShareRequest
-    from qualm.compiler.sharing.share import share as share_results
+    from qualm.compiler.run.share import ShareRequest
+    from qualm.compiler.run.share import share as share_results
 
     project = Project()
     if remote is None and not project.has_spec(spec):

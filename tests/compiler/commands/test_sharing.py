@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.compiler.sharing import export, share
-from qualm.compiler.sharing.export import ExportRequest
-from qualm.compiler.sharing.share import ShareRequest
+from qualm.compiler.run import export, share
+from qualm.compiler.run.export import ExportRequest
+from qualm.compiler.run.share import ShareRequest
 from qualm.compiler.spec.errors import ProjectError
 
 run = CliRunner()

@@ -15,7 +15,7 @@ from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_scores
 from qualm.compiler.results.show import show_results
-from qualm.compiler.sharing.export import ExportRequest, export_results
+from qualm.compiler.run.export import ExportRequest, export_results
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.show import site_of
 from qualm.runners.reporting.appendix import facts_of

@@ -21,8 +21,8 @@ from rich.markup import escape
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.views import console
-from qualm.compiler.sharing.project_objects import ever_tracked, objects_now, objects_of_history, objects_of_runs, with_files
-from qualm.compiler.sharing.shareable import Obstacle, ShareTarget, obstacles, shared_specs, target
+from qualm.compiler.run.project_objects import ever_tracked, objects_now, objects_of_history, objects_of_runs, with_files
+from qualm.compiler.run.shareable import Obstacle, ShareTarget, obstacles, shared_specs, target
 from qualm.registry.dvc.files import cache_folder, dvc_errors
 from qualm.registry.dvc.git import git
 from qualm.registry.dvc.objects import is_damaged, listing, object_path

@@ -8,7 +8,7 @@ from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast, forecast_clone
 from qualm.compiler.results.integrity import changed_results
-from qualm.compiler.sharing.project_objects import records_hashes, tracked_files
+from qualm.compiler.run.project_objects import records_hashes, tracked_files
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.files import read_config, read_lock
 from qualm.registry.dvc.git import git, output

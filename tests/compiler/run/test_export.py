@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.export import ExportRequest, _about, _datasets, _decoding, _now, _place, _results, _tell, export_results
+from qualm.compiler.run.export import ExportRequest, _about, _datasets, _decoding, _now, _place, _results, _tell, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import PairSet, RunWide
 from qualm.compiler.spec.plugin_ref import Ref

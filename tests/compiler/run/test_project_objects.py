@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.compiler.sharing.project_objects import (
+from qualm.compiler.run.project_objects import (
     ever_tracked,
     objects_now,
     objects_of_history,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sharing.share import ShareRequest, _runs, share
+from qualm.compiler.run.share import ShareRequest, _runs, share
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.files import DvcStateError, read_lock
 from qualm.registry.dvc.objects import file_md5, folder_md5, holds, object_path
