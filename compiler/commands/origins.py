@@ -18,7 +18,7 @@ def graph(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file instead of the terminal.")] = None,
 ) -> None:
     """Draw the pipeline, collapsed by kind of stage."""
-    from qualm.compiler.provenance.graph import draw
+    from qualm.compiler.results.graph import draw
 
     text = draw(Project().plan(spec), form, full)
     if output is None:
@@ -34,7 +34,7 @@ def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
     A comment above each entry says what it is cited for: `qualm cite mine > mine.bib`. Parts without a known citation
     are listed at the end.
     """
-    from qualm.compiler.provenance.cite import bibliography
+    from qualm.compiler.results.cite import bibliography
 
     entries = bibliography(Project(), spec)
     if as_json:
@@ -48,7 +48,7 @@ def lineage(
     as_json: JsonOption = False,
 ) -> None:
     """Show everything an output came from: stages, parameters, data, code, each with its hash."""
-    from qualm.compiler.provenance.lineage import print_lineage, trace
+    from qualm.compiler.results.lineage import print_lineage, trace
 
     tree = trace(Project(), file)
     if as_json:

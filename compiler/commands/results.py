@@ -93,7 +93,7 @@ def show(
       qualm show mine --failures 20 --model base   errors, confident ones first
     """
     if how:
-        from qualm.compiler.provenance.run_facts import show_how
+        from qualm.compiler.results.run_facts import show_how
 
         show_how(Project(), spec, as_json)
         return

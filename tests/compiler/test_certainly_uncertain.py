@@ -13,7 +13,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.needs import needs
 from qualm.compiler.project.pair_counts import pair_counts
 from qualm.compiler.project.rebuilds import Forecast
-from qualm.compiler.provenance.graph import draw
+from qualm.compiler.results.graph import draw
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import ROOT

@@ -38,7 +38,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"plan"},
         {"project"},
         {"results"},
-        {"provenance", "run", "library"},
+        {"run", "library"},
         {"viewing"},
         {"commands"},
         {"generated", "__main__"},

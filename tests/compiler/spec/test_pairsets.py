@@ -8,7 +8,7 @@ import pytest
 from qualm.compiler.plan.layout import MAX_STAGES
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.provenance.graph import draw
+from qualm.compiler.results.graph import draw
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.plugin_ref import slug

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.provenance.cite import bibliography
+from qualm.compiler.results.cite import bibliography
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries import card
 

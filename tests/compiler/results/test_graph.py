@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.provenance.graph import _depths, draw
+from qualm.compiler.results.graph import _depths, draw
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.contracts.stages import stage_kind
 

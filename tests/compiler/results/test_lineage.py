@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from qualm import __version__
-from qualm.compiler.provenance import lineage
+from qualm.compiler.results import lineage
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.dvc.objects import file_md5
 from tests.compiler.project.test_rebuilds import Made

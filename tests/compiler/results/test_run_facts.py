@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.provenance.run_facts import run_facts
+from qualm.compiler.results.run_facts import run_facts
 from qualm.runners.runtime.stamp import write_stamp
 from tests.support.projects.finished_project import finished_project, git
 
