@@ -17,7 +17,7 @@ from qualm.compiler.commands.audit import audit
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.commands.printing import print_labelled
+from qualm.registry.entries.printing import print_labelled
 from qualm.registry.text import format_size, print_json
 from qualm.runners.runtime.libraries import same
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from qualm.registry.commands.completion import parameter_value, quietly
+from qualm.registry.entries.completion import parameter_value, quietly
 
 if TYPE_CHECKING:
     from qualm.compiler.spec.resolved import Resolved
@@ -72,7 +72,7 @@ def leftovers(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def doctored(context: typer.Context, incomplete: str) -> Iterable[str]:
     from qualm.compiler.project.checkout import Project
-    from qualm.registry.commands.completion import entries
+    from qualm.registry.entries.completion import entries
 
     spec, colon, _ = incomplete.partition(":")
     project = Project()

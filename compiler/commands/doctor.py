@@ -17,8 +17,8 @@ from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
 from qualm.registry.diagnostics.versions import describe_versions
-from qualm.registry.entries.fetching import hub
-from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.entries import hub
+from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats import textfiles
 
 if TYPE_CHECKING:

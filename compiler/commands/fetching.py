@@ -12,7 +12,7 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.commands import completion
+from qualm.registry.entries import completion
 from qualm.registry.plugins.rule import MAX_NUMBER
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def _unfinished(project: Project, plan: Plan) -> list[Plan]:
 
 
 def _bring(item: Item, done: dict[str, str], failures: dict[str, str], as_json: bool) -> None:
-    from qualm.registry.commands.printing import progress_line
     from qualm.registry.entries.adding import AddError
-    from qualm.registry.entries.fetching.lock import FetchError
+    from qualm.registry.entries.lock import FetchError
+    from qualm.registry.entries.printing import progress_line
 
     if item.bring is None:
         return
@@ -152,7 +152,7 @@ def _print(items: Sequence[Item], title: str) -> None:
 
 
 def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str], left: Sequence[str]) -> None:
-    from qualm.registry.entries.fetching import lock
+    from qualm.registry.entries import lock
 
     if done and (project.root / lock.FILE).exists():
         typer.echo(f"commits and checksums are pinned in {lock.FILE}; commit it with registry/data/*.dvc, and everyone gets the same files")

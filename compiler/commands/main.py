@@ -130,7 +130,7 @@ def complete_app() -> typer.Typer:
     """Return the app with all groups, which are imported only here."""
     from qualm.compiler.commands.cache import app as cached
     from qualm.compiler.commands.doctor import app as doctor
-    from qualm.registry.commands.cli import app as data
+    from qualm.registry.entries.cli import app as data
 
     app.add_typer(data, name="data", rich_help_panel=FIND)
     app.add_typer(doctor, name="doctor", rich_help_panel=FIND)

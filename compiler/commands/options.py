@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from qualm.compiler.commands import completion
-from qualm.registry.commands.errors import JsonOption as JsonOption
+from qualm.registry.entries.errors import JsonOption as JsonOption
 
 SpecArgument = Annotated[
     str | None,

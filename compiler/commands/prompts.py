@@ -8,7 +8,7 @@ from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.commands.errors import JsonOption
+from qualm.registry.entries.errors import JsonOption
 
 
 def prompt(

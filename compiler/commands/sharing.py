@@ -9,7 +9,7 @@ from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import DatasetsOption, JsonOption, ModelsOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.commands import completion as registered
+from qualm.registry.entries import completion as registered
 
 
 def export(

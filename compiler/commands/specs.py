@@ -12,7 +12,7 @@ from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.commands import completion as registered
+from qualm.registry.entries import completion as registered
 from qualm.registry.plugins.rule import KINDS, MAX_NUMBER, NAME_PATTERN
 
 

@@ -162,7 +162,7 @@ def _review(session: ReviewSession, title: str, request: ReviewRequest, root: Pa
 
 
 def _finish(root: Path, target: ReviewTarget) -> None:
-    from qualm.registry.commands.printing import commit_command
+    from qualm.registry.entries.printing import commit_command
     from qualm.runners.tools.review.journal import publish
 
     added = publish(root, target.entry)

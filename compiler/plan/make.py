@@ -15,8 +15,8 @@ from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import REFUSERS
+from qualm.registry.entries import lock
 from qualm.registry.entries.card import CARDS
-from qualm.registry.entries.fetching import lock
 from qualm.registry.plugins import engine_versions
 from qualm.registry.plugins.rule import PROMPTS, ROOT
 

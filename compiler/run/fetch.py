@@ -12,13 +12,13 @@ from qualm.compiler.project.needs import how_to_add
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA
 from qualm.registry.adapters import AdapterError
+from qualm.registry.entries import fetch as fetching
+from qualm.registry.entries import hub, lock
 from qualm.registry.entries.adding import Progress
 from qualm.registry.entries.card import Card, card_names, load_card
+from qualm.registry.entries.download import RemoteFile, need_room
 from qualm.registry.entries.entries import Entry, entries
-from qualm.registry.entries.fetching import fetch as fetching
-from qualm.registry.entries.fetching import hub, lock
-from qualm.registry.entries.fetching.download import RemoteFile, need_room
-from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.entries.lock import FetchError
 from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.plugins.rule import PluginError
 from qualm.runners.data.selection import is_early, missing_images

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.references_in import changed_arguments, names_in, nested_uses
-from qualm.registry.entries.fetching import lock
+from qualm.registry.entries import lock
 from qualm.registry.places import project_root
 from qualm.registry.plugins.column_names import CONTEXT
 from qualm.registry.plugins.columns import columns

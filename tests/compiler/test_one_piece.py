@@ -100,7 +100,7 @@ PIECES = {
         "qualm.runners.runtime.journal",
         appends,
         {
-            "qualm.registry.entries.fetching.download": "a download goes on where it broke off",
+            "qualm.registry.entries.download": "a download goes on where it broke off",
         },
     ),
 }  # fmt: skip

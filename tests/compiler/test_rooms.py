@@ -19,7 +19,6 @@ FLOORS: dict[str, list[set[str]]] = {
         {"where", "recordings", "preparations"},
         {"adapters"},
         {"entries"},
-        {"commands"},
     ],
     "runners": [
         {"", "servers"},

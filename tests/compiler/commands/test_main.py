@@ -104,7 +104,7 @@ def every_command() -> list[tuple[list[str], str]]:
     """Words of each command, and its docstring."""
     from qualm.compiler.commands.cache import app as cache
     from qualm.compiler.commands.doctor import app as doctor
-    from qualm.registry.commands.cli import app as data
+    from qualm.registry.entries.cli import app as data
 
     groups = {"": main.app, "data": data, "doctor": doctor, "cache": cache}
     return [
@@ -165,7 +165,7 @@ def test_the_shell_completes_names(words: str, name: str) -> None:
 
 def test_completing_loads_no_torch() -> None:
     code = (
-        "import sys, types; from qualm.compiler.commands import completion as c; from qualm.registry.commands import completion as r\n"
+        "import sys, types; from qualm.compiler.commands import completion as c; from qualm.registry.entries import completion as r\n"
         "context = types.SimpleNamespace(params={'spec': 'quickstart', 'kind': 'models'})\n"
         "for f in (c.specs, c.models, c.sides, c.metrics, c.datasets, r.data, r.plugins): assert f(context, '')\n"
         "print(sorted(m for m in ('torch', 'transformers', 'dvc', 'pyarrow') if m in sys.modules))"

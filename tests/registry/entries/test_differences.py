@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from qualm.registry.commands.cli import app
+from qualm.registry.entries.cli import app
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
 from tests.support.data.clevr_folder import clevr_folder

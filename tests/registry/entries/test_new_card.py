@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import qualm.registry.entries.card as cards
 import qualm.registry.entries.new_card_dialogue as asking
-from qualm.registry.commands.cli import app
 from qualm.registry.entries.card import load_card
+from qualm.registry.entries.cli import app
 from qualm.registry.entries.infer_columns import NewCardError, Proposal, propose
 from qualm.registry.entries.layout import inspect
 from qualm.registry.entries.new_card import _helps, ask_mapping, render, try_out, write

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.image_table import image_table
-from qualm.registry.commands.cli import app
 from qualm.registry.entries.card import load_card, read_card
+from qualm.registry.entries.cli import app
 from qualm.registry.entries.infer_columns import Proposal, propose
 from qualm.registry.entries.layout import inspect
 from qualm.registry.entries.new_card import write

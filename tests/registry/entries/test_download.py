@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-from qualm.registry.entries.fetching import download as module
-from qualm.registry.entries.fetching.download import RemoteFile, client, download, need_room, place
-from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.entries import download as module
+from qualm.registry.entries.download import RemoteFile, client, download, need_room, place
+from qualm.registry.entries.lock import FetchError
 from tests.support.servers.hub_server import hub_server
 
 DATA = bytes(range(256)) * 1024

@@ -3,9 +3,9 @@ import json
 import pytest
 import typer
 
-from qualm.registry.commands.errors import known_errors, refuse
 from qualm.registry.entries.adding import AddError
 from qualm.registry.entries.card import CardError
+from qualm.registry.entries.errors import known_errors, refuse
 
 
 @pytest.mark.parametrize(

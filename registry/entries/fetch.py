@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 
+from qualm.registry.entries import hub, lock
 from qualm.registry.entries.adding import Added, AddError, Progress, add
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card, Fetch, Members
+from qualm.registry.entries.download import RemoteFile, announced_size, client, download, need_room, place
 from qualm.registry.entries.entries import DATA
-from qualm.registry.entries.fetching import hub, lock
-from qualm.registry.entries.fetching.download import RemoteFile, announced_size, client, download, need_room, place
-from qualm.registry.entries.fetching.lock import FetchError
 from qualm.registry.entries.layout import is_named
+from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, unpack
 from qualm.registry.formats.locks import ProcessLock

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.registry.entries.fetching.lock import FILE, FetchError, Pin, read, write
+from qualm.registry.entries.lock import FILE, FetchError, Pin, read, write
 
 
 def test_pins_stand_beside_each_other(tmp_path):

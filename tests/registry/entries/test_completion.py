@@ -8,7 +8,7 @@ import click
 import pytest
 import typer
 
-from qualm.registry.commands import completion
+from qualm.registry.entries import completion
 
 
 def context(**params: object) -> typer.Context:

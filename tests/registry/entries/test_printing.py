@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.commands import printing
-from qualm.registry.commands.printing import IN_PART, MAX_LINES
+from qualm.registry.entries import printing
 from qualm.registry.entries.adding import Added
 from qualm.registry.entries.card import UNVERIFIED
 from qualm.registry.entries.differences import Changes, Difference
 from qualm.registry.entries.entries import Entry, Verdict
 from qualm.registry.entries.layout import Inspection
+from qualm.registry.entries.printing import IN_PART, MAX_LINES
 from qualm.registry.entries.versions import Version
 
 HASH = "0123456789abcdef0123456789abcdef"

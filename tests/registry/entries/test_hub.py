@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from qualm.registry.entries.fetching.download import UNREACHABLE, client, download
-from qualm.registry.entries.fetching.hub import HUB, cached, download_model, endpoint, listing, model_listing
-from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.entries.download import UNREACHABLE, client, download
+from qualm.registry.entries.hub import HUB, cached, download_model, endpoint, listing, model_listing
+from qualm.registry.entries.lock import FetchError
 from tests.support.servers.hub_server import COMMIT, OLD, REPO, hub_server
 
 pytest.importorskip("huggingface_hub")

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from qualm.registry.entries import lock
 from qualm.registry.entries.card import Card
 from qualm.registry.entries.entries import find
-from qualm.registry.entries.fetching import lock
-from qualm.registry.entries.fetching.fetch import FOLDER, IncompleteError, complete, fetch, plan, single_files
-from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.entries.fetch import FOLDER, IncompleteError, complete, fetch, plan, single_files
+from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats.locks import ProcessLock
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server
 
@@ -199,8 +199,8 @@ def test_two_at_once(repo: Path, hub):
 KILLED = """
 import sys
 from pathlib import Path
-from tests.registry.entries.fetching.test_fetch import card
-from qualm.registry.entries.fetching.fetch import fetch, plan
+from tests.registry.entries.test_fetch import card
+from qualm.registry.entries.fetch import fetch, plan
 fetch(Path(sys.argv[1]), plan(Path(sys.argv[1]), "things", card({"repo": sys.argv[2], "revision": sys.argv[3]})))
 """
 

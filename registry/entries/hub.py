@@ -12,9 +12,9 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from qualm.registry.entries.card import load_card
-from qualm.registry.entries.fetching.download import MAX_SILENCE, UNREACHABLE, RemoteFile, verified
-from qualm.registry.entries.fetching.lock import BRANCH, FetchError, model_key, read
+from qualm.registry.entries.download import MAX_SILENCE, UNREACHABLE, RemoteFile, verified
 from qualm.registry.entries.layout import matches
+from qualm.registry.entries.lock import BRANCH, FetchError, model_key, read
 from qualm.registry.plugins.commits import COMMIT
 from qualm.registry.plugins.extras import install_line
 

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from qualm.registry.commands import cli
-from qualm.registry.commands.cli import app
 from qualm.registry.dvc.objects import object_path
+from qualm.registry.entries import cli
 from qualm.registry.entries.card import UNVERIFIED
+from qualm.registry.entries.cli import app
 from qualm.registry.entries.entries import entries
 
 run = CliRunner()
@@ -144,7 +144,7 @@ def test_help_teaches() -> None:
 
 
 def test_importing_is_light() -> None:
-    code = "import sys, qualm.registry.commands.cli; print(sorted({m.split('.')[0] for m in sys.modules}))"
+    code = "import sys, qualm.registry.entries.cli; print(sorted({m.split('.')[0] for m in sys.modules}))"
     modules = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[3]).stdout
     assert not [m for m in ("dvc", "torch", "pyarrow", "numpy", "pydantic", "yaml") if f"'{m}'" in modules]
 

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import httpx
 
-from qualm.registry.entries.fetching.lock import FetchError
+from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.text import format_size, quoted

@@ -10,9 +10,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from qualm.registry.commands import completion
-from qualm.registry.commands.errors import JsonOption, known_errors, refuse
-from qualm.registry.commands.printing import (
+from qualm.registry.entries import completion
+from qualm.registry.entries.errors import JsonOption, known_errors, refuse
+from qualm.registry.entries.printing import (
     IN_PART,
     counting,
     facts,
@@ -229,9 +229,9 @@ def diff(
     Old versions are read from DVC's cache.
     """
     from qualm.registry.adapters import AdapterError
-    from qualm.registry.commands.printing import difference
     from qualm.registry.entries.differences import compare
     from qualm.registry.entries.entries import find
+    from qualm.registry.entries.printing import difference
     from qualm.registry.entries.versions import find_version
     from qualm.registry.plugins.rule import PluginError
 
@@ -346,7 +346,7 @@ def verify(
 
 
 def main() -> NoReturn:
-    """Run `qualm data` alone: `python -m qualm.registry.commands.cli`."""
+    """Run `qualm data` alone: `python -m qualm.registry.entries.cli`."""
     app()
     raise SystemExit(0)
 
