@@ -1,7 +1,7 @@
 """Safe display of texts from cards, servers, datasets and logs.
 
 Such a text may hold terminal control characters (ESC), direction marks, or invisible characters. All of them are written out. Printed
-text goes through `qualm.registry.terminal.guard` in any case.
+text goes through `qualm.registry.system.guard` in any case.
 """
 
 import ast

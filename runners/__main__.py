@@ -28,17 +28,17 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: python -m qualm.runners SPEC/STAGE   (a stage of specs/SPEC/dvc.yaml)", file=sys.stderr)
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
-    from qualm.registry.terminal.guard import guard
+    from qualm.registry.system.guard import guard
     from qualm.runners.runtime.die_with_parent import die_with_parent
 
     guard()
     die_with_parent()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # idle compute threads must not spin while loader threads need the cores
-    from qualm.registry.diagnostics.failures import log_error, print_traceback, summarize_error
-    from qualm.registry.dvc.files import DvcStateError
     from qualm.registry.formats.disk_errors import explain_error, is_disk_error
     from qualm.registry.plugins.extras import extra_of, install_line
     from qualm.registry.plugins.rule import PluginError
+    from qualm.registry.system.dvc_files import DvcStateError
+    from qualm.registry.system.failures import log_error, print_traceback, summarize_error
     from qualm.runners.contracts.stages import stage_kind
     from qualm.runners.inference.devices import DeviceError
     from qualm.runners.runtime import status

@@ -19,7 +19,7 @@ from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
     from qualm.runners.runtime.stage import Stage
     from qualm.runners.store.maintenance import Holding
     from qualm.runners.tools.audit.audit import AuditReport, FolderResult
@@ -79,7 +79,7 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
     Missing inputs are, for example, models that were fine-tuned elsewhere. No `names` means all specs.
     """
     from qualm.compiler.plan.emit import pipeline_path
-    from qualm.registry.dvc.files import read_lock
+    from qualm.registry.system.dvc_files import read_lock
     from qualm.runners.runtime.stage import stage_of
 
     stages, unreadable, absent = [], [], {}
@@ -104,8 +104,8 @@ def _stages(project: Project, names: list[str]) -> tuple[list[Stage], list[str],
 @contextmanager
 def _completed_checkout(root: Path, absent: Mapping[str, str]) -> Iterator[Path]:
     """Yield the checkout, or a folder of links to it and to missing inputs in DVC's cache."""
-    from qualm.registry.dvc.files import cache_folder
-    from qualm.registry.dvc.objects import damaged_objects, holds, link
+    from qualm.registry.system.dvc_files import cache_folder
+    from qualm.registry.system.dvc_objects import damaged_objects, holds, link
     from qualm.runners.runtime.stage import LOCAL
 
     cache = cache_folder(root)
@@ -170,7 +170,7 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
     from rich.markup import escape
 
     from qualm.compiler.project.views import console
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     out, tables = console(), Console()
     for folder in report.folders:
@@ -207,7 +207,7 @@ def _counted(holding: Holding, parts: Mapping[str, int]) -> str:
 def _table(folder: FolderResult, out: Console) -> None:
     from rich.text import Text
 
-    from qualm.registry.terminal.grids import Grid
+    from qualm.registry.system.grids import Grid
 
     about = folder.holding.about
     moved = ", ".join(f"{library} {old} -> {new}" for library, (old, new) in folder.moved.items()) or "today's libraries"

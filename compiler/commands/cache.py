@@ -224,8 +224,8 @@ def _table(rows: list[Holding], current: Users) -> None:
     from rich.text import Text
 
     from qualm.compiler.project.views import console
-    from qualm.registry.terminal.console import Console
-    from qualm.registry.terminal.grids import Grid
+    from qualm.registry.system.console import Console
+    from qualm.registry.system.grids import Grid
 
     out = console()
     if not rows:

@@ -16,10 +16,10 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, artifact_path, slug
-from qualm.registry.diagnostics.versions import describe_versions
 from qualm.registry.entries import hub
 from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats import textfiles
+from qualm.registry.system.versions import describe_versions
 
 if TYPE_CHECKING:
     from qualm.runners.tools.doctor.cases import Case

@@ -124,7 +124,7 @@ def _require_acceptance(items: Sequence[Item], accepted: bool) -> None:
 def _print(items: Sequence[Item], title: str) -> None:
     from qualm.compiler.project.views import console
     from qualm.compiler.run.fetch import TO_FETCH
-    from qualm.registry.terminal.grids import Grid
+    from qualm.registry.system.grids import Grid
     from qualm.registry.text import format_size, plain
 
     out = console()

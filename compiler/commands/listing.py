@@ -16,9 +16,9 @@ from qualm.registry.plugins import foreign_names, rule
 from qualm.registry.plugins.declarations import declared
 from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
 from qualm.registry.published.models import Published, published
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.grids import Grid
-from qualm.registry.terminal.tables import folded, plain_table
+from qualm.registry.system.console import Console
+from qualm.registry.system.grids import Grid
+from qualm.registry.system.tables import folded, plain_table
 from qualm.registry.text import print_json
 
 FOOTERS = {

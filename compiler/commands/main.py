@@ -19,16 +19,16 @@ from typer.core import TyperGroup
 
 from qualm.compiler.commands import fetching, origins, people, pipeline, prompts, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
-from qualm.registry.diagnostics.failures import TRACEBACK, log_error, summarize_error
-from qualm.registry.dvc.files import DvcStateError
-from qualm.registry.dvc.git import GitError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.formats.textfiles import TextFileError
 from qualm.registry.places import project_root
 from qualm.registry.plugins.rule import PluginError
-from qualm.registry.terminal.guard import guard
+from qualm.registry.system.dvc_files import DvcStateError
+from qualm.registry.system.failures import TRACEBACK, log_error, summarize_error
+from qualm.registry.system.git import GitError
+from qualm.registry.system.guard import guard
 from qualm.runners.runtime.settings import SettingsError
 
 
@@ -109,7 +109,7 @@ def _options(
         from qualm import __version__
 
         if verbose:
-            from qualm.registry.diagnostics.versions import describe_versions
+            from qualm.registry.system.versions import describe_versions
 
             typer.echo("\n".join(describe_versions()))
         else:

@@ -79,8 +79,8 @@ def search_strength(
 def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
     from rich.text import Text
 
-    from qualm.registry.terminal.console import Console
-    from qualm.registry.terminal.grids import Grid
+    from qualm.registry.system.console import Console
+    from qualm.registry.system.grids import Grid
     from qualm.runners.tools.strengths import curve
     from qualm.runners.tools.strengths.knobs import written
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from qualm.compiler.plan.order import reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
-from qualm.registry.dvc.files import cache_folder, find_dvc_file
-from qualm.registry.dvc.objects import holds
+from qualm.registry.system.dvc_files import cache_folder, find_dvc_file
+from qualm.registry.system.dvc_objects import holds
 from qualm.runners.inference.hf.folder import unpinned
 
 

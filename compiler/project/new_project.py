@@ -10,10 +10,10 @@ from pathlib import Path
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.files import read_dvc_file
-from qualm.registry.dvc.objects import listing, object_path
 from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE
+from qualm.registry.system.dvc_files import read_dvc_file
+from qualm.registry.system.dvc_objects import listing, object_path
 
 SPEC = "specs/quickstart.yaml"
 MODEL = "registry/data/scene-vlm-base.dvc"

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline, pipeline_path
 from qualm.compiler.plan.missing_inputs import how_to_get
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.files import cache_folder, find_dvc_file, locked_outputs, read_lock
-from qualm.registry.dvc.objects import hash_path, holds, open_repo
+from qualm.registry.system.dvc_files import cache_folder, find_dvc_file, locked_outputs, read_lock
+from qualm.registry.system.dvc_objects import hash_path, holds, open_repo
 
 Action = Literal["unchanged", "restore", "run", "perhaps", "blocked"]
 ACTIVE = ("run", "perhaps", "blocked")

@@ -15,8 +15,8 @@ from qualm.compiler.project.pair_counts import RecipeQuestionLimit
 from qualm.compiler.project.prices import Cost
 from qualm.compiler.project.rebuilds import Action, Forecast
 from qualm.registry import CLEAN
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.grids import Grid
+from qualm.registry.system.console import Console
+from qualm.registry.system.grids import Grid
 from qualm.runners.runtime.run_times import dollars, duration
 from qualm.runners.runtime.spending import Spent
 

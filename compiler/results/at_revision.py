@@ -17,11 +17,11 @@ from qualm.compiler.plan.plan import PlannedStage, leaves, writers
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import derived_models
 from qualm.compiler.spec.errors import ProjectError, nearest
-from qualm.registry.dvc.files import cache_folder, parse_lock, read_config
-from qualm.registry.dvc.git import output, refusal
-from qualm.registry.dvc.objects import damaged_objects, holds, link, listing, object_path
-from qualm.registry.dvc.remote import RemoteStore
 from qualm.registry.formats import atomic
+from qualm.registry.system.dvc_files import cache_folder, parse_lock, read_config
+from qualm.registry.system.dvc_objects import damaged_objects, holds, link, listing, object_path
+from qualm.registry.system.dvc_remote import RemoteStore
+from qualm.registry.system.git import output, refusal
 from qualm.runners.runtime.parameters import to_lists
 
 EXPERIMENTS = "refs/exps"

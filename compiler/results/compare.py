@@ -18,8 +18,8 @@ from qualm.compiler.results.scores import Row, read_scores, score_stage, scored_
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.grids import Grid
+from qualm.registry.system.console import Console
+from qualm.registry.system.grids import Grid
 from qualm.registry.text import print_json
 from qualm.runners.scoring.measuring.labels import main_setting
 

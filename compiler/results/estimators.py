@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from qualm.compiler.results.scores import Row, read_rows
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 from qualm.runners.scoring.families import how_corrected
 from qualm.runners.scoring.measuring.labels import of_estimator
 

@@ -8,7 +8,7 @@ from typing import Any
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import commit_of
 from qualm.compiler.results.revisions import diff_commits
-from qualm.registry.dvc.git import output
+from qualm.registry.system.git import output
 
 
 def experiments(project: Project, spec: str | None, metrics: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import differences
-from qualm.registry.dvc.files import DvcStateError, read_lock
-from qualm.registry.dvc.objects import hash_path, open_repo
+from qualm.registry.system.dvc_files import DvcStateError, read_lock
+from qualm.registry.system.dvc_objects import hash_path, open_repo
 from qualm.registry.text import complain
 
 MAX_NAMES = 3

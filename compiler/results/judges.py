@@ -41,8 +41,8 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
 
 def show(agreement: dict[str, Any]) -> None:
     """A table for a terminal."""
-    from qualm.registry.terminal.console import Console
-    from qualm.registry.terminal.grids import Grid
+    from qualm.registry.system.console import Console
+    from qualm.registry.system.grids import Grid
 
     columns = ("n", "unread", "right on refusals", "missed", "imagined", "rated", "tau-b", "p", "sensitivity", "specificity")
     grid = Grid([("judge", "left"), *((column, "right") for column in columns)])

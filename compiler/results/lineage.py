@@ -10,9 +10,9 @@ from qualm.compiler.plan.plan import marker
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.files import find_dvc_file, read_lock
-from qualm.registry.dvc.objects import hash_path, open_repo
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
+from qualm.registry.system.dvc_files import find_dvc_file, read_lock
+from qualm.registry.system.dvc_objects import hash_path, open_repo
 from qualm.runners.runtime.stage import ANSWERS, read_record
 
 

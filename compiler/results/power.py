@@ -15,8 +15,8 @@ from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import DATASETS
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.grids import Grid
+from qualm.registry.system.console import Console
+from qualm.registry.system.grids import Grid
 from qualm.registry.text import print_json
 
 if TYPE_CHECKING:

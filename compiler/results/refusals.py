@@ -9,7 +9,7 @@ from rich.text import Text
 
 from qualm.compiler.results.scores import Row
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 
 
 def read_correlations(path: Path) -> list[Row]:

@@ -17,8 +17,8 @@ from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import read_scores
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import ALL, CLEAN, MACRO
-from qualm.registry.dvc.git import output
 from qualm.registry.formats import textfiles
+from qualm.registry.system.git import output
 
 Key = tuple[str, str, str, str]
 """Model, dataset, variant, metric."""

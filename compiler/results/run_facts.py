@@ -9,7 +9,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.views import console
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.terminal.tables import plain_table
+from qualm.registry.system.tables import plain_table
 from qualm.registry.text import print_json
 
 

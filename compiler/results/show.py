@@ -16,8 +16,8 @@ from qualm.compiler.results.integrity import edited_since, report_changed
 from qualm.compiler.results.refusals import read_correlations, show_claims
 from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage_of, select, settings_of
 from qualm.compiler.results.tables import measure, metrics_down, value_text
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.grids import Grid, in_parts
+from qualm.registry.system.console import Console
+from qualm.registry.system.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
 from qualm.runners.scoring.measuring.labels import plugin_of

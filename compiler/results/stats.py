@@ -16,8 +16,8 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import textfiles
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.tables import plain_table
+from qualm.registry.system.console import Console
+from qualm.registry.system.tables import plain_table
 from qualm.registry.text import print_json
 
 ALL = "all"

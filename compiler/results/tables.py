@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.text import Text
 
 from qualm.compiler.results.scores import Row
-from qualm.registry.terminal.grids import Grid
+from qualm.registry.system.grids import Grid
 
 
 def measure(value: float | None) -> str:

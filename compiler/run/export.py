@@ -20,13 +20,13 @@ from qualm.compiler.results.scores import score_stage, scored_models
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import CLEAN
-from qualm.registry.dvc.git import head
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.system.git import head
 
 if TYPE_CHECKING:
     from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart

@@ -15,7 +15,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.sample import GREEDY
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 
 if TYPE_CHECKING:
     from qualm.runners.store.answers import Store

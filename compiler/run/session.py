@@ -22,10 +22,10 @@ from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.run import dvc
 from qualm.compiler.run.follow import Follower, Tail
 from qualm.registry import SPEC_STAGE
-from qualm.registry.dvc.files import Recorded, cache_folder, recorded
-from qualm.registry.dvc.objects import hash_path, is_damaged, set_aside
 from qualm.registry.machine import WINDOWS, nvidia_cards
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
+from qualm.registry.system.dvc_files import Recorded, cache_folder, recorded
+from qualm.registry.system.dvc_objects import hash_path, is_damaged, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
 

@@ -23,11 +23,11 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.views import console
 from qualm.compiler.run.project_objects import ever_tracked, objects_now, objects_of_history, objects_of_runs, with_files
 from qualm.compiler.run.shareable import Obstacle, ShareTarget, obstacles, shared_specs, target
-from qualm.registry.dvc.files import cache_folder, dvc_errors
-from qualm.registry.dvc.git import git
-from qualm.registry.dvc.objects import is_damaged, listing, object_path
-from qualm.registry.dvc.remote import RemoteStore
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
+from qualm.registry.system.dvc_files import cache_folder, dvc_errors
+from qualm.registry.system.dvc_objects import is_damaged, listing, object_path
+from qualm.registry.system.dvc_remote import RemoteStore
+from qualm.registry.system.git import git
 from qualm.registry.text import print_json
 
 

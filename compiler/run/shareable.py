@@ -10,8 +10,8 @@ from qualm.compiler.project.rebuilds import Forecast, forecast_clone
 from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.run.project_objects import records_hashes, tracked_files
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.files import read_config, read_lock
-from qualm.registry.dvc.git import git, output
+from qualm.registry.system.dvc_files import read_config, read_lock
+from qualm.registry.system.git import git, output
 
 SECRETS = (
     "password", "secret_access_key", "session_token", "token", "sse_customer_key", "sas_token", "account_key", "connection_string",

@@ -13,7 +13,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 from qualm.registry.text import print_json
 from qualm.runners.prompts.question import LETTERS
 

@@ -20,7 +20,7 @@ from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.serving import stop_event
 from qualm.compiler.viewing.site import Pictures, Site, SitePart
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 from qualm.registry.text import format_size
 
 

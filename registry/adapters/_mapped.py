@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterError
 from qualm.registry.adapters._fields import need_columns, value_at
-from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import Sample
+from qualm.registry.system.dvc_objects import lies_in
 from qualm.registry.text import list_in_text
 
 AnswerIs = Literal["text", "letter", "index", "index_from_1"]

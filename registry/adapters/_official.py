@@ -7,11 +7,11 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, MissingImageError
 from qualm.registry.adapters._fields import columns_containing
-from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats import pictures
 from qualm.registry.formats.json_stream import JsonStreamError, values
 from qualm.registry.formats.text_tables import TextTableError, rows
 from qualm.registry.sample import Image
+from qualm.registry.system.dvc_objects import lies_in
 
 
 def read_list(path: Path, what: str) -> list[Any]:

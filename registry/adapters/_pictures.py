@@ -16,11 +16,11 @@ from typing import Any
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import value_at
 from qualm.registry.adapters._official import check_image, read_image
-from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation
 from qualm.registry.formats.picture_lists import MARK, MAX_IMAGES, find_mark_problem, image_id_of
 from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.sample import Image, Sample
+from qualm.registry.system.dvc_objects import lies_in
 from qualm.registry.text import list_in_text
 
 Reader = Callable[[], Image]

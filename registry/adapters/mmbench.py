@@ -6,9 +6,9 @@ from dataclasses import replace
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._official import read_rows, require_record
 from qualm.registry.adapters._table_pictures import TablePictures
-from qualm.registry.dvc.objects import lies_in
 from qualm.registry.recordings.vlmevalkit import ROTATION
 from qualm.registry.sample import Image, Sample
+from qualm.registry.system.dvc_objects import lies_in
 
 TABLE_NAME = "a table of MMBench"
 META = ["rotation", "base_index", "options", "l2-category", "hint"]

@@ -10,10 +10,10 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.seedbench import DIMENSIONS
-from qualm.registry.dvc.objects import lies_in
 from qualm.registry.formats.vub_layout import APPENDED, OPTION_LETTERS, LayoutError, answer_index, list_runs, read_records
 from qualm.registry.recordings.vlmevalkit import question_of
 from qualm.registry.sample import Image, Sample
+from qualm.registry.system.dvc_objects import lies_in
 
 
 def vlm_uncertainty_bench(context: AdapterContext, *, dataset: str, run: str | None = None) -> Iterator[Image | Sample]:

@@ -22,8 +22,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterError, DerivedFiles
-from qualm.registry.dvc.files import cache_folder, read_config, read_dvc_file
-from qualm.registry.dvc.objects import folder_md5, hash_path, holds, open_repo
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
@@ -34,6 +32,8 @@ from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
 from qualm.registry.formats.locks import ProcessLock
 from qualm.registry.plugins.rule import get
+from qualm.registry.system.dvc_files import cache_folder, read_config, read_dvc_file
+from qualm.registry.system.dvc_objects import folder_md5, hash_path, holds, open_repo
 from qualm.registry.text import quoted
 
 _GIT = re.compile(

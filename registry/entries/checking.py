@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
-from qualm.registry.dvc.files import Recorded, locked_outputs
-from qualm.registry.dvc.objects import damaged_objects, hash_path, set_aside
 from qualm.registry.entries.card import Card, CardError
 from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
 from qualm.registry.plugins.rule import REQUIRED, get, load
 from qualm.registry.sample import Image
+from qualm.registry.system.dvc_files import Recorded, locked_outputs
+from qualm.registry.system.dvc_objects import damaged_objects, hash_path, set_aside
 
 PROGRESS_EVERY = 100
 """Samples between two words about progress."""

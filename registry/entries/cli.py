@@ -68,9 +68,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show one entry: card, citation, splits, files, and the command that brings it here."""
-    from qualm.registry.dvc.files import cache_folder, local_remote
-    from qualm.registry.dvc.objects import listing
     from qualm.registry.entries.entries import find
+    from qualm.registry.system.dvc_files import cache_folder, local_remote
+    from qualm.registry.system.dvc_objects import listing
 
     with known_errors():
         root = completion.root()
@@ -81,7 +81,7 @@ def show(
     if as_json:
         print_json({**row(entry), "card": card.model_dump(mode="json") if card else None, "file_hashes": files})
         return
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     out = Console()
     out.print(f"[bold]{plain(entry.name)}[/]  {plain(card.title) if card else 'no card'}")

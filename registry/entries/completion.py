@@ -63,7 +63,7 @@ def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
-    from qualm.registry.dvc.files import read_config
+    from qualm.registry.system.dvc_files import read_config
 
     return list(read_config(root())["remote"])
 

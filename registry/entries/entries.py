@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from qualm.registry.dvc.files import DvcStateError, cache_folder, local_remote, read_dvc_file
-from qualm.registry.dvc.objects import folder_md5, hash_files, hash_path, holds, listing
 from qualm.registry.entries.card import Card, CardError, card_names, load_card
 from qualm.registry.entries.layout import Inspection, inspect
 from qualm.registry.formats.textfiles import warn
+from qualm.registry.system.dvc_files import DvcStateError, cache_folder, local_remote, read_dvc_file
+from qualm.registry.system.dvc_objects import folder_md5, hash_files, hash_path, holds, listing
 
 DATA = Path("registry/data")
 

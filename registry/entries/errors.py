@@ -40,9 +40,9 @@ def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
 @contextmanager
 def known_errors() -> Iterator[None]:
     """Print known errors without a traceback and exit with status 2 (130 after an interrupt)."""
-    from qualm.registry.dvc.files import DvcStateError
     from qualm.registry.entries.card import CardError
     from qualm.registry.entries.entries import EntryError
+    from qualm.registry.system.dvc_files import DvcStateError
 
     try:
         yield

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.dvc.git import output
+from qualm.registry.system.git import output
 from qualm.registry.text import format_size, plain, quoted
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qualm.registry.entries.differences import Difference
     from qualm.registry.entries.entries import Entry, Verdict
     from qualm.registry.entries.versions import Version
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
 MAX_LINES = 10
 """Ids, files or problems that are printed; `--json` prints all."""
@@ -85,8 +85,8 @@ def listed(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from qualm.registry.terminal.console import Console
-    from qualm.registry.terminal.grids import Grid
+    from qualm.registry.system.console import Console
+    from qualm.registry.system.grids import Grid
 
     console = Console()
     wide = console.width >= WIDE
@@ -145,7 +145,7 @@ def print_wrapped(text: str) -> None:
     """Print a text, wrapped between words at the terminal's width."""
     from rich.text import Text
 
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     Console().print(Text(text))
 
@@ -184,8 +184,8 @@ def report(added: Added) -> None:
 
 def next_commands(added: Added) -> list[str]:
     """Return the commands that usually follow adding an entry."""
-    from qualm.registry.dvc.files import read_config
     from qualm.registry.entries.adapter_options import options_for
+    from qualm.registry.system.dvc_files import read_config
 
     entry, old = added.entry, (added.previous or "")[:10]
     commands = [commit_command(entry)]
@@ -228,7 +228,7 @@ def progress_line(visible: bool) -> Iterator[Progress]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     console = Console(stderr=True)
     columns = (
@@ -262,7 +262,7 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
     """Show one status line on standard error that counts samples as they are read."""
     from rich.status import Status
 
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     console = Console(stderr=True)
     with Status("comparing files", console=console) if visible and console.is_terminal else nullcontext() as status:

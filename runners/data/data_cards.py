@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from qualm.registry.dvc.objects import hash_path
+from qualm.registry.system.dvc_objects import hash_path
 from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.data.statistics import ALL, read_samples_of, statistics
 from qualm.runners.runtime.stage import Stage, StageError

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.files import DvcStateError, read_dvc_file
+from qualm.registry.system.dvc_files import DvcStateError, read_dvc_file
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.files import recorded
-from qualm.registry.dvc.objects import hash_path, open_repo, set_aside
+from qualm.registry.system.dvc_files import recorded
+from qualm.registry.system.dvc_objects import hash_path, open_repo, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.stage import Stage, StageError
 

@@ -26,7 +26,7 @@ def progress(settings: Settings, label: str, total: int | None = None) -> Iterat
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())

@@ -14,9 +14,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.git import head
 from qualm.registry.formats import atomic
 from qualm.registry.machine import peak_memory, processor_name
+from qualm.registry.system.git import head
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"

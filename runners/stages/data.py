@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
-from qualm.registry.dvc.files import find_dvc_file
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.rule import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
+from qualm.registry.system.dvc_files import find_dvc_file
 from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.balance import TAKEN

@@ -77,7 +77,7 @@ def asks_git(node: ast.AST) -> bool:
 
 PIECES = {
     "git is asked": Piece(
-        "qualm.registry.dvc.git",
+        "qualm.registry.system.git",
         asks_git,
         {"qualm.compiler.project.new_project": "runs git and DVC alike"},
     ),

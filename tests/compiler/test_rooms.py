@@ -15,7 +15,7 @@ FLOORS: dict[str, list[set[str]]] = {
     "registry": [
         {"", "machine", "text", "places"},
         {"formats"},
-        {"sample", "plugins", "diagnostics", "dvc", "terminal", "published", "scenes"},
+        {"sample", "plugins", "system", "published", "scenes"},
         {"where", "recordings", "preparations"},
         {"adapters"},
         {"entries"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.diagnostics.failures import TRACEBACK
+from qualm.registry.system.failures import TRACEBACK
 
 RECIPE = '''
 """A pair recipe that fails."""

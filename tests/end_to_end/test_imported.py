@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc.files import read_lock
+from qualm.registry.system.dvc_files import read_lock
 from tests.end_to_end.clone import Clone, make_clone
 
 pytestmark = [pytest.mark.remotes, pytest.mark.slow]

@@ -12,8 +12,8 @@ import pytest
 import zc.lockfile
 
 from qualm.compiler.run.run import only_run
-from qualm.registry.dvc.files import read_lock
-from qualm.registry.dvc.objects import file_md5, listing, object_path
+from qualm.registry.system.dvc_files import read_lock
+from qualm.registry.system.dvc_objects import file_md5, listing, object_path
 from tests.end_to_end.clone import Clone, make_clone
 from tests.support.processes.pseudo_terminal import Terminal
 

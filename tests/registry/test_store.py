@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
-from qualm.registry.dvc.files import locked_outputs, read_dvc_file
-from qualm.registry.dvc.objects import listing, object_path
+from qualm.registry.system.dvc_files import locked_outputs, read_dvc_file
+from qualm.registry.system.dvc_objects import listing, object_path
 
 ROOT = Path(__file__).parents[2]
 STORE = ROOT / "registry/store"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.guard import Guarded
+from qualm.registry.system.console import Console
+from qualm.registry.system.guard import Guarded
 from qualm.registry.text import complain, format_size, is_hidden, lines, masked, one_line, print_json, quoted, visible
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,8 +55,8 @@ def test_consoles_and_characters_written_out_are_made_in_one_place():
         for path in (ROOT / package).rglob("*.py"):
             place = path.relative_to(ROOT).as_posix()
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and place != "registry/terminal/console.py":
-                    assert "Console" not in [name.name for name in node.names], f"{place}: take qualm.registry.terminal.console.Console"
+                if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and place != "registry/system/console.py":
+                    assert "Console" not in [name.name for name in node.names], f"{place}: take qualm.registry.system.console.Console"
                 if place != "registry/text.py" and isinstance(node, ast.Constant):
                     assert node.value != "unicode_escape", f"{place}: take qualm.registry.text"
 

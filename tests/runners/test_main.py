@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.registry.diagnostics.failures import TRACEBACK
+from qualm.registry.system.failures import TRACEBACK
 from qualm.runners import __main__ as command
 from qualm.runners.inference.devices import DeviceError
 from qualm.runners.runtime.settings import Settings, SettingsError

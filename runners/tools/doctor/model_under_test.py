@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import PIL.Image
 
-from qualm.registry.diagnostics.failures import log_error, summarize_error
-from qualm.registry.diagnostics.versions import installed_version
 from qualm.registry.places import project_root
+from qualm.registry.system.failures import log_error, summarize_error
+from qualm.registry.system.versions import installed_version
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
 from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.computing.self_check import TOLERANCE

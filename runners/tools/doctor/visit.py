@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.registry.diagnostics.versions import installed_version
 from qualm.registry.machine import peak_memory
+from qualm.registry.system.versions import installed_version
 from qualm.runners.contracts.models import ANSWER, PARTS, ModelContext, ModelError, draw_part
 from qualm.runners.tools.doctor.against import against
 from qualm.runners.tools.doctor.cases import text_cases

@@ -18,7 +18,7 @@ from rich.style import Style
 from rich.text import Text
 
 from qualm.registry.formats import pictures
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 from qualm.runners.reporting.text import visible
 from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.tools.review.pool import Pool, ReviewQuestion

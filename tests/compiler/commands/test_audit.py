@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands import audit
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.objects import file_md5, hash_path, object_path
+from qualm.registry.system.dvc_objects import file_md5, hash_path, object_path
 from qualm.runners.store.answers import ABOUT, open_segments
 from qualm.runners.store.maintenance import Holding
 from qualm.runners.store.refusal import REFUSED

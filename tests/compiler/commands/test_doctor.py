@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.doctor import app, find
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.diagnostics.versions import describe_versions
+from qualm.registry.system.versions import describe_versions
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.asking import picture, png, sample, write_samples
 from tests.support.projects.tiny_project import write_dataset

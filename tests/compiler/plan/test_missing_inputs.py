@@ -8,7 +8,7 @@ import pytest
 
 from qualm.compiler.plan.missing_inputs import how_to_get, missing_inputs
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.registry.dvc.objects import object_path
+from qualm.registry.system.dvc_objects import object_path
 
 MD5 = "a0" * 16
 DATA, MODEL = "registry/data/photos", "registry/data/vlm"

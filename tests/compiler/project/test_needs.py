@@ -13,8 +13,8 @@ from qualm.compiler.project.views import print_needs
 from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
-from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries import card
+from qualm.registry.system.dvc_objects import object_path
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import data

@@ -13,7 +13,7 @@ import yaml
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import Reason, differences, forecast, forecast_clone
-from qualm.registry.dvc.objects import file_md5, object_path
+from qualm.registry.system.dvc_objects import file_md5, object_path
 from tests.support.projects.locked import locked_dep
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from qualm import __version__
 from qualm.compiler.results import lineage
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.objects import file_md5
+from qualm.registry.system.dvc_objects import file_md5
 from tests.compiler.project.test_rebuilds import Made
 from tests.support.projects.asked_project import asked_project
 

@@ -13,7 +13,7 @@ import pytest
 from qualm.compiler.results import power
 from qualm.compiler.results.power import Assumptions, Reach, print_power, reaches, show_power
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 from tests.compiler.results.test_compare import Checkout, checkout, flips
 
 __all__ = ["checkout"]

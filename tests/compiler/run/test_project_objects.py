@@ -14,8 +14,8 @@ from qualm.compiler.run.project_objects import (
     tracked_files,
     with_files,
 )
-from qualm.registry.dvc.git import GitError
-from qualm.registry.dvc.objects import folder_md5, object_path
+from qualm.registry.system.dvc_objects import folder_md5, object_path
+from qualm.registry.system.git import GitError
 from tests.support.projects.finished_project import commit, git, stored
 
 EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"  # DVC's hash of a folder without files

@@ -22,9 +22,9 @@ import yaml
 import zc.lockfile
 
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
-from qualm.registry.dvc.files import read_lock
-from qualm.registry.dvc.objects import object_path
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
+from qualm.registry.system.dvc_files import read_lock
+from qualm.registry.system.dvc_objects import object_path
 
 ONE, MANY = "results/m/one.txt", "results/m/many"
 STAGES: dict[str, dict[str, Any]] = {

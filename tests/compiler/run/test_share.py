@@ -11,9 +11,9 @@ import pytest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.run.share import ShareRequest, _runs, share
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.dvc.files import DvcStateError, read_lock
-from qualm.registry.dvc.objects import file_md5, folder_md5, holds, object_path
-from qualm.registry.dvc.remote import RemoteStore
+from qualm.registry.system.dvc_files import DvcStateError, read_lock
+from qualm.registry.system.dvc_objects import file_md5, folder_md5, holds, object_path
+from qualm.registry.system.dvc_remote import RemoteStore
 from tests.support.projects.finished_project import SPEC, commit, finished_project, git, run, stored
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from dvc.utils.serialize import dump_yaml, load_yaml
 
-from qualm.registry.dvc.files import read_dvc_file
-from qualm.registry.dvc.objects import hash_path, holds
 from qualm.registry.entries.adding import AddError, add, git_source
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import entries, find, verify
 from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.system.dvc_files import read_dvc_file
+from qualm.registry.system.dvc_objects import hash_path, holds
 
 BENCH = load_card("vlm_uncertainty_bench")
 MODEL = load_card("scene-vlm-base")
@@ -185,8 +185,8 @@ def test_sources_that_are_none(repo: Path, outputs: Path, tmp_path: Path) -> Non
 
 
 def test_what_was_not_touched_is_not_read_again(repo: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import qualm.registry.dvc.objects as objects
     import qualm.registry.entries.adding as adding
+    import qualm.registry.system.dvc_objects as objects
 
     time.sleep(0.1)  # beyond a tick of the clock of what the fixture has just written
     first = add(repo, "vub", str(outputs), BENCH)

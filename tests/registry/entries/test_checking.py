@@ -14,13 +14,13 @@ import yaml
 from typer.testing import CliRunner
 
 from qualm.registry.adapters import AdapterContext, AdapterError, find_problem
-from qualm.registry.dvc.files import Recorded
-from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries.card import Card, CardError, load_card
 from qualm.registry.entries.checking import check_entries, check_records, check_results, results
 from qualm.registry.entries.cli import app
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.sample import Image, Sample
+from qualm.registry.system.dvc_files import Recorded
+from qualm.registry.system.dvc_objects import object_path
 from tests.support.data.small_pictures import png
 
 

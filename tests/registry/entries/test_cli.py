@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries import cli
 from qualm.registry.entries.card import UNVERIFIED
 from qualm.registry.entries.cli import app
 from qualm.registry.entries.entries import entries
+from qualm.registry.system.dvc_objects import object_path
 
 run = CliRunner()
 

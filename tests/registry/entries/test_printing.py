@@ -118,7 +118,7 @@ def test_zero_files_are_a_number(root: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_labels_in_a_column_or_above(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
     monkeypatch.setenv("COLUMNS", "40")
     printing.print_labelled(Console(), [("x" * 20, "one"), ("y", "two")])

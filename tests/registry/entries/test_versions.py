@@ -2,10 +2,10 @@ import subprocess
 
 import pytest
 
-from qualm.registry.dvc.files import DvcStateError
-from qualm.registry.dvc.objects import object_path
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.entries.versions import Version, _digest, _digest_at, _files, _place, _recorded, find_version
+from qualm.registry.system.dvc_files import DvcStateError
+from qualm.registry.system.dvc_objects import object_path
 
 OLD, NEW = "0" * 31 + "1", "0" * 31 + "2"
 LOCK = "schema: '2.0'\nstages:\n  data:\n    cmd: x\n    outs:\n    - path: results/s/data/d\n      md5: '{md5}'\n"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.dvc.objects import hash_path
 from qualm.registry.sample import SAMPLES
+from qualm.registry.system.dvc_objects import hash_path
 from qualm.runners.data.data_cards import DataCard, parents, read_card, write_card
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.registry.dvc.files import recorded
+from qualm.registry.system.dvc_files import recorded
 from qualm.runners.runtime.intact import check_inputs, input_paths
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.runtime.status import STARTED_BY_DVC

@@ -10,7 +10,7 @@ import yaml
 
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.objects import hash_path
+from qualm.registry.system.dvc_objects import hash_path
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage, write_record

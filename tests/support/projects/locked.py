@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.files import find_dvc_file
-from qualm.registry.dvc.objects import hash_path
+from qualm.registry.system.dvc_files import find_dvc_file
+from qualm.registry.system.dvc_objects import hash_path
 
 
 def locked_dep(root: Path, path: str, md5: str | None = None) -> dict[str, Any]:

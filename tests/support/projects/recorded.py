@@ -8,7 +8,7 @@ import yaml
 
 from qualm.compiler.plan.emit import pipeline
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.objects import hash_path
+from qualm.registry.system.dvc_objects import hash_path
 
 
 def record_results(project: Project, spec: str, lock: str = "dvc.lock") -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.registry.dvc.objects import file_md5
+from qualm.registry.system.dvc_objects import file_md5
 from qualm.runners.contracts.models import Part
 from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.inference.batch_plan import AnswerTask, Batch

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc.files import cache_folder
-from qualm.registry.dvc.objects import lies_in, link
 from qualm.registry.entries.adding import add
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import find, verify
 from qualm.registry.entries.layout import inspect
+from qualm.registry.system.dvc_files import cache_folder
+from qualm.registry.system.dvc_objects import lies_in, link
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from rich.progress import Progress, TextColumn
 from rich.text import Text
 
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.guard import Guarded
+from qualm.registry.system.console import Console
+from qualm.registry.system.guard import Guarded
 
 
 def test_nothing_in_a_text_steers_the_terminal():

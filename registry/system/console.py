@@ -1,4 +1,4 @@
-"""Rich's console for untrusted text, with `qualm.registry.terminal.guard` the only way to the terminal."""
+"""Rich's console for untrusted text, with `qualm.registry.system.guard` the only way to the terminal."""
 
 from collections.abc import Iterable
 from typing import IO, Any

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from qualm.registry.dvc.files import Recorded, cache_folder, dvc_errors
 from qualm.registry.formats import atomic, textfiles
+from qualm.registry.system.dvc_files import Recorded, cache_folder, dvc_errors
 
 DAMAGED = Path(".qualm/damaged")
 """Where damaged files go: nothing is deleted that somebody may want to look at."""

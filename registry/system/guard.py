@@ -1,7 +1,7 @@
 """Guard of standard output and standard error: printed text cannot control the terminal.
 
 Cards, servers, datasets, logs and file names may hold ESC sequences, C1 controls and direction marks, and print() and typer.echo() pass
-them on. Coloured text is printed by `qualm.registry.terminal.console.Console`, which escapes the same characters.
+them on. Coloured text is printed by `qualm.registry.system.console.Console`, which escapes the same characters.
 """
 
 import io
@@ -49,6 +49,6 @@ def guard() -> None:
     if any(map(is_hidden, "".join(sys.argv))):  # Typer quotes arguments in colours of its own
         from typer import rich_utils
 
-        from qualm.registry.terminal.console import Console
+        from qualm.registry.system.console import Console
 
         vars(rich_utils)["Console"] = Console

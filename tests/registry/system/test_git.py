@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc import git
+from qualm.registry.system import git
 
 
 @pytest.fixture

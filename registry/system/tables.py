@@ -6,7 +6,7 @@ import textwrap
 from rich.table import Table
 from rich.text import Text
 
-from qualm.registry.terminal.console import Console
+from qualm.registry.system.console import Console
 
 
 def plain_table(title: Text) -> Table:

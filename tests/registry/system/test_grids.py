@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from qualm.registry.terminal.grids import Grid, in_parts
+from qualm.registry.system.grids import Grid, in_parts
 
 LONG = "hallucination_change_correlation_of_somebody"
 

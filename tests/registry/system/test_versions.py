@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from qualm import __version__
-from qualm.registry.diagnostics import versions
 from qualm.registry.places import PACKAGE
+from qualm.registry.system import versions
 
 PROJECT = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
 USED = [

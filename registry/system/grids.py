@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from qualm.registry.terminal.console import Console
+    from qualm.registry.system.console import Console
 
 GAPS = (2, 1)
 RIGHT = "right"

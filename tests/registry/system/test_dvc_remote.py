@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.dvc.files import DvcStateError
-from qualm.registry.dvc.objects import object_path
-from qualm.registry.dvc.remote import RemoteStore
+from qualm.registry.system.dvc_files import DvcStateError
+from qualm.registry.system.dvc_objects import object_path
+from qualm.registry.system.dvc_remote import RemoteStore
 
 
 def put_object(cache: Path, data: bytes) -> str:

@@ -3,8 +3,8 @@ import io
 import pytest
 from rich.text import Text
 
-from qualm.registry.terminal.console import Console
-from qualm.registry.terminal.tables import MIN_FILLED, folded, plain_table
+from qualm.registry.system.console import Console
+from qualm.registry.system.tables import MIN_FILLED, folded, plain_table
 
 
 def test_a_plain_table_has_no_lines_and_its_title_on_the_left():

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.dvc.files import Recorded, locked_outputs, recorded
-from qualm.registry.dvc.objects import DAMAGED, damaged_objects, hash_path, is_damaged, object_path, open_repo, set_aside
+from qualm.registry.system.dvc_files import Recorded, locked_outputs, recorded
+from qualm.registry.system.dvc_objects import DAMAGED, damaged_objects, hash_path, is_damaged, object_path, open_repo, set_aside
 
 FILE, FOLDER = "registry/data/one.txt", "registry/data/many"
 MEMBERS = {"a.txt": b"a", "sub/b.txt": b"b", "sub/same.txt": b"a"}

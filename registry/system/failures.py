@@ -9,8 +9,8 @@ import time
 import traceback
 from pathlib import Path
 
-from qualm.registry.diagnostics.versions import describe_versions
 from qualm.registry.formats import atomic
+from qualm.registry.system.versions import describe_versions
 
 TRACEBACK = "QUALM_TRACEBACK"
 """Environment variable: if set, the traceback of an unexpected error is printed too."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.diagnostics.failures import MAX_CHARACTERS, TRACEBACK, log_error, print_traceback, summarize_error
-from qualm.registry.diagnostics.versions import describe_versions
+from qualm.registry.system.failures import MAX_CHARACTERS, TRACEBACK, log_error, print_traceback, summarize_error
+from qualm.registry.system.versions import describe_versions
 
 
 def raised() -> Exception:

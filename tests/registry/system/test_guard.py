@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from qualm.registry.terminal.guard import Guarded, guard
+from qualm.registry.system.guard import Guarded, guard
 
 
 def test_what_steers_is_written_out() -> None:

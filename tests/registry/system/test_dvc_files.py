@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qualm.registry.dvc.files import (
+from qualm.registry.system.dvc_files import (
     DvcStateError,
     cache_folder,
     find_dvc_file,
@@ -150,6 +150,7 @@ def test_locks_that_dvc_writes_are_read_back(tmp_path_factory: pytest.TempPathFa
 
 def test_dvc_is_imported_only_where_it_is_needed() -> None:
     code = (
-        "import sys, qualm.registry.dvc.objects; assert not {'dvc', 'ruamel', 'torch', 'pyarrow'} & {m.split('.')[0] for m in sys.modules}"
+        "import sys, qualm.registry.system.dvc_objects\n"
+        "assert not {'dvc', 'ruamel', 'torch', 'pyarrow'} & {m.split('.')[0] for m in sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.dvc.files import dvc_errors
+from qualm.registry.system.dvc_files import dvc_errors
 
 
 class RemoteStore:

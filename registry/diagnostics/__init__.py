@@ -1,1 +1,0 @@
-"""Reports of unexpected errors: versions of the libraries, and a log of the traceback."""
