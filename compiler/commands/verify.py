@@ -58,7 +58,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     """
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
-    from qualm.runners.data.reviews.curation import CurationError
+    from qualm.runners.data.curation import CurationError
     from qualm.runners.tools.pages import PageError
     from qualm.runners.tools.review.journal import JournalError, ReviewJournal, publish
     from qualm.runners.tools.review.pool import PoolError
@@ -86,7 +86,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
     """Import other reviewers' tables; return a line to print."""
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
-    from qualm.runners.data.reviews.curation import CurationError, read_decisions
+    from qualm.runners.data.curation import CurationError, read_decisions
     from qualm.runners.tools.review.journal import JournalError, publish
 
     target = find_target(project.resolve(spec), project.plan(spec), name, project.root)

@@ -23,9 +23,9 @@ from qualm.registry.sample import IMAGES, SAMPLES, SHORTCUTS
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.assembled_images import AssembledPictures
+from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.data_cards import CardTable, DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
-from qualm.runners.data.reviews.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
 from qualm.runners.runtime.records import ShardWriter, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError

@@ -17,9 +17,9 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.balance import balanced
+from qualm.runners.data.claims import ClaimError, claims
+from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.data_cards import DataCard, parents, write_card
-from qualm.runners.data.reviews.claims import ClaimError, claims
-from qualm.runners.data.reviews.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.splits import rule
 from qualm.runners.data.statistics import VERIFICATION
 from qualm.runners.runtime.records import ShardWriter, iterate, read_table, write_table

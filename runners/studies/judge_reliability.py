@@ -17,9 +17,9 @@ from typing import Any
 from qualm.registry.formats.text_tables import EXPORT_COLUMN, unescape_formula
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.data.reviews.agreement import jackknife, wilson
-from qualm.runners.data.reviews.labels import FILE, parse_rating
-from qualm.runners.data.reviews.labels import LabelError as LabelError
+from qualm.runners.data.agreement import jackknife, wilson
+from qualm.runners.data.labels import FILE, parse_rating
+from qualm.runners.data.labels import LabelError as LabelError
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.scoring.apply_judge import Answered, judge
 

@@ -22,7 +22,7 @@ FLOORS: dict[str, list[set[str]]] = {
     ],
     "runners": [
         {"", "servers"},
-        {"drawing", "prompts", "runtime"},
+        {"prompts", "runtime"},
         {"contracts"},
         {"data", "store"},
         {"inference", "scoring"},

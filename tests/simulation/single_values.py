@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
+from qualm.runners.data.agreement import cohen_kappa, jackknife, krippendorff_alpha
 from qualm.runners.data.calibration_split import calibration_rows
-from qualm.runners.data.reviews.agreement import cohen_kappa, jackknife, krippendorff_alpha
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals

@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.drawing import plot
-from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
-from qualm.runners.drawing.marks import answered, bins, counts, leaves_out_zero, sets
-from qualm.runners.drawing.plot import TITLE, Plot
-from qualm.runners.drawing.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut_apart, label, panel_width, units
 from qualm.runners.plugins.exports import ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._grids import grid
 from qualm.runners.plugins.exports._results import PERHAPS, Marks, ResultTable, Value, caption, label_words, result_tables
+from qualm.runners.runtime import plot
+from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
+from qualm.runners.runtime.marks import answered, bins, counts, leaves_out_zero, sets
+from qualm.runners.runtime.plot import TITLE, Plot
+from qualm.runners.runtime.printed import BAR, CHARACTER, GAP, Axes, Drawing, PlotPanel, cut_apart, label, panel_width, units
 from qualm.runners.scoring.measuring.labels import main_setting
 
 UNIT = [(0.0, "0"), (0.5, "0.5"), (1.0, "1")]

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qualm.runners.drawing.colours import GRID, INK
-from qualm.runners.drawing.printed import CHARACTER, Drawing, box, cut, cut_apart, label, upright
+from qualm.runners.runtime.colours import GRID, INK
+from qualm.runners.runtime.printed import CHARACTER, Drawing, box, cut, cut_apart, label, upright
 from qualm.runners.scoring.families import ALPHA
 
 CELL, TALL = 31.0, 17.0

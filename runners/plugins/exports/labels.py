@@ -10,7 +10,7 @@ from annotated_types import Ge
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.pictures import as_shown, suffix_of
 from qualm.registry.formats.text_tables import escape_formula
-from qualm.runners.data.reviews.labels import FILE
+from qualm.runners.data.labels import FILE
 from qualm.runners.data.splits import rule
 from qualm.runners.plugins.exports import ExportContext, ExportEntry, ExportError, ExportPart, ModelInput
 

@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qualm.runners.drawing import plot
-from qualm.runners.drawing.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
-from qualm.runners.drawing.marks import answered, bins, counts, sets
-from qualm.runners.drawing.short_names import shortened
 from qualm.runners.reporting.charts.svg import draw, unchecked
 from qualm.runners.reporting.text import rounded
+from qualm.runners.runtime import plot
+from qualm.runners.runtime.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
+from qualm.runners.runtime.marks import answered, bins, counts, sets
 from qualm.runners.runtime.precision import result
+from qualm.runners.runtime.short_names import shortened
 
 Rows = Sequence[dict[str, Any]]
 _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]

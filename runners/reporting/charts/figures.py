@@ -13,10 +13,10 @@ import polars as pl
 
 from qualm.registry import MODALITIES
 from qualm.registry.sample import CLEAN
-from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
+from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.cells import NO_REFERENCE
 
 MOST_PANELS = 60

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec
 
-from qualm.runners.drawing.colours import GRID, INK, MUTED
+from qualm.runners.runtime.colours import GRID, INK, MUTED
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _KEPT = {

@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import baseline_model
-from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, heading, model_legend, name
 from qualm.runners.reporting.charts.marks import finite
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
 from qualm.runners.reporting.text import number, titled, visible
+from qualm.runners.runtime.colours import SERIES
 from qualm.runners.studies.confidence_weighted_accuracy import STUDIED, claims
 
 BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")

@@ -12,7 +12,6 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, MODALITY_COMPARISONS, RANK_STABILITY
-from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame, read_scores
@@ -25,6 +24,7 @@ from qualm.runners.reporting.sections.perturbation.shifts import coverage, sweep
 from qualm.runners.reporting.sections.perturbation.tested import TITLES, read_tested
 from qualm.runners.reporting.sections.research_questions import HELD_OUT, NOT_ANSWERED, answers, validated
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
+from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import MEASURES
 

@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.drawing.marks import leaves_out_zero
 from qualm.runners.reporting.charts.heat import SURE
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated
 from qualm.runners.reporting.sections.perturbation.compared_modalities import leaning
 from qualm.runners.reporting.text import aside, between, number, percent, rounded, visible, words
+from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
 from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION

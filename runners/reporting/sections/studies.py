@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from qualm.runners.drawing.colours import SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, number, signed
+from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.paired_tests import STUDIED

@@ -17,7 +17,7 @@ from qualm.registry import VALIDATION
 from qualm.registry.sample import ABSTENTIONS, CONFORMAL_SETS, JUDGEMENTS, UNCERTAINTIES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
-from qualm.runners.data.reviews.labels import AnswerLabels, LabelError, read_answer_labels
+from qualm.runners.data.labels import AnswerLabels, LabelError, read_answer_labels
 from qualm.runners.data.splits import read_held, stratified
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD

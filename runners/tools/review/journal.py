@@ -12,7 +12,7 @@ from pathlib import Path
 from qualm.registry.entries.adding import Added, add
 from qualm.registry.entries.card import load_card
 from qualm.registry.entries.entries import DATA, find
-from qualm.runners.data.reviews.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
+from qualm.runners.data.curation import CHOICES, FILE, Decision, read_decisions, write_decisions
 from qualm.runners.runtime.journal import Journal
 
 UNDONE = "undone"

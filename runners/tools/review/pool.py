@@ -18,9 +18,9 @@ from typing import Any
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.where import META
+from qualm.runners.data.claims import ClaimError, claims
+from qualm.runners.data.curation import CHOICES, content_of, pixels_of, pixels_together
 from qualm.runners.data.dataset import BrokenSample, DatasetFolder
-from qualm.runners.data.reviews.claims import ClaimError, claims
-from qualm.runners.data.reviews.curation import CHOICES, content_of, pixels_of, pixels_together
 from qualm.runners.data.rows import choose
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.reporting.thumbnails import decoded_together

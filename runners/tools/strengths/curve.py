@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.drawing.colours import ACCENT, INK, MUTED
 from qualm.runners.reporting.charts.svg import draw, unchecked
+from qualm.runners.runtime.colours import ACCENT, INK, MUTED
 from qualm.runners.tools.strengths.effects import Goal
 from qualm.runners.tools.strengths.knobs import written
 from qualm.runners.tools.strengths.search import Reading, SearchOutcome, monotone

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import PIL.Image
 
+from qualm.runners.data.agreement import wilson
 from qualm.runners.data.removal_quality import ssim
-from qualm.runners.data.reviews.agreement import wilson
 from qualm.runners.runtime.precision import result
 from qualm.runners.tools.strengths.search import Reading
 

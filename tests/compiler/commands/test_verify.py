@@ -18,7 +18,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.serving import OPENING
 from qualm.registry.entries.entries import find
-from qualm.runners.data.reviews.curation import Decision, read_decisions, write_decisions
+from qualm.runners.data.curation import Decision, read_decisions, write_decisions
 from tests.support.checks.plugin_files import made_up
 from tests.support.data.tiny_pairs import write_pairs
 from tests.support.data.tiny_questions import write_questions

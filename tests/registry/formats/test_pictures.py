@@ -16,9 +16,8 @@ import pytest
 from qualm.registry.formats import pictures
 from qualm.registry.formats.check import FormatError, check_file
 from qualm.registry.formats.pictures import GAP, SIDE, Facts, HugePictureError, PictureError, decoded, facts, tile_images
-from qualm.runners.data import leakage
+from qualm.runners.data import curation, leakage
 from qualm.runners.data.dataset import Item
-from qualm.runners.data.reviews import curation
 from qualm.runners.reporting import thumbnails
 from qualm.runners.training.small_vlm.pictures import decode
 

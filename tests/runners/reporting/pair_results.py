@@ -12,7 +12,7 @@ import numpy as np
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.registry.sample import GENERATIONS, SAMPLES
-from qualm.runners.data.reviews.curation import Decision, write_decisions
+from qualm.runners.data.curation import Decision, write_decisions
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import RANKINGS
-from qualm.runners.drawing.colours import ACCENT, MUTED, SERIES
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.findings_figure import MOST_ROWS, findings_figure
 from qualm.runners.reporting.load import read_results
+from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from tests.runners.reporting.made_results import frame, ranked
 
 

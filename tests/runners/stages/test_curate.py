@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from qualm.registry.sample import IMAGES, SAMPLES
+from qualm.runners.data.curation import Decision, write_decisions
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.data.reviews.curation import Decision, write_decisions
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings

@@ -16,10 +16,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from qualm.runners.drawing.colours import ACCENT
-from qualm.runners.drawing.printed import PALETTE
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _from_zero, _least_risk, figures
+from qualm.runners.runtime.colours import ACCENT
+from qualm.runners.runtime.printed import PALETTE
 from tests.runners.plugins.exports.test_results import SCORING, context, row
 from tests.runners.reporting.charts.test_charts import pieces
 

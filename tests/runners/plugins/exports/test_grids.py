@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from qualm.runners.drawing.printed import CHARACTER, Drawing, cut, units
 from qualm.runners.plugins.exports._grids import CELL, grid
+from qualm.runners.runtime.printed import CHARACTER, Drawing, cut, units
 
 
 def row(variant: str, value: float | None, p: float | None = None, **more: object) -> dict[str, object]:

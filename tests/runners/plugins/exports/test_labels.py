@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from qualm.registry.formats.text_tables import unescape_formula
-from qualm.runners.data.reviews.labels import read_answer_labels
+from qualm.runners.data.labels import read_answer_labels
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.labels import COLUMNS, labels
 from qualm.runners.studies.judge_reliability import read_labels

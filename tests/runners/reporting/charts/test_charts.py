@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER, WRONG
 from qualm.runners.reporting.charts import charts
 from qualm.runners.reporting.charts.svg import theme
+from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER, WRONG
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "charts.json"
 MANY = [f"m{i}" for i in range(len(SERIES) + 1)]

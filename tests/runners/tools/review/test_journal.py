@@ -10,7 +10,7 @@ import pytest
 
 from qualm.registry.entries.adding import AddError
 from qualm.registry.entries.entries import find
-from qualm.runners.data.reviews.curation import Decision, read_decisions
+from qualm.runners.data.curation import Decision, read_decisions
 from qualm.runners.tools.review.journal import JournalError, ReviewJournal, place, publish, published
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -12,7 +12,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.reviews.curation import (
+from qualm.runners.data.curation import (
     CurationError,
     Decision,
     content_of,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.drawing import plot
+from qualm.runners.runtime import plot
 
 
 @pytest.mark.parametrize(("low", "high", "count", "ticks"), [

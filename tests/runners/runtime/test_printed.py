@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from qualm.runners.drawing.colours import GRID, INK, MUTED, PAPER, SERIES
-from qualm.runners.drawing.plot import Plot, between
-from qualm.runners.drawing.printed import BAR, PALETTE, Axes, Drawing, PlotPanel, box, coloured, cut, panel_width, units
+from qualm.runners.runtime.colours import GRID, INK, MUTED, PAPER, SERIES
+from qualm.runners.runtime.plot import Plot, between
+from qualm.runners.runtime.printed import BAR, PALETTE, Axes, Drawing, PlotPanel, box, coloured, cut, panel_width, units
 
 
 def luminance(colour: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from qualm.runners.drawing.colours import GRID, INK, MUTED, PAPER
+from qualm.runners.runtime.colours import GRID, INK, MUTED, PAPER
 
 Interval = tuple[float, float]
 LABEL, TITLE = 10, 11

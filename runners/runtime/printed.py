@@ -1,6 +1,6 @@
 """Figures for print: small multiples at a journal's column width, in a palette for colour-blind readers.
 
-A drawing is a self-contained SVG document of the requested width. Lengths are those of `qualm.runners.drawing.plot`; one of them is
+A drawing is a self-contained SVG document of the requested width. Lengths are those of `qualm.runners.runtime.plot`; one of them is
 `POINT` points on paper, so that labels are set in 7 points.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from qualm.runners.drawing.colours import GRID, INK
-from qualm.runners.drawing.plot import LABEL, TITLE, Plot, group
-from qualm.runners.drawing.short_names import shortened
+from qualm.runners.runtime.colours import GRID, INK
+from qualm.runners.runtime.plot import LABEL, TITLE, Plot, group
+from qualm.runners.runtime.short_names import shortened
 
 POINT = 0.7
 MILLIMETRES = {"column": 85.0, "page": 175.0}

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qualm.runners.drawing.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
-from qualm.runners.drawing.plot import Interval, Plot
+from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
+from qualm.runners.runtime.plot import Interval, Plot
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from qualm.runners.drawing.colours import ACCENT, OVER, SERIES, UNDER
-from qualm.runners.drawing.marks import answered, bins, counts, leaves_out_zero, sets
-from qualm.runners.drawing.plot import Plot, between
+from qualm.runners.runtime.colours import ACCENT, OVER, SERIES, UNDER
+from qualm.runners.runtime.marks import answered, bins, counts, leaves_out_zero, sets
+from qualm.runners.runtime.plot import Plot, between
 
 
 def unit(y: tuple[float, float] = (0, 1)) -> Plot:

@@ -28,7 +28,7 @@ from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.formats.pictures import PictureError, decoded
 from qualm.registry.formats.textfiles import TextFileError, read_text
 from qualm.registry.sample import IMAGES
-from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
+from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
 from qualm.runners.runtime.records import iterate
 
 FILE = "decisions.csv"
@@ -112,7 +112,7 @@ def content_of(sample: Mapping[str, Any], picture: str, claims: Sequence[str] = 
 
     Args:
         picture: `pixels_of` its image; empty if it has none.
-        claims: `qualm.runners.data.reviews.claims` of it, if its dataset makes any.
+        claims: `qualm.runners.data.claims` of it, if its dataset makes any.
     """
     content: list[Any] = [
         sample["question"],
@@ -176,7 +176,7 @@ def curate(
         reviews: the entry `registry/data/NAME`; without a decisions.csv in it nothing is reviewed yet.
         lone: with `keep`, members of pairs are judged one by one.
         splits: splits to filter; rows of others remain.
-        claims: returns the claims about a row (`qualm.runners.data.reviews.claims`).
+        claims: returns the claims about a row (`qualm.runners.data.claims`).
 
     Returns:
         The remaining ids, and the facts for `verification.json`. A row without `pair_id` is a unit of its own, and with

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score
 
-from qualm.runners.data.reviews.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
+from qualm.runners.data.agreement import cohen_kappa, fleiss_kappa, jackknife, krippendorff_alpha, raw, wilson
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 5), (5, 5), (4, 5), (801, 1000), (938, 1000), (1, 1)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.drawing.short_names import shortened
+from qualm.runners.runtime.short_names import shortened
 
 PARTS = st.lists(st.sampled_from(["semantic_entropy", "@", "verdicts=", "strict", "loose", ",", "level=0.", "5", "9", "é"]), max_size=9)
 

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.data.reviews.labels import LabelError, read_answer_labels
+from qualm.runners.data.labels import LabelError, read_answer_labels
 from qualm.runners.runtime.stage import StageError
 
 HEAD = "model,dataset,sample_id,prediction,rating\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qualm.runners.data.reviews.claims import ClaimError, claims
+from qualm.runners.data.claims import ClaimError, claims
 from tests.support.data.tiny_questions import CLEAN, CROSS, IMAGE, SUBSETS, TEXT, row
 
 
