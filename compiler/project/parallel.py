@@ -18,8 +18,8 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.inference import Estimate
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.registry.plugins.rule import SERVER
-from qualm.runners.inference.cluster.driver import asked_there
-from qualm.runners.inference.cluster.resources import room, share
+from qualm.runners.inference.driver import asked_there
+from qualm.runners.inference.resources import room, share
 from qualm.runners.runtime.run_times import run_times
 from qualm.runners.runtime.settings import Settings
 

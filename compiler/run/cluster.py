@@ -18,7 +18,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic
 from qualm.registry.machine import total_memory, usable_cores
 from qualm.registry.plugins.extras import install_line, is_installed
-from qualm.runners.inference.cluster.resources import HERE, MEMORY
+from qualm.runners.inference.resources import HERE, MEMORY
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
 
@@ -59,7 +59,7 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
         return {"CPU": float(usable_cores()), "GPU": float(len(visible_gpus())), "memory": FREE * total_memory()}
     if not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
-    from qualm.runners.inference.cluster.driver import connected
+    from qualm.runners.inference.driver import connected
 
     try:
         ray = connected(replace(settings, cluster=on))

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import requests
-from qualm.runners.inference.cluster import distributed
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.local import module_of
 from qualm.runners.runtime.progress import progress

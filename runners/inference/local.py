@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.registry.machine import usable_cores
 from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, as_kept
+from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
-from qualm.runners.inference.cluster import distributed
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime import status

@@ -17,15 +17,14 @@ from qualm.registry import NO_JSON_ANSWER
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Remote, draw_of, internal_of, is_signal
 from qualm.runners.data.dataset import DatasetFolder, Variant
-from qualm.runners.inference import batch_plan
+from qualm.runners.inference import batch_plan, driver
 from qualm.runners.inference.batch_size import sizes
-from qualm.runners.inference.batches.rounds import ask_in_batches, told_of_open
-from qualm.runners.inference.cluster import driver
 from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.origins import origins
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
+from qualm.runners.inference.rounds import ask_in_batches, told_of_open
 from qualm.runners.inference.thoughts import thoughts_of
 from qualm.runners.prompts.labelled import read_json_answer
 from qualm.runners.runtime.code_digest import engine

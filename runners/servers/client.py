@@ -132,7 +132,7 @@ class Client:
         self._lock = threading.Lock()
         self._item = threading.local()
         self.exchange: Exchange | None = None
-        """Source of replies for requests that go in batches (`qualm.runners.inference.batches`)."""
+        """Source of replies for requests that go in batches (`qualm.runners.inference`)."""
         self._unusable: set[int] = set()
         """Places of the items with invalid replies since the last valid one."""
         self._was_reached = False

@@ -130,7 +130,7 @@ def shards(count: int = 1000) -> None:
     """A project whose own model answers at once, one question a batch."""
     from qualm.compiler.project.checkout import Project
     from qualm.runners.contracts.stages import stage_kind
-    from qualm.runners.inference.cluster import driver
+    from qualm.runners.inference import driver
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import read_stage
 

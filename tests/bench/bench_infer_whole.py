@@ -22,7 +22,7 @@ import torch
 
 from qualm.runners.contracts.models import Decoding, ModelContext, Request, draw_part
 from qualm.runners.inference.hf import model as hf_model
-from qualm.runners.inference.hf.computing.once import costly
+from qualm.runners.inference.hf.once import costly
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.plain_vlm import picture

@@ -93,7 +93,7 @@ PIECES = {
         renames,
         {
             "qualm.runners.store.segments": "a segment's name says which state it is in",
-            "qualm.runners.inference.cluster.node": "it runs on a worker that has no code of ours yet",
+            "qualm.runners.inference.node": "it runs on a worker that has no code of ours yet",
         },
     ),
     "files are appended to": Piece(

@@ -13,7 +13,7 @@ GUARDED = {
     "registry/machine.py": "behind `hasattr`, LINUX, or after Windows has had its own way",
     "runners/runtime/die_with_parent.py": "behind LINUX, or after a descriptor that Windows does not give",
     "compiler/run/session.py": "behind `hasattr` and WINDOWS",
-    "runners/inference/cluster/node.py": "behind `hasattr`",
+    "runners/inference/node.py": "behind `hasattr`",
     "runners/tools/review/terminal.py": "after Windows has had its own way",
 }
 """Files with such calls, and why these are never reached elsewhere."""

@@ -20,16 +20,16 @@ from qualm.runners.contracts.models import Decoding, Encoded, ModelError, Part, 
 from qualm.runners.inference.devices import settle_cpu
 from qualm.runners.inference.hf.adapters import Base, merge
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, as_text, fix_date, parse_date, reads_clock
-from qualm.runners.inference.hf.computing.double import computing
-from qualm.runners.inference.hf.computing.once import costly, once
-from qualm.runners.inference.hf.computing.self_check import engine_fault
+from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import default_template, folder_digest, is_text_only
 from qualm.runners.inference.hf.layout import BatchLayout, PicturePrefix, lay_out, leaders, unpadded
+from qualm.runners.inference.hf.once import costly, once
 from qualm.runners.inference.hf.one_pass import one_pass
 from qualm.runners.inference.hf.own_answer import single_tokens
 from qualm.runners.inference.hf.plain import BOTH_WAYS, ROWS, PlainNetwork, plain_reason
 from qualm.runners.inference.hf.quantized import arguments, verify
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
+from qualm.runners.inference.hf.self_check import engine_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.thinking import ThoughtEnds, begun
 from qualm.runners.inference.hf.weights import read_weights, silence

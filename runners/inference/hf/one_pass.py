@@ -26,20 +26,20 @@ from qualm.runners.contracts.models import (
     is_signal,
 )
 from qualm.runners.inference.devices import to_double
-from qualm.runners.inference.hf.computing.token_numbers import divergences, token_logprobs, uniform_divergences
-from qualm.runners.inference.hf.inside.internals import Inside
+from qualm.runners.inference.hf.internals import Inside
 from qualm.runners.inference.hf.layout import BatchLayout, common, followed
 from qualm.runners.inference.hf.own_answer import true_share, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.thinking import ThoughtEnds
+from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, uniform_divergences
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, p_true, p_true_sampling
 
 if TYPE_CHECKING:
     import torch
 
-    from qualm.runners.inference.hf.inside.taps import AnswerStates
     from qualm.runners.inference.hf.reader import Reader
+    from qualm.runners.inference.hf.taps import AnswerStates
 
 Parts = list[dict[str, Part]]
 Kept = list[tuple["torch.Tensor", "torch.Tensor"]]

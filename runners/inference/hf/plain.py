@@ -3,7 +3,7 @@
 Where an image enters by cross-attention (Llama 3.2 Vision), a prompt by an encoder (Florence-2), or layers keep another state than keys
 and values (linear attention, state-space models), nothing can be shared or masked. Each prompt is read alone, and from its beginning for
 every new token, without cache or padding: correct, and slower by about the length of an answer. The vision part and an encoder are computed
-once per batch (`qualm.runners.inference.hf.computing.once`).
+once per batch (`qualm.runners.inference.hf.once`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from qualm.runners.inference.devices import to_double
 if TYPE_CHECKING:
     import torch
 
-    from qualm.runners.inference.hf.inside.taps import AnswerStates
     from qualm.runners.inference.hf.rows import GoesOn
     from qualm.runners.inference.hf.sampling import Chooser
+    from qualm.runners.inference.hf.taps import AnswerStates
 
 ROWS = "rows"
 """Key of a batch's rows for plain passes: processor outputs of single prompts."""

@@ -19,8 +19,8 @@ from qualm.runners.inference.hf.sampling import ROWS, ranks
 if TYPE_CHECKING:
     import torch
 
-    from qualm.runners.inference.hf.inside.taps import AnswerStates, Taps
     from qualm.runners.inference.hf.sampling import Chooser
+    from qualm.runners.inference.hf.taps import AnswerStates, Taps
 
 GoesOn = Callable[[int, "torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """(step, answers, all tokens so far) -> which of these answers continue."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.inference.hf.computing.double import computing
+from qualm.runners.inference.hf.double import computing
 
 
 def silence() -> None:

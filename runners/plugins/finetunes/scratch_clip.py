@@ -53,9 +53,9 @@ def scratch_clip(
     """
     import torch
 
-    from qualm.runners.training.small_vlm.data import build_tokenizer
-    from qualm.runners.training.small_vlm.matching import Matcher, Matches, build_clip, image_processor, listing
-    from qualm.runners.training.small_vlm.pictures import read_pictures
+    from qualm.runners.training.data import build_tokenizer
+    from qualm.runners.training.matching import Matcher, Matches, build_clip, image_processor, listing
+    from qualm.runners.training.pictures import read_pictures
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
     pixels = pictures.pixels.shape[1]

@@ -65,12 +65,12 @@ def scratch_vlm(
     """
     import torch
 
-    from qualm.runners.training.small_vlm.curriculum import Curriculum
-    from qualm.runners.training.small_vlm.data import build_tokenizer, vocabulary
-    from qualm.runners.training.small_vlm.evaluation import Evaluation
-    from qualm.runners.training.small_vlm.learner import Learner
-    from qualm.runners.training.small_vlm.network import build_model, build_processor
-    from qualm.runners.training.small_vlm.pictures import read_pictures
+    from qualm.runners.training.curriculum import Curriculum
+    from qualm.runners.training.data import build_tokenizer, vocabulary
+    from qualm.runners.training.evaluation import Evaluation
+    from qualm.runners.training.learner import Learner
+    from qualm.runners.training.network import build_model, build_processor
+    from qualm.runners.training.pictures import read_pictures
 
     pictures = read_pictures([context.dataset(name) for name in train], patch)
     pixels = pictures.pixels.shape[1]

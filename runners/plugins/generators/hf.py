@@ -21,7 +21,7 @@ from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, Ge
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, fix_date, parse_date
-from qualm.runners.inference.hf.computing.double import computing
+from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
 from qualm.runners.inference.hf.layout import common
 from qualm.runners.inference.hf.plain import plain_reason

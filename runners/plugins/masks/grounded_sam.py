@@ -19,7 +19,7 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Box, Thing
 from qualm.runners.inference.devices import torch_device
-from qualm.runners.inference.hf.computing.double import computing
+from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import folder_digest, folder_fault
 from qualm.runners.inference.hf.still_images import still_images_only
 from qualm.runners.inference.hf.weights import silence, whole_module

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.inference.devices import out_of_memory, torch_device
-from qualm.runners.inference.hf.computing.double import computing
+from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest

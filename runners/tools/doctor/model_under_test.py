@@ -14,9 +14,9 @@ from qualm.registry.system.failures import log_error, summarize_error
 from qualm.registry.system.versions import installed_version
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, ModelError, Part, Request, draw_part
 from qualm.runners.inference.devices import to_double
-from qualm.runners.inference.hf.computing.self_check import TOLERANCE
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.plain import followed, start_token
+from qualm.runners.inference.hf.self_check import TOLERANCE
 from qualm.runners.tools.doctor.cases import Case
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from qualm.registry.formats.pictures import GAP, SIDE, Facts, HugePictureError, 
 from qualm.runners.data import curation, leakage
 from qualm.runners.data.dataset import Item
 from qualm.runners.reporting import thumbnails
-from qualm.runners.training.small_vlm.pictures import decode
+from qualm.runners.training.pictures import decode
 
 ROOT = Path(__file__).parents[3]
 ORIENTATION = 0x0112

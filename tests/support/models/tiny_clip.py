@@ -12,7 +12,7 @@ SIDE, PATCH, GRID, WIDTH, HEADS = 32, 8, 4, 16, 2
 def tiny_clip(place: Path) -> Path:
     import torch
 
-    from qualm.runners.training.small_vlm.matching import build_clip, image_processor
+    from qualm.runners.training.matching import build_clip, image_processor
 
     torch.manual_seed(3)
     tokenizer = bytes_tokenizer(["<pad>", "<eos>"], "<eos>", "<pad>")

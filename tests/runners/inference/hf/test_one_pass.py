@@ -10,8 +10,8 @@ import torch
 
 from qualm.runners.contracts.models import PARTS, Decoding, ModelError, Request, draw_part
 from qualm.runners.inference.hf import one_pass, rows
-from qualm.runners.inference.hf.computing.token_numbers import divergences, uniform_divergences
 from qualm.runners.inference.hf.sampling import uniforms
+from qualm.runners.inference.hf.token_numbers import divergences, uniform_divergences
 from qualm.runners.prompts.question import CONFIDENCE, VERIFY, messages
 from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.loaded import loaded_model

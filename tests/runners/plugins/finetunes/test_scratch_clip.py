@@ -8,7 +8,7 @@ from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.plugins.finetunes.scratch_clip import scratch_clip
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
-from qualm.runners.training.small_vlm.matching import listing
+from qualm.runners.training.matching import listing
 from tests.support.data.scenes_folder import ABOUT
 
 TINY = {"steps": 6, "batch": 4, "width": 32, "layers": 2, "heads": 2, "patch": 16}
@@ -79,7 +79,7 @@ def test_learns_and_loads_as_a_plain_clip(recipe, tmp_path):
 def test_the_image_processor_makes_what_it_was_trained_on(recipe, tmp_path):
     from transformers import CLIPImageProcessorPil
 
-    from qualm.runners.training.small_vlm.pictures import normalise
+    from qualm.runners.training.pictures import normalise
 
     recipe.save(tmp_path, {})
     pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)

@@ -9,7 +9,7 @@ from qualm.runners.plugins.finetunes.scratch_vlm import scratch_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
-from qualm.runners.training.small_vlm.pictures import normalise
+from qualm.runners.training.pictures import normalise
 from tests.support.data.scenes_folder import ABOUT
 
 TINY = {

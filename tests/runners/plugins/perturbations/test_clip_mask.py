@@ -52,7 +52,7 @@ class By(NamedTuple):
 def attention_by_hand(folder, image, layer):
     """The class token's attention to the patches, in NumPy from the weights alone; the patches in CLIP's space; and what each adds there
     to the class token through this layer, the last norm's division undone."""
-    from qualm.runners.training.small_vlm.pictures import MEAN, STD
+    from qualm.runners.training.pictures import MEAN, STD
 
     w = weights(folder)
 
@@ -229,8 +229,8 @@ def seeing(tmp_path_factory):
     """A CLIP that has learnt in seconds which picture goes with which two colours; it has never read a question."""
     import torch
 
-    from qualm.runners.training.small_vlm.data import build_tokenizer
-    from qualm.runners.training.small_vlm.matching import build_clip, image_processor
+    from qualm.runners.training.data import build_tokenizer
+    from qualm.runners.training.matching import build_clip, image_processor
 
     place, tokenizer = tmp_path_factory.mktemp("seeing"), build_tokenizer([" ".join(COLOURS)])
     torch.manual_seed(0)

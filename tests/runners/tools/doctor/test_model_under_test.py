@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.inference.hf.computing.self_check import TOLERANCE
 from qualm.runners.inference.hf.plain import followed
+from qualm.runners.inference.hf.self_check import TOLERANCE
 from qualm.runners.prompts.question import messages
 from qualm.runners.tools.doctor import model_under_test as module
 from qualm.runners.tools.doctor.model_under_test import Plain, attempt, judge

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ANSWER, ModelContext, ModelError
-from qualm.runners.inference.hf.computing.self_check import TOLERANCE
+from qualm.runners.inference.hf.self_check import TOLERANCE
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.tools.doctor import visit as module
 from qualm.runners.tools.doctor.cases import SHAPES, Case, scene_cases

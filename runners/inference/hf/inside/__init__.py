@@ -1,1 +1,0 @@
-"""Hidden states and attention of a network."""

@@ -1,0 +1,275 @@
+"""Hidden states, attention and token ends of a batch.
+
+Hidden states are taken while the batch is read and answered; attention needs a second read of the greedy answers. An answer's states are
+of the tokens that the model reads while it writes: all but the last. Known answers, and those of thinking models, are read once more in
+one pass, which gives the same numbers up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from qualm.registry.plugins.internals import (
+    ANSWER_LAST,
+    ATTENTION,
+    ENDS,
+    HIDDEN,
+    IMAGE_LAST,
+    IMAGE_SHARE,
+    PREVIOUS,
+    PROMPT_LAST,
+    Internal,
+    layer_index,
+    layer_range,
+)
+from qualm.runners.contracts.models import ANSWER, ModelError, Part, Request, draw_part, internal_of
+from qualm.runners.inference.hf.attention import Looks, core, core_information, picture_tokens, share_and_entropy
+from qualm.runners.inference.hf.layout import BatchLayout
+from qualm.runners.inference.hf.taps import AnswerStates, Taps, kept, tapped
+from qualm.runners.prompts.thinking import ANSWERED, TOKEN_CHOICES
+
+if TYPE_CHECKING:
+    import torch
+
+    from qualm.runners.inference.hf.reader import Reader
+    from qualm.runners.inference.hf.rows import Network, Rows
+
+
+class Inside:
+    """Requested hidden states, attention and token ends of a batch."""
+
+    def __init__(self, model: Reader, parts: Sequence[str]) -> None:
+        """Resolve the requested layers.
+
+        Raises:
+            ModelError: a layer does not exist, or the config does not say which tokens are an image's.
+        """
+        self.model = model
+        every = {part: of for part in parts if (of := internal_of(part))}
+        self.states = {part: of for part, of in every.items() if of[0].kind == HIDDEN}
+        self.ends = {part: draw for part, (what, draw) in every.items() if what.kind == ENDS}
+        self.looks = {part: what for part, (what, _) in every.items() if what.kind not in (HIDDEN, ENDS)}
+        self.layers = _layer_numbers(model, [what.layer for what, _ in self.states.values()]) if self.states else {}
+        self.ranges = _layer_ranges(model, [what.layer for what in self.looks.values()]) if self.looks else {}
+        if any(what.of_picture for what, _ in every.values()) and model.picture_token is None:
+            raise ModelError(
+                f"model '{model.label}': its config does not say which tokens are a picture's (image_token_id), so their states and "
+                "attention cannot be read; leave out the estimators and probes that need them"
+            )
+        self._taps: Taps
+        self._prompts: torch.Tensor
+        self._written: AnswerStates | None = None
+        self._draws: list[int] = []
+
+    @property
+    def wanted(self) -> bool:
+        """Return whether hidden states or attention are wanted."""
+        return bool(self.states or self.looks)
+
+    @property
+    def _reads_answers(self) -> bool:
+        """Return whether hidden states are read from the answer rather than from the thinking."""
+        return not self.model.thinks or self.model.thinking is None or self.model.thinking.of == TOKEN_CHOICES[0]
+
+    @contextmanager
+    def tapped(self, network: Network) -> Iterator[None]:
+        """Collect the requested hidden states while the context is open."""
+        if not self.states:
+            yield
+            return
+        with tapped(network.module, list(self.layers.values())) as taps:
+            network.taps = self._taps = taps
+            try:
+                yield
+            finally:
+                network.taps = None
+
+    def pictures_come(self, tensors: dict[str, Any]) -> None:
+        """Prepare for the pass that reads these tensors."""
+        if any(what.of_picture for what, _ in self.states.values()) and any(name.startswith("pixel") for name in tensors):
+            self._taps.picture = tensors["input_ids"] == self.model.picture_token
+
+    def pictures_read(self) -> None:
+        """End the collection of image states."""
+        if self.states:
+            self._taps.picture = None
+
+    def prompts_read(self) -> None:
+        """Keep the states of every prompt's last token."""
+        if self.states:
+            self._prompts = self._taps.states[:, :, -1]
+
+    def answers(self, requests: int, draws: Sequence[int]) -> AnswerStates | None:
+        """Return the collector for states of the answers decoded next; None if none are wanted."""
+        self._draws = [draw for what, draw in self.states.values() if not what.of_prompt and draw in draws]
+        # Where a model thinks, only the finished text tells which tokens are the answer's: those are read once more, by `_read`.
+        if self._draws and not self.model.thinks:
+            self._draws = list(draws)
+            self._written = AnswerStates(self._taps, requests * len(draws))
+        return self._written
+
+    def added(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> list[dict[str, Part]]:
+        """Return the outputs with the wanted internals added; `trunk` is at the prompts' ends."""
+        read: dict[int, list[torch.Tensor | None]] = {}
+        for part, (what, draw) in self.states.items():
+            number = self.layers[what.layer]
+            at = self._taps.layers.index(number)
+            for row, parts in enumerate(outputs):
+                if what.place == PROMPT_LAST:
+                    parts[part] = kept(self._prompts[at, row])
+                elif what.of_prompt:
+                    parts[part] = Part() if requests[row].image is None else kept(self._of_picture(number, what, layout.first[row]))
+                elif self._written is not None and draw in self._draws:
+                    place = row * len(self._draws) + self._draws.index(draw)
+                    parts[part] = self._written.part(place, number, what.place)
+                else:
+                    if draw not in read:
+                        read[draw] = self._read(_answers(outputs, requests, draw), trunk)
+                    own = read[draw][row]
+                    parts[part] = Part() if own is None else _answer_state(own[at], what.place)
+        for part, draw in self.ends.items():
+            for parts, answer in zip(outputs, _answers(outputs, requests, draw), strict=True):
+                start, end = self._span(answer)
+                tokens = (answer.tokens or [])[start:end] if self._reads_answers else []
+                parts[part] = Part(states=_half(self.model.ends_of(tokens))) if tokens else Part()
+        if self.looks:
+            self._add_attention(outputs, requests, trunk, layout)
+        return outputs
+
+    def _of_picture(self, number: int, what: Internal, row: int) -> torch.Tensor:
+        return self._taps.pictures[number][0 if what.place == IMAGE_LAST else 1][row]
+
+    def _add_attention(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> None:
+        answers = _answers(outputs, requests, 0)
+        tokens = [answer.tokens or [] for answer in answers]
+        looks = Looks(trunk, layout.prompts, tokens, self.ranges)
+        seeing = requests[0].image is not None
+        pictures = (
+            picture_tokens(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
+        )
+        for part, what in self.looks.items():
+            if what.of_picture and pictures is None:
+                values: list[torch.Tensor | None] = [None] * len(outputs)
+            elif what.kind == ATTENTION:
+                values = [self._attention_statistic(looks, row, what, pictures, self._span(answer)) for row, answer in enumerate(answers)]
+            else:
+                assert pictures is not None
+                values = self._image_information(looks, what, trunk, layout, pictures, answers)
+            for parts, own in zip(outputs, values, strict=True):
+                parts[part] = Part() if own is None or not own.numel() else kept(own.flatten())
+
+    def _attention_statistic(
+        self, looks: Looks, row: int, what: Internal, pictures: torch.Tensor | None, span: tuple[int, int]
+    ) -> torch.Tensor | None:
+        start, end = span
+        if start >= end:
+            return None
+        if what.place == PREVIOUS:
+            return looks.previous(row, what.layer, start, end)
+        assert pictures is not None
+        share, entropy = share_and_entropy(looks.mean(row, what.layer)[start:end], pictures[row])
+        return share if what.place == IMAGE_SHARE else entropy
+
+    def _image_information(
+        self, looks: Looks, what: Internal, trunk: Rows, layout: BatchLayout, pictures: torch.Tensor, answers: Sequence[Part]
+    ) -> list[torch.Tensor | None]:
+        """Return each token's gain in entropy when the most attended image entries are hidden."""
+        import torch
+
+        if layout.apart:
+            raise ModelError(
+                f"model '{self.model.label}': its prompts can only be read as a whole, so no part of a picture can be hidden from what "
+                "follows it; leave out the estimators that read image_information"
+            )
+        spans = [self._span(answer) for answer in answers]
+        # An answer without tokens to read still needs a row in the stack; its values are cut off below.
+        hidden = torch.stack(
+            [
+                core(looks.mean(row, what.layer)[slice(*(span if span[1] > span[0] else (0, 1)))], pictures[row], float(what.place))
+                for row, span in enumerate(spans)
+            ]
+        )
+        masked = core_information(trunk, layout.prompts, [answer.tokens or [] for answer in answers], pictures, hidden)
+        grown = [own - torch.tensor(answer.entropies, device=own.device) for own, answer in zip(masked, answers, strict=True)]
+        return [own[start:end] for own, (start, end) in zip(grown, spans, strict=True)]
+
+    def _span(self, answer: Part) -> tuple[int, int]:
+        """Return the range of tokens to read: all, or a thinking model's answer or thinking."""
+        length = len(answer.tokens or [])
+        thinking = self.model.thinking
+        if not self.model.thinks or thinking is None or answer.numbers is None or thinking.of == "both":
+            return 0, length
+        thought, how = int(answer.numbers[0]), int(answer.numbers[1])
+        if thinking.of == "thinking":
+            return 0, thought
+        return (thought, length) if how == ANSWERED else (0, 0)
+
+    def _read(self, answers: Sequence[Part], trunk: Rows) -> list[torch.Tensor | None]:
+        """Read answers once more; return each one's states (layers, tokens, width), or None."""
+        import torch
+
+        tokens = [answer.tokens or [] for answer in answers]
+        states: list[torch.Tensor | None] = [None] * len(tokens)
+        longer = [row for row, answer in enumerate(tokens) if len(answer) > 1]
+        if longer:
+            rows = trunk.select(torch.tensor(longer, device=trunk.mask.device))
+            rows.extend([tokens[row][:-1] for row in longer], rows.lengths.tolist(), max(len(tokens[row]) for row in longer) - 1)
+            passed = self._taps.states
+            for place, row in enumerate(longer):
+                start, end = self._span(answers[row])
+                own = passed[:, place, 1 - len(tokens[row]) :][:, start:end]
+                states[row] = own if own.shape[1] else None
+        return states
+
+
+def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
+    layers = model.network.module.config.get_text_config().num_hidden_layers
+    numbers = {word: layer_index(word, layers) for word in words}
+    for word, number in numbers.items():
+        if number is None:
+            raise ModelError(
+                f"model '{model.label}': hidden states of layer {word}: it has {layers} layers; expected 0 (the embeddings) to {layers} "
+                f"(behind the last), -1 to -{layers + 1} from the end, or a share of the depth between 0 and 1"
+            )
+    return {word: number for word, number in numbers.items() if number is not None}
+
+
+def _layer_ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
+    """Map each layer range of a spec to its layer numbers, from 1.
+
+    Raises:
+        ModelError: a range selects no layer of this model.
+    """
+    layers = model.network.module.config.get_text_config().num_hidden_layers
+    ranges = {word: layer_range(word, layers) for word in words}
+    for word, numbers in ranges.items():
+        if not numbers:
+            raise ModelError(f"model '{model.label}': attention of layers {word}: it has {layers} layers, 1 to {layers}, and none of these")
+    return ranges
+
+
+def _answers(outputs: Sequence[dict[str, Part]], requests: Sequence[Request], draw: int) -> list[Part]:
+    """Return the greedy answers, or those of one draw, of this batch or given by the requests."""
+    name = draw_part(draw) if draw else ANSWER
+    parts = []
+    for output, request in zip(outputs, requests, strict=True):
+        part = output.get(name) or (request.drawn_parts.get(draw) if draw else request.greedy)
+        if part is None or not part.tokens:
+            raise ModelError(f"a request for internals of an answer neither holds that answer nor asks for it: {request.prompt[-80:]!r}")
+        parts.append(part)
+    return parts
+
+
+def _answer_state(states: torch.Tensor, place: str) -> Part:
+    import torch
+
+    wide = torch.float64 if states.dtype == torch.float64 else torch.float32
+    return kept(states[-1] if place == ANSWER_LAST else states.to(wide).mean(dim=0))
+
+
+def _half(values: Sequence[int]) -> Any:
+    import numpy as np
+
+    return np.array(values, dtype=np.float16)

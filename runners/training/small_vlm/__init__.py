@@ -1,1 +1,0 @@
-"""A small LLaVA-style model that is trained from scratch on drawn scenes: words, networks, data."""
