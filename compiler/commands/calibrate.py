@@ -18,8 +18,8 @@ from qualm.compiler.spec.resolved import Resolved
 from qualm.compiler.viewing.serving import ADVICE, OPENING, own_name, until_stopped
 
 if TYPE_CHECKING:
-    from qualm.runners.tools.strengths.bench import Bench
-    from qualm.runners.tools.strengths.knobs import Knob
+    from qualm.runners.review.bench import Bench
+    from qualm.runners.review.knobs import Knob
 
 
 def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> bool:
@@ -29,9 +29,9 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
         False if the search finds no strength, otherwise True.
     """
     from qualm.runners.contracts.models import ModelError
+    from qualm.runners.review.pages import PageError
+    from qualm.runners.review.votes import VoteError
     from qualm.runners.runtime.stage import StageError
-    from qualm.runners.tools.pages import PageError
-    from qualm.runners.tools.strengths.votes import VoteError
 
     path = project.spec_path(spec)
     resolved, plan = project.resolve(spec), project.plan(spec)
@@ -65,9 +65,9 @@ def serve_page(
     own: bool,
 ) -> None:
     """Serve the page until Ctrl-C; only an `own` spec can be written to."""
-    from qualm.runners.tools.strengths.page import serve
-    from qualm.runners.tools.strengths.session import StrengthSession, WriteError
-    from qualm.runners.tools.strengths.votes import Votes
+    from qualm.runners.review.strength_page import serve
+    from qualm.runners.review.strength_session import StrengthSession, WriteError
+    from qualm.runners.review.votes import Votes
 
     points = {k: entry.args[k] for k in entry.named} if entry.pointed else {}
 

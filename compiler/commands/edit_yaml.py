@@ -13,7 +13,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import load, parse, relative_name
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
-from qualm.runners.tools.strengths.knobs import written
+from qualm.runners.review.knobs import written
 
 SECTION = "perturbations"
 Mode = Literal["replace", "add"]

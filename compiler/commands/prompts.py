@@ -44,8 +44,8 @@ def prompt(
 
     from qualm.registry.text import lines, print_json
     from qualm.runners.contracts.models import ModelError
+    from qualm.runners.review.sent import printed, sent
     from qualm.runners.runtime.stage import StageError, stage_of
-    from qualm.runners.tools.sent import printed, sent
 
     project = Project()
     plan = project.plan(spec)

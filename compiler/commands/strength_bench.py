@@ -18,10 +18,10 @@ from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.plugins.column_names import CONTEXT
 
 if TYPE_CHECKING:
+    from qualm.runners.review.bench import Bench, Respondent
+    from qualm.runners.review.effects import Goal
+    from qualm.runners.review.knobs import Knob
     from qualm.runners.runtime.stage import Stage
-    from qualm.runners.tools.strengths.bench import Bench, Respondent
-    from qualm.runners.tools.strengths.effects import Goal
-    from qualm.runners.tools.strengths.knobs import Knob
 
 FALLBACK = "max_sequence_probability"
 """Uncertainty that is shown if the spec has no estimator of greedy answers alone."""
@@ -32,9 +32,9 @@ def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Yield samples with perturbation and model, strengths and stage; for one process."""
+    from qualm.runners.review.bench import Bench, Subject, open_dataset
+    from qualm.runners.review.live import Workshop
     from qualm.runners.runtime.stage import Stage, only_writer
-    from qualm.runners.tools.strengths.bench import Bench, Subject, open_dataset
-    from qualm.runners.tools.strengths.live import Workshop
 
     name = resolved.spec.name
     knobs = knobs_of(name, entry, request.parameter, goal is not None)
@@ -69,7 +69,7 @@ def open_bench(
 
 
 def _respondent(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Respondent:
-    from qualm.runners.tools.strengths.bench import Respondent
+    from qualm.runners.review.bench import Respondent
 
     use = _named(list(resolved.models), name, "model", lambda m: m.ref.label)
     for source in [*([use.source] if use.source else []), *use.beneath]:

@@ -16,7 +16,7 @@ from qualm.compiler.spec.yaml_positions import load
 from qualm.registry.plugins.rule import Plugin, get
 
 if TYPE_CHECKING:
-    from qualm.runners.tools.strengths.knobs import Knob
+    from qualm.runners.review.knobs import Knob
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: b
     Raises:
         ProjectError: a strength is named or needed for a search, and there is none.
     """
-    from qualm.runners.tools.strengths.knobs import numeric
+    from qualm.runners.review.knobs import numeric
 
     name, knobs = entry.plugin.name, numeric(entry.plugin, entry.args)
     names = [k.name for k in knobs]

@@ -11,8 +11,8 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import MAX_NUMBER
 
 if TYPE_CHECKING:
-    from qualm.runners.tools.strengths.effects import Goal
-    from qualm.runners.tools.strengths.knobs import Knob
+    from qualm.runners.review.effects import Goal
+    from qualm.runners.review.knobs import Knob
 
 
 OUTPUT = ".qualm/calibrations"
@@ -44,7 +44,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
     Raises:
         ProjectError: two effects are given, or one that is unknown or impossible for this perturbation.
     """
-    from qualm.runners.tools.strengths.effects import DISTANCES, distance_goal, share_goal
+    from qualm.runners.review.effects import DISTANCES, distance_goal, share_goal
 
     if request.share is not None and request.distance is not None:
         raise ProjectError("--share and --distance both name a target effect; give one of them")

@@ -18,11 +18,11 @@ from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats import atomic
 
 if TYPE_CHECKING:
+    from qualm.runners.review.bench import Bench
+    from qualm.runners.review.effects import Goal
+    from qualm.runners.review.knobs import Knob
+    from qualm.runners.review.search import SearchOutcome
     from qualm.runners.runtime.stage import Stage
-    from qualm.runners.tools.strengths.bench import Bench
-    from qualm.runners.tools.strengths.effects import Goal
-    from qualm.runners.tools.strengths.knobs import Knob
-    from qualm.runners.tools.strengths.search import SearchOutcome
 
 
 def search_strength(
@@ -40,9 +40,9 @@ def search_strength(
     Returns:
         False if no strength has the effect.
     """
-    from qualm.runners.tools.strengths import curve
-    from qualm.runners.tools.strengths.knobs import written
-    from qualm.runners.tools.strengths.search import search
+    from qualm.runners.review import curve
+    from qualm.runners.review.knobs import written
+    from qualm.runners.review.search import search
 
     if request.scale not in ("auto", "linear", "log"):
         raise ProjectError(f"--scale: expected auto, linear or log, got '{request.scale}'")
@@ -81,8 +81,8 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
 
     from qualm.registry.system.console import Console
     from qualm.registry.system.grids import Grid
-    from qualm.runners.tools.strengths import curve
-    from qualm.runners.tools.strengths.knobs import written
+    from qualm.runners.review import curve
+    from qualm.runners.review.knobs import written
 
     grid = Grid([(name, "right") for name in ("strength", "value", "95% interval", "n", "left out", "")], Text(title))
     for row in curve.rows(outcome, goal):
@@ -95,7 +95,7 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
 def _files(
     resolved: Resolved, entry: PerturbationEntry, bench: Bench, knob: Knob, goal: Goal, outcome: SearchOutcome, output: Path | None
 ) -> Iterator[Path]:
-    from qualm.runners.tools.strengths import curve
+    from qualm.runners.review import curve
 
     folder = output or Path(OUTPUT) / resolved.spec.name
     parts = [entry.plugin.name, knob.name, goal.slug, bench.dataset.name, *([bench.respondent.label] if bench.respondent else [])]

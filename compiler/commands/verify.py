@@ -17,8 +17,8 @@ from qualm.compiler.viewing.serving import ADVICE, OPENING, own_name, until_stop
 from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
-    from qualm.runners.tools.review.pool import Pool
-    from qualm.runners.tools.review.session import ReviewSession
+    from qualm.runners.review.pool import Pool
+    from qualm.runners.review.session import ReviewSession
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.curation import CurationError
-    from qualm.runners.tools.pages import PageError
-    from qualm.runners.tools.review.journal import JournalError, ReviewJournal, publish
-    from qualm.runners.tools.review.pool import PoolError
-    from qualm.runners.tools.review.session import ReviewSession
-    from qualm.runners.tools.review.terminal import NoTerminal
+    from qualm.runners.review.journal import JournalError, ReviewJournal, publish
+    from qualm.runners.review.pages import PageError
+    from qualm.runners.review.pool import PoolError
+    from qualm.runners.review.session import ReviewSession
+    from qualm.runners.review.terminal import NoTerminal
 
     target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
     try:
@@ -87,7 +87,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.entries import EntryError
     from qualm.runners.data.curation import CurationError, read_decisions
-    from qualm.runners.tools.review.journal import JournalError, publish
+    from qualm.runners.review.journal import JournalError, publish
 
     target = find_target(project.resolve(spec), project.plan(spec), name, project.root)
     try:
@@ -131,7 +131,7 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
 
 
 def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:
-    from qualm.runners.tools.review.pool import read_pool, read_whole
+    from qualm.runners.review.pool import read_pool, read_whole
 
     folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
@@ -148,11 +148,11 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
 
 def _review(session: ReviewSession, title: str, request: ReviewRequest, root: Path) -> None:
     if not request.page:
-        from qualm.runners.tools.review.terminal import run
+        from qualm.runners.review.terminal import run
 
         run(session)
         return
-    from qualm.runners.tools.review.page import serve
+    from qualm.runners.review.page import serve
 
     until_stopped(
         lambda: serve(session, title, request.port),
@@ -163,7 +163,7 @@ def _review(session: ReviewSession, title: str, request: ReviewRequest, root: Pa
 
 def _finish(root: Path, target: ReviewTarget) -> None:
     from qualm.registry.entries.printing import commit_command
-    from qualm.runners.tools.review.journal import publish
+    from qualm.runners.review.journal import publish
 
     added = publish(root, target.entry)
     if added is None:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qualm.runners.tools.pages import Running
+    from qualm.runners.review.pages import Running
 
 OPENING = ".qualm/pages"
 """Folder of files that open a browser while a page is served."""

@@ -30,7 +30,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"reporting"},
         {"plugins"},
         {"stages"},
-        {"tools", "__main__"},
+        {"doctor", "review", "__main__"},
     ],
     "compiler": [
         {"", "spec"},

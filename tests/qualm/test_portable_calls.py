@@ -14,7 +14,7 @@ GUARDED = {
     "runners/runtime/die_with_parent.py": "behind LINUX, or after a descriptor that Windows does not give",
     "compiler/run/session.py": "behind `hasattr` and WINDOWS",
     "runners/inference/node.py": "behind `hasattr`",
-    "runners/tools/review/terminal.py": "after Windows has had its own way",
+    "runners/review/terminal.py": "after Windows has had its own way",
 }
 """Files with such calls, and why these are never reached elsewhere."""
 

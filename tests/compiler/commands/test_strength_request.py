@@ -8,7 +8,7 @@ from qualm.compiler.commands.strength_entry import PerturbationEntry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of, range_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.rule import get
-from qualm.runners.tools.strengths.knobs import Knob, numeric
+from qualm.runners.review.knobs import Knob, numeric
 
 
 def entry(name: str = "blur") -> PerturbationEntry:

@@ -174,7 +174,7 @@ def test_the_page_is_opened_in_the_browser_unless_told_not_to(monkeypatch: pytes
         told.append((banner("http://x"), browser))
 
     page = SimpleNamespace(serve=lambda session, title, port: served.append((title, port)))
-    monkeypatch.setitem(sys.modules, "qualm.runners.tools.review.page", page)
+    monkeypatch.setitem(sys.modules, "qualm.runners.review.page", page)
     monkeypatch.setattr(verify_module, "until_stopped", until_stopped)
     session: Any = SimpleNamespace(journal=SimpleNamespace(reviewer="ann"))
     verify_module._review(session, "ours (s)", ReviewRequest(page=True, port=7, browse=browse), tmp_path)

@@ -16,10 +16,10 @@ from qualm.compiler.project.resources import Workload, largest_batch, measured, 
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.published.models import published
 from qualm.runners.contracts.models import ModelContext, Request
+from qualm.runners.doctor.cases import scene_cases
+from qualm.runners.doctor.model_under_test import Plain
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
-from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.model_under_test import Plain
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 from tests.support.projects.tiny_project import write_dataset
 

@@ -13,10 +13,10 @@ from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.curation import Decision, write_decisions
+from qualm.runners.review.pool import read_pool
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
-from qualm.runners.tools.review.pool import read_pool
 
 ROOT = Path(__file__).resolve().parents[3]
 SPEC = """\

@@ -14,11 +14,11 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.data.curation import Decision, write_decisions
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule
+from qualm.runners.review.pool import read_whole
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import curate
-from qualm.runners.tools.review.pool import read_whole
 from tests.support.data.scenes_folder import write_card_of
 from tests.support.data.tiny_questions import SUBSETS, rows, write_questions
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
+from qualm.runners.doctor.cases import scene_cases
+from qualm.runners.doctor.model_under_test import ModelUnderTest, attempt
+from qualm.runners.doctor.visit import DoctorOptions, checks, visit
 from qualm.runners.inference.hf.quantized import PACKAGES, arguments, verify
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
-from qualm.runners.tools.doctor.cases import scene_cases
-from qualm.runners.tools.doctor.model_under_test import ModelUnderTest, attempt
-from qualm.runners.tools.doctor.visit import DoctorOptions, checks, visit
 from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import PARTS, Decoding, Request, draw_part
+from qualm.runners.doctor.cases import QUESTIONS, scene_cases
+from qualm.runners.doctor.visit import DoctorOptions, visit
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.prompts.question import messages
-from qualm.runners.tools.doctor.cases import QUESTIONS, scene_cases
-from qualm.runners.tools.doctor.visit import DoctorOptions, visit
 from tests.support.models.loaded import loaded_model
 from tests.support.models.smollm2 import save_smollm2, smollm2_file
 from tests.support.models.tiny_models import tiny_llm

@@ -1,0 +1,250 @@
+"""Audit the answer store: find what stages ask for, compute a sample of it again, and compare.
+
+Parts are computed as in inference, from the same requests in batches, and kept in memory. Only the mark of a failed folder is written.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from qualm.registry.plugins.rule import PluginError
+from qualm.runners.contracts.models import ModelError, Part, Remote
+from qualm.runners.doctor.comparing import PartDifference, compared, too_many
+from qualm.runners.doctor.drawing import Lots
+from qualm.runners.inference import batch_plan
+from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.devices import check_device
+from qualm.runners.inference.keys import UNKNOWN, stored_keys
+from qualm.runners.inference.local import answer_all
+from qualm.runners.inference.requests import Asker, SampleVariant
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.records import RecordError
+from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.stages.infer import opened
+from qualm.runners.store.answers import StoredAnswers, open_segments, to_rows
+from qualm.runners.store.maintenance import Holding, list_holdings
+
+ROWS = 2000
+"""Number of random samples per stage whose answers are looked up."""
+_CELLS = 1024
+FAULTS = (StageError, ModelError, RecordError, PluginError, OSError, RuntimeError, ValueError, ImportError)
+"""Errors by which answers cannot be computed here: missing weights, devices, files, libraries."""
+
+
+@dataclass
+class PartResult:
+    """Comparison of the parts of one kind in one folder."""
+
+    stored: int
+    dtype: str = ""
+    checked: int = 0
+    equal: int = 0
+    rounding: int = 0
+    branched: int = 0
+    differing: int = 0
+    largest: float = 0.0
+    tokens: int = 0
+    example: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.differing > 0 or too_many(self.branched, self.checked, self.tokens, self.dtype)
+
+    @property
+    def apart(self) -> int:
+        """Return the number of parts that differ from today's."""
+        return self.differing + (self.branched if self.failed else 0)
+
+    def take(self, result: PartDifference, computed: Part, where: str) -> None:
+        self.checked += 1
+        self.equal += result.verdict == "equal"
+        self.rounding += result.verdict == "rounding"
+        self.branched += result.verdict == "branched"
+        self.differing += result.verdict == "differs"
+        self.largest = max(self.largest, result.largest)
+        self.tokens = max(self.tokens, len(computed.tokens or ()))
+        if result.verdict == "differs" and not self.example:
+            self.example = f"{where}: {result.what}"
+
+
+@dataclass
+class FolderResult:
+    """Comparison of the answers of one model by one release and one set of libraries."""
+
+    holding: Holding
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """Today's versions."""
+    parts: dict[str, PartResult] = field(default_factory=dict)
+    """Kind of part (answer, options, draw, p_true...) -> comparison."""
+
+    @property
+    def failed(self) -> bool:
+        return any(part.failed for part in self.parts.values())
+
+    @property
+    def moved(self) -> dict[str, tuple[str, str]]:
+        """Return libraries with another version today: recorded and today's version."""
+        recorded = self.holding.about.get("libraries") or {}
+        names = sorted({*recorded, *self.libraries})
+        pairs = {name: (recorded.get(name, "absent"), self.libraries.get(name, "absent")) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    @property
+    def why(self) -> str:
+        """Return the reason for the mark of a failed folder."""
+        kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
+        largest = max(part.largest for part in self.parts.values() if part.failed)
+        return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
+
+
+@dataclass
+class AuditReport:
+    """Comparisons by folder, and what was not compared."""
+
+    folders: list[FolderResult]
+    unchecked: list[tuple[Holding, str]]
+    """Folders that were not compared, or not completely, with reasons."""
+    unasked: list[tuple[Holding, Counter[str]]] = field(default_factory=list)
+    """Compared folders with counts of parts that no examined stage asks for; stages with more than ROWS samples were not examined
+    completely."""
+
+    @property
+    def checked(self) -> int:
+        return sum(part.checked for folder in self.folders for part in folder.parts.values())
+
+    @property
+    def failed(self) -> list[FolderResult]:
+        return [folder for folder in self.folders if folder.failed]
+
+
+def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
+    """Compute a sample of the stored answers that stages ask for again, and compare.
+
+    Args:
+        sample: number of parts, over all folders and kinds.
+    """
+    held = {holding.folder.name: holding for holding in list_holdings(root)}
+    usable = {name: holding for name, holding in held.items() if not holding.refusal}
+    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
+    reasons: dict[str, str] = {}
+    askers = {}
+    requested: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
+    for number, stage in enumerate(stages):
+        try:
+            asker, mine, cells = _looked_up(stage, usable, seed)
+        except FAULTS as error:
+            reasons |= {name: str(error) or type(error).__name__ for name, h in usable.items() if stage.key in h.stages}
+            continue
+        askers[number] = asker
+        if isinstance(asker.model, Remote):
+            reasons |= dict.fromkeys(mine, "a server computes them")
+            continue
+        for name in mine:
+            for cell, part, key in _stored(asker, _shelf(name, mine), cells):
+                kind = part.partition(" ")[0]
+                requested[name].add((kind, key))
+                lots.add((name, kind), key, _Drawn(number, cell, part))
+    results = {name: FolderResult(holding) for name, holding in usable.items()}
+    drawn = lots.draw(sample)
+    for number in list(askers):
+        asker = askers.pop(number)
+        for name in sorted({folder for folder, _ in drawn}):
+            own = [lot for (folder, _), some in drawn.items() if folder == name for lot in some if lot.stage == number]
+            if own:
+                try:
+                    _computed(asker, _shelf(name, _of(asker, usable)), own, results[name])
+                except FAULTS as error:
+                    reasons[name] = str(error) or type(error).__name__
+        del asker  # frees its weights before the next are loaded
+        gc.collect()
+    return _report(results, held, reasons, requested)
+
+
+def _report(
+    results: Mapping[str, FolderResult],
+    held: Mapping[str, Holding],
+    reasons: Mapping[str, str],
+    asked: Mapping[str, Iterable[tuple[str, bytes]]],
+) -> AuditReport:
+    checked = [result for result in results.values() if result.parts]
+    others = [(r.holding, r.holding.parts - Counter(kind for kind, _ in asked[r.holding.folder.name])) for r in checked]
+    names = {result.holding.folder.name for result in checked}
+    left = [(holding, _reason(holding, reasons.get(name, ""))) for name, holding in held.items() if name not in names or name in reasons]
+    return AuditReport(checked, left, [(holding, counts) for holding, counts in others if counts])
+
+
+def _reason(holding: Holding, reason: str) -> str:
+    return f"refused: {holding.refusal}" if holding.refusal else reason or "no stage that was examined asks for them"
+
+
+class _Drawn(NamedTuple):
+    stage: int
+    cell: SampleVariant
+    part: str
+
+
+class _Shelf(StoredAnswers):
+    """Stored answers of one folder before the model's others; new parts stay in memory."""
+
+    def __init__(self, folder: Path, others: Sequence[Path]) -> None:
+        self.recomputed: dict[bytes, Part] = {}
+        super().__init__(folder, {place.name: open_segments(place, touch=False) for place in (folder, *others)})
+
+    def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
+        """Keep parts in memory, in the form of the store."""
+        for row in to_rows(keys, names, parts).to_pylist():
+            key, _ = row.pop("key"), row.pop("part")
+            self.recomputed[key] = Part(**row)
+
+
+def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
+    return _Shelf(usable[name].folder, [holding.folder for other, holding in usable.items() if other != name])
+
+
+def _of(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
+    """Return the folders of an asker's model and engine, by any libraries."""
+    wanted = (asker.model.digest, asker.engine.identity)
+    return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
+
+
+def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
+    """Return a stage's asker, folders that may hold its answers, and random samples."""
+    question = opened(stage)
+    rows = [(i, row) for i, dataset in enumerate(question.datasets) for row in range(len(dataset))]
+    some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
+    datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(question.datasets)]
+    asker = Asker(question.model, engine(question.module), datasets, question.variants, question.needs, stage)
+    mine = {} if hasattr(question.model, "lookup") else _of(asker, usable)
+    return asker, mine, asker.survey()[0] if mine and not isinstance(question.model, Remote) else []
+
+
+def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
+    """Yield the cells and parts that the shelf's own folder holds."""
+    for start in range(0, len(cells), _CELLS):
+        needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
+        keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
+        for (cell, part), key, origin in zip(needed, keys, shelf.origins(keys), strict=True):
+            if key != UNKNOWN and origin == shelf.folder.name:
+                yield cell, part, key
+
+
+def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: FolderResult) -> None:
+    check_device(asker.stage.settings.device)
+    tasks = [batch_plan.AnswerTask(lot.cell, (lot.part,)) for lot in lots]
+    keys = stored_keys(asker, shelf, [(lot.cell.place, lot.part) for lot in lots])
+    before = shelf.parts(keys)
+    batches = batch_plan.make(tasks, sizes(asker, shelf, together=False))
+    answer_all(asker, shelf, batch_plan.Work(batches, again=True))
+    result.libraries = asker.engine.libraries
+    dtype = str(getattr(asker.model, "dtype", None) or asker.stage.params["model"].get("dtype") or "float32")
+    for lot, key, stored in zip(lots, keys, before, strict=True):
+        kind = lot.part.partition(" ")[0]
+        row = result.parts.setdefault(kind, PartResult(result.holding.parts[kind], dtype))
+        where = (asker.datasets[lot.cell.place.dataset].name, asker.name(lot.cell.place), asker.variants[lot.cell.place.variant].name)
+        row.take(compared(lot.part, stored, shelf.recomputed[key], dtype), shelf.recomputed[key], f"{' '.join(where)} {lot.part}")

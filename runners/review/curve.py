@@ -1,0 +1,105 @@
+"""Show the measurements of a search: rows, CSV, and a chart."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from qualm.runners.reporting.charts.svg import draw, unchecked
+from qualm.runners.review.effects import Goal
+from qualm.runners.review.knobs import written
+from qualm.runners.review.search import Reading, SearchOutcome, monotone
+from qualm.runners.runtime.colours import ACCENT, INK, MUTED
+
+STYLE = Path(__file__).parents[1] / "reporting" / "templates" / "style.css"
+COLUMNS = ("strength", "value", "low", "high", "n", "left_out", "chosen")
+
+
+def rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
+    """Return a row per strength, weak to strong, in the goal's units."""
+    table = []
+    for r in outcome.readings:
+        low, high = sorted((goal.display(r.low), goal.display(r.high)))
+        numbers = {"strength": r.strength, "value": goal.display(r.value), "low": low, "high": high}
+        table.append({**numbers, "n": r.n, "left_out": r.left_out, "chosen": r is outcome.chosen})
+    return table
+
+
+def csv_text(outcome: SearchOutcome, goal: Goal) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in rows(outcome, goal):
+        writer.writerow(
+            {**row, "strength": written(row["strength"]), **{k: f"{row[k]:.6g}" for k in COLUMNS[1:4]}, "chosen": int(row["chosen"])}
+        )
+    return out.getvalue()
+
+
+def phrase(reading: Reading, goal: Goal) -> str:
+    """Format a measurement: `0.2 [0.15, 0.26] of 200`."""
+    low, high = sorted((goal.display(reading.low), goal.display(reading.high)))
+    return f"{goal.display(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
+
+
+def svg_text(outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
+    """Draw measurements, intervals, the monotone curve, target and chosen strength."""
+    return standalone(_chart(_finite(rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
+
+
+@unchecked
+def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
+    import altair as alt
+
+    large = max(abs(outcome.range.weak), abs(outcome.range.strong))
+    scale = (
+        alt.Scale(type="symlog", constant=large / 256, nice=False) if outcome.range.scale == "log" else alt.Scale(zero=False, nice=False)
+    )
+    ticks = sorted({p["strength"] for p in points})
+    axis = alt.Axis(title=x_title, grid=False, values=ticks, labelOverlap="greedy", labelFlush=False, format=".4~r")
+    x = alt.X("strength:Q", scale=scale, axis=axis)
+    top = alt.Scale(zero=goal.name != "psnr", nice=True)
+    y = alt.Y("value:Q", scale=top, axis=alt.Axis(title=goal.title, tickCount=5, labelFlush=False))
+    base = alt.Chart(alt.InlineData(values=list(points)))
+    layers = [
+        alt.Chart(alt.InlineData(values=[{"value": goal.display(goal.target)}])).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(y=y),
+        alt.Chart(alt.InlineData(values=list(smooth))).mark_line(color=MUTED, strokeWidth=1.2).encode(x=x, y=y),
+        base.mark_rule(color=INK, strokeWidth=1).encode(x=x, y=alt.Y("low:Q", title=goal.title, scale=top), y2="high:Q"),
+        base.mark_point(filled=True, color=INK, size=26, opacity=1).encode(x=x, y=y),
+    ]
+    if chosen := [p for p in points if p["chosen"]]:
+        mark = alt.Chart(alt.InlineData(values=chosen))
+        layers += [
+            mark.mark_rule(color=ACCENT, strokeWidth=1.2).encode(x=x),
+            mark.mark_point(filled=True, color=ACCENT, size=70, opacity=1).encode(x=x, y=y),
+        ]
+    return draw(alt.layer(*layers).properties(width=420, height=260), "calibration")
+
+
+def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the points with finite values, and infinite interval ends replaced by the value."""
+    ends = ("low", "high")
+    return [{**p, **{e: p[e] if math.isfinite(p[e]) else p["value"] for e in ends}} for p in points if math.isfinite(p["value"])]
+
+
+def _smooth(outcome: SearchOutcome, goal: Goal) -> list[dict[str, float]]:
+    fitted = monotone([r.value for r in outcome.readings], [r.n for r in outcome.readings])
+    points = [{"strength": r.strength, "value": goal.display(v)} for r, v in zip(outcome.readings, fitted, strict=True)]
+    return [p for p in points if math.isfinite(p["value"])]
+
+
+def standalone(svg: str) -> str:
+    """Turn an inline SVG chart into a file of its own, with the report's colours."""
+    css = STYLE.read_text(encoding="utf-8")
+    used = sorted(set(re.findall(r"var\((--[a-z0-9]+)\)", svg)) | {"--paper"})
+
+    def colours(block: str) -> str:
+        return "".join(f"{name}:{match[1].strip()};" for name in used if (match := re.search(rf"{name}:\s*([^;]+);", block)))
+
+    light, dark = colours(css), colours(css[css.index("prefers-color-scheme: dark") :])
+    style = f"svg{{{light}background:var(--paper);font-family:sans-serif}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    head, body = svg.split(">", 1)
+    return f'{head} xmlns="http://www.w3.org/2000/svg"><style>{style}</style>{body}\n'

@@ -1,0 +1,88 @@
+"""Effects of a perturbation, per sample and growing with strength: changed answers, distances of images."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import PIL.Image
+
+from qualm.runners.data.agreement import wilson
+from qualm.runners.data.removal_quality import ssim
+from qualm.runners.review.search import Reading
+from qualm.runners.runtime.precision import result
+
+SHARE = "share"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The target effect of a search."""
+
+    name: str
+    target: float
+    """Mean over samples, in the search's unit."""
+    title: str
+    display: Callable[[float], float] = float
+    """Convert the search's number to the shown unit."""
+
+    @property
+    def slug(self) -> str:
+        return f"{self.name}-{self.display(self.target):g}"
+
+
+def dissimilarity(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
+    """Return 1 - SSIM, averaged over pixels and channels: 0 for equal images, at most 2."""
+    return max(0.0, 1.0 - float(ssim(np.asarray(before), np.asarray(after)).mean()))
+
+
+def squared_error(before: PIL.Image.Image, after: PIL.Image.Image) -> float:
+    """Return the mean squared error over pixels and channels, as a share of 255 squared."""
+    difference = np.asarray(before, dtype=np.float64) - np.asarray(after, dtype=np.float64)
+    return float((difference**2).mean()) / 255**2
+
+
+def psnr(error: float) -> float:
+    """Return the PSNR in decibels of a mean squared error; infinite for 0.
+
+    >>> psnr(0.01)
+    20.0
+    """
+    return -10 * math.log10(error) if error > 0 else math.inf
+
+
+DISTANCES: dict[str, Callable[[PIL.Image.Image, PIL.Image.Image], float]] = {"1-ssim": dissimilarity, "psnr": squared_error}
+
+
+def share_goal(share: float) -> Goal:
+    return Goal(SHARE, share, "share of answers that change")
+
+
+def distance_goal(metric: str, value: float) -> Goal:
+    """Return a distance of images by name; ValueError for another name or impossible value."""
+    if metric not in DISTANCES:
+        raise ValueError(f"expected a distance of {', '.join(DISTANCES)}, got '{metric}'")
+    if metric == "psnr":
+        if not 0 < value < 100:
+            raise ValueError(f"psnr: expected decibels in (0, 100), got {value:g}")
+        return Goal(metric, 10 ** (-value / 10), "PSNR, dB", psnr)
+    if not 0 < value < 2:
+        raise ValueError(f"{metric}: expected a value in (0, 2), got {value:g}")
+    return Goal(metric, value, "1 - SSIM")
+
+
+def share_reading(strength: float, changed: Sequence[bool], left_out: int) -> Reading:
+    """Return the share that changed, with Wilson's interval; [0, 1] without samples."""
+    n, k = len(changed), int(sum(changed))
+    low, high = wilson(k, n) or (0.0, 1.0)
+    return Reading(strength, k / n if n else math.nan, result(low), result(high), n, left_out)
+
+
+def mean_reading(strength: float, values: Sequence[float], left_out: int) -> Reading:
+    """Return the mean of independent values, with its normal interval."""
+    n = len(values)
+    if not n:
+        return Reading(strength, math.nan, 0.0, math.inf, 0, left_out)
+    mean = float(np.mean(values))
+    half = 1.96 * float(np.std(values, ddof=1)) / math.sqrt(n) if n > 1 else math.inf
+    return Reading(strength, mean, max(0.0, mean - half), mean + half, n, left_out)

@@ -1,1 +1,0 @@
-"""`qualm cache audit`: compute a random part of the stored answers again, and compare."""
