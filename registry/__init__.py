@@ -38,7 +38,7 @@ HISTORY = "history"
 """Key of a sample's `meta`: what was said before its question, a JSON list of [question, answer]. Tuning shows it; nothing else does."""
 
 MODALITIES = ("image", "text", "cross")
-"""What a perturbation changes, and what a question's uncertainty can come from: the image, the words, the match of the two."""
+"""Modalities of perturbations and of uncertainty: the image, the text, or how they fit together."""
 
 UNCERTAIN = "uncertain"
 """Key of a sample's `meta`: "1" where the question is meant to be uncertain and "0" where not, by the spec's `uncertain:`."""
@@ -66,10 +66,10 @@ BLIND: Mapping[str, str] = MappingProxyType({
 """Ways not to look, by the spec's names, and what a model is called behind its own name that answers so: a classifier of questions, or
 one of images, refuses for it; it is shown another sample's image; it is shown none."""
 REFUSERS = ("refuser", "picture_refuser")
-"""Those of them in which a classifier refuses that sees one of the two."""
+"""Baselines in which a classifier refuses that sees only the text or only the image."""
 
 PICTURES = ("swapped", "removed")
-"""Those of them in which the model itself is asked, under a variant of that name."""
+"""Baselines in which the model is asked without the question's own image; also variant names."""
 
 
 def method_name(label: str, fit: str) -> str:

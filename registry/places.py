@@ -3,7 +3,7 @@
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
-"""What holds the folders of our own packages: in the repository its top level, installed the package `qualm` itself."""
+"""Parent folder of our packages: the repository's root, or the installed package `qualm`."""
 
 
 def project_root(start: Path | None = None) -> Path | None:

@@ -45,7 +45,7 @@ class Sample:
     """Stable: the source's own id where it has one, else derived from content. Never a row number of ours."""
     question: str
     image_id: str | None = None
-    """Of its image; None without one; of several images their ids as a JSON list (`qualm.registry.formats.picture_lists`)."""
+    """Id of its image; None without one; a JSON list of ids if there are several (`qualm.registry.formats.picture_lists`)."""
     references: tuple[str, ...] = ()
     """Acceptable answers of an open-ended question. Of an unanswerable one: how declining may be put, for training; judges need none."""
     choices: tuple[str, ...] = ()
@@ -64,14 +64,14 @@ class Sample:
     meta: Mapping[str, str] = field(default_factory=lambda: _NO_META)
     """Anything else worth slicing by (`situation`, `dimension`, `kind`...), as text."""
     pair_id: str | None = None
-    """What the two members of a contrastive pair share."""
+    """Id shared by the two members of a contrastive pair."""
 
 
 WHERE_USED = {"written": "where used"}
 """Metadata of a column that a table without any value in it does not have; it is read as null there."""
 
 IMAGE_STRUCT = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-"""How Hugging Face `datasets` stores images, so that `load_dataset("parquet", ...)` opens ours."""
+"""Arrow type of images in Hugging Face `datasets`, so that `load_dataset("parquet", ...)` opens our files."""
 
 IMAGES = pa.schema(
     [("image_id", pa.string()), ("image", IMAGE_STRUCT)],
@@ -283,7 +283,7 @@ _MEASURED = [
     ("disputed", pa.string()),  # of a recorded log: how often its own verdict is another one, with examples
     ("collapsed", pa.string()),  # of a variant: why the model is said to collapse under it
 ]
-"""What is known of one value."""
+"""Columns of one measured value."""
 
 SCORES = pa.schema(
     [

@@ -33,7 +33,7 @@ def export(
     width: Annotated[str | None, typer.Option("--width", help="Figures: column (85 mm), page (175 mm) or millimetres.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files; also write results that differ from dvc.lock.")] = False,
 ) -> None:
-    """Write a benchmark's results as tables, or its answers in the format of another tool.
+    r"""Write a benchmark's results as tables, or its answers in the format of another tool.
 
       latex       tables for a paper, significant differences marked (-O digits=2)
       markdown    the same tables on one page
@@ -64,8 +64,8 @@ def export(
 
     [bold]Examples[/]
 
-      qualm export quickstart tables --to latex  then: \\input{tables/tables.tex}
-      qualm export quickstart figures --to pdf   then: \\input{figures/figures.tex}
+      qualm export quickstart tables --to latex  then: \input{tables/tables.tex}
+      qualm export quickstart figures --to pdf   then: \input{figures/figures.tex}
       qualm export quickstart out --to inspect   then: inspect view --log-dir out
       qualm export quickstart out --to vlmevalkit -m base -O table=tsv
       qualm export quickstart out --to hf -d scenes --variant clean

@@ -63,7 +63,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     from qualm.runners.review.pages import PageError
     from qualm.runners.review.pool import PoolError
     from qualm.runners.review.session import ReviewSession
-    from qualm.runners.review.terminal import NoTerminal
+    from qualm.runners.review.terminal import NoTerminalError
 
     target = find_target(project.resolve(spec), project.plan(spec), request.name, project.root)
     try:
@@ -78,7 +78,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     except AddError as error:
         left = f"decisions are safe in .qualm/reviews/{target.entry}; the next `qualm verify` publishes them"
         raise ProjectError(f"{error}\n{left}") from error
-    except (PoolError, JournalError, PageError, CurationError, EntryError, NoTerminal) as error:
+    except (PoolError, JournalError, PageError, CurationError, EntryError, NoTerminalError) as error:
         raise ProjectError(str(error)) from error
 
 

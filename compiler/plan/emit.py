@@ -196,11 +196,11 @@ def _evict(root: Path, here: Path, other: str) -> None:
 
 
 def arrange_lock(text: str, names: Iterable[str]) -> str:
-    """Reduce a `dvc.lock` to the entries of some stages, in their order.
+    r"""Reduce a `dvc.lock` to the entries of some stages, in their order.
 
     It edits the text: parsing a long lock takes a second, and formatting could change other bytes.
 
-    >>> print(arrange_lock("schema: '2.0'\\nstages:\\n  b:\\n    cmd: y\\n  a:\\n    cmd: x\\n  c:\\n    cmd: z\\n", ["a", "b"]), end="")
+    >>> print(arrange_lock("schema: '2.0'\nstages:\n  b:\n    cmd: y\n  a:\n    cmd: x\n  c:\n    cmd: z\n", ["a", "b"]), end="")
     schema: '2.0'
     stages:
       a:

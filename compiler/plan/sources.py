@@ -24,13 +24,13 @@ _PARSED: dict[str, imports.Facts] = {}
 
 
 class Sources:
-    """Find the files behind modules, parsing each file once."""
+    """Find the files behind modules, parsing each file once.
+
+    Args:
+        file: memory between commands; None for none.
+    """
 
     def __init__(self, file: Path | None = None) -> None:
-        """
-        Args:
-            file: memory between commands; None for none.
-        """
         self._path = file
         self._known = _read(file)
         self._used: dict[str, imports.Facts] = {}

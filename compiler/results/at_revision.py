@@ -26,7 +26,7 @@ from qualm.runners.runtime.parameters import to_lists
 
 EXPERIMENTS = "refs/exps"
 NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
-"""What DVC keeps beside experiments."""
+"""Names that DVC keeps under refs/exps beside experiments."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Benchmark:
 
     stage: PlannedStage
     models: tuple[str, ...]
-    """Those that were scored, with those that abstain."""
+    """Names of the scored models, including those that abstain."""
     root: Path
     stages: tuple[PlannedStage, ...] = ()
     """All stages of the spec then."""
@@ -137,7 +137,7 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
 
 
 def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
-    """The lock's stages of a spec, which lies in the root where the spec was the default one then."""
+    """Return the locked stages of a spec; the root's lock if the spec was the default one."""
     for place in (f"specs/{spec}/dvc.lock", "dvc.lock"):
         text = output(project.root, "show", f"{commit}:{place}")
         stages = parse_lock(text, f"{commit[:10]}:{place}")
@@ -148,7 +148,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
 
 
 def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
-    """The locked path that a path is, or is in, and its hash."""
+    """Return the locked path that is or contains a path, and its hash."""
     for candidate in (path, *(p.as_posix() for p in Path(path).parents)):
         if candidate in hashes:
             return candidate, hashes[candidate]
@@ -158,7 +158,7 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
 
 
 def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
-    """A folder with links to the objects that stand at these paths."""
+    """Return a folder with links to the objects of these paths."""
     cache = cache_folder(project.root)
     if pull:
         _pull(project, {md5: path for path, md5 in objects.values()})

@@ -55,7 +55,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """b minus a, paired by sample where both sides' answers are at hand; clean variant, one conformal setting.
+    """Compute b minus a, paired by sample where both have answers; clean variant only.
 
     Args:
         project: whose results they are.
@@ -114,7 +114,7 @@ class ComparisonSide:
 
 
 def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
-    """One side, of this checkout or of a revision."""
+    """Load one side, of this checkout or of a revision."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
@@ -171,7 +171,7 @@ def side_here(project: Project, spec: str | None) -> ComparisonSide:
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
-    """Differences of two score tables: without the samples there is no pairing and so no interval of the difference."""
+    """Return differences of two score tables: without the samples there is no pairing and so no interval of the difference."""
     keys = ("model", "dataset", "variant", "slice", "metric")
     others = {tuple(r[k] for k in keys): r for r in yours}
     differences = []
@@ -236,7 +236,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
 
 
 def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | None) -> list[dict[str, Any]]:
-    """The metrics that are wanted, by plugin or label; all where none is named."""
+    """Return the metrics chosen by plugin or label; all if none is named."""
     names = {name for m in metrics for name in (m["label"], m["plugin"])}
     for name in chosen or ():
         if name not in names:
@@ -261,7 +261,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
-    """(name, dataset) -> the clean cell of the model that stands for the name."""
+    """Return (name, dataset) -> the clean cell of the model that stands for the name."""
     from qualm.runners.data.splits import read_scored
     from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.stage import StageError
@@ -285,7 +285,7 @@ def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[s
 
 
 def run_time_stage(side: ComparisonSide, models: set[str]) -> Stage:
-    """The score stage as a runner sees it, with absolute paths and only the wanted models."""
+    """Return the score stage as a runner sees it: absolute paths, only these models."""
     from qualm.runners.runtime.settings import Settings
     from qualm.runners.runtime.stage import Stage
 
@@ -334,7 +334,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
-    """One table; `n` is a column only where rows differ in it, and scored shares only where those of two sides do."""
+    """Return a table of differences; counts and scored shares are columns only where they differ."""
     from qualm.compiler.results.comparisons import metric_in_words
     from qualm.runners.scoring.missing.scored_share import shares_differ
 
@@ -383,7 +383,7 @@ def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list
 
 
 def _shares(difference: Mapping[str, Any]) -> str:
-    """Both scored shares, marked where they differ too much to be compared without a word."""
+    """Format both scored shares, marked if they differ too much for a fair comparison."""
     from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
 
     shares = [difference.get("scored_share_a"), difference.get("scored_share_b")]
@@ -391,7 +391,7 @@ def _shares(difference: Mapping[str, Any]) -> str:
 
 
 def _p(difference: Mapping[str, Any], name: str) -> str:
-    """A p-value; empty without a test."""
+    """Format a p-value; empty without a test."""
     value = difference.get(name)
     return "" if value is None or math.isnan(value) else format(value, ".4f")
 

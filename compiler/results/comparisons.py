@@ -23,14 +23,14 @@ MAX_PLACES = 3
 
 
 def read_comparisons(path: Path) -> list[Row]:
-    """The table of paired tests; none where a spec compares nothing."""
+    """Read the table of paired tests; empty if the spec compares nothing."""
     from qualm.registry.sample import COMPARISONS
 
     return read_rows(path, COMPARISONS)
 
 
 def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
-    """The tests about scores that are shown: both models, the dataset, the slice and the metric among them."""
+    """Return the tests whose models, dataset, slice and metric are among the shown scores."""
     keys = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
     return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in keys for side in "ab")]
 

@@ -14,12 +14,12 @@ VERDICTS = {"b": "**better**", "a": "**worse**"}
 
 
 def marker(spec: str) -> str:
-    """The first line, by which a later comment on the same spec finds the one to replace."""
+    """Return the first line, by which a later comment on the spec finds the one to replace."""
     return f"<!-- qualm diff {spec} -->"
 
 
 def markdown(changes: Mapping[str, Any]) -> str:
-    """The page, without a line break at its end.
+    """Return the page as Markdown, without a line break at its end.
 
     Args:
         changes: as `diff_revision` gives them.
@@ -81,7 +81,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
 
 
 def _cell(name: str) -> str:
-    """A name as code, so that no `@name` or `#1` of it calls anybody."""
+    """Format a name as code, so that `@name` and `#1` in it notify nobody."""
     return code(name).replace("|", "\\|")
 
 

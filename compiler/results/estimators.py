@@ -33,7 +33,7 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
 
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
-    """The confidence set of the best estimator, in words, of every column whose best is among these scores."""
+    """Describe the confidence set of the best estimator of every shown column."""
     from qualm.runners.reporting.chance import none_beats_chance
     from qualm.runners.reporting.text import number
     from qualm.runners.scoring.missing.scored_share import unequal_shares

@@ -40,7 +40,7 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
 
 
 def show(agreement: dict[str, Any]) -> None:
-    """A table for a terminal."""
+    """Print a table of agreement."""
     from qualm.registry.system.console import Console
     from qualm.registry.system.grids import Grid
 

@@ -46,7 +46,7 @@ class PairedDifference:
     """The unbiased metric, squared, whose values these are; None: the metric itself."""
     margin: float | None = None
     p_equivalent: float | None = None
-    """Of two one-sided tests that the difference is within the margin; corrected."""
+    """Corrected p-value of two one-sided tests that the difference is within the margin."""
     p_not_worse: float | None = None
     """That b is not worse by the margin or more; corrected."""
     plain_a: float | None = None
@@ -54,7 +54,7 @@ class PairedDifference:
     """The metric's own values, where it is compared by another one."""
     scored_share_a: float | None = None
     scored_share_b: float | None = None
-    """Of each side by itself, on the questions that both were asked."""
+    """Scored share of each side, over the questions that both were asked."""
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -100,7 +100,7 @@ class McNemar:
 
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
-    """Exact two-sided p-value of the discordant pairs; 1 where there are none, since nothing then speaks for either."""
+    """Return exact two-sided p-value of the discordant pairs; 1 where there are none, since nothing then speaks for either."""
     if only_a + only_b == 0:
         return 1.0
     from scipy.stats import binomtest
@@ -109,11 +109,10 @@ def mcnemar_p(only_a: int, only_b: int) -> float:
 
 
 def align(a: Cell, b: Cell) -> tuple[Cell, Cell, int]:
-    """Both cells on their shared questions, and how many were left out.
+    """Return both cells on their shared questions, and how many were left out.
 
     A question is shared if its id, text, choices, truth and references are the same on both sides.
     """
-
     rows_a, rows_b = _shared(a.samples, b.samples)
     one, other = _taken(a, rows_a), _taken(b, rows_b)
     other = replace(other, samples=one.samples)
@@ -132,7 +131,7 @@ def _shared(a: Samples, b: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64
 
 
 def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
-    """The cell on some rows, as copies that may be written to."""
+    """Return copies of some rows of a cell."""
     from qualm.runners.data.aligned import Samples
     from qualm.runners.scoring.cells import Setting
 
@@ -207,7 +206,7 @@ def _difference(dataset: str, t: Test) -> PairedDifference:
 
 
 def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:
-    """McNemar's test for each `accuracy` among the metrics, over that metric's own rows; none where a rating is neither 0 nor 1."""
+    """Return McNemar's test for each `accuracy` among the metrics, over that metric's own rows; none where a rating is neither 0 nor 1."""
     import numpy as np
 
     from qualm.runners.scoring.bootstrap import Bootstrap

@@ -60,9 +60,9 @@ class Reach:
     source: str
     """`answers` or `assumed`."""
     pairs: int
-    """Of models, whose spreads these are."""
+    """Number of pairs of models with a measured spread."""
     standard_error: float | None
-    """Of the difference of two models, the median over pairs; None where stored answers do not show it."""
+    """Standard error of the difference of two models, median over pairs; None if stored answers do not show it."""
     smallest_difference: float | None
     """None where no difference can be shown, or where that is not known."""
     questions_needed: int | None
@@ -116,7 +116,7 @@ def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[s
 
 
 def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
-    """The spec's metrics, and accuracy where it is none of them."""
+    """Return the spec's metrics, plus accuracy if it is missing."""
     metrics: list[dict[str, Any]] = side.stage.params["metrics"]
     return (
         metrics if any(m["plugin"] == "accuracy" for m in metrics) else [*metrics, {"label": "accuracy", "plugin": "accuracy", "args": {}}]
@@ -124,7 +124,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
 
 
 def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[Reach]:
-    """The spread of the difference of each pair of models, over the same resamples."""
+    """Estimate the standard error of the difference of every pair of models."""
     import numpy as np
 
     from qualm.runners.scoring.measuring.evaluate import evaluate
@@ -194,7 +194,7 @@ def _reach(dataset: str, part: str, metric: str, source: str, where: tuple[int, 
 
 
 def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Console) -> None:
-    """A table per dataset and metric: slices down."""
+    """Print a table per dataset and metric, with a row per slice."""
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if assumptions.difference else [])
         grid = Grid([("slice", "left"), *((name, "right") for name in columns)], Text(f"{dataset} · {metric}", style="bold"))
@@ -220,7 +220,7 @@ def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Consol
 
 
 def _difference(row: Reach, assumptions: Assumptions) -> str:
-    """The smallest difference as it is shown."""
+    """Format the smallest detectable difference."""
     if row.smallest_difference is not None:
         return measure(row.smallest_difference)
     from qualm.runners.scoring.limits import FEWEST_GROUPS

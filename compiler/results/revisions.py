@@ -28,7 +28,7 @@ TESTED = (
     *("n", "low", "high", "p", "p_adjusted", "told_apart", "better"),
     *("why", "compared_by", "margin", "p_equivalent", "p_not_worse"),
 )
-"""What a paired test adds to a result that changed."""
+"""Columns that a paired test adds to a changed result."""
 SAME = 1e-6
 """Values closer than this are equal: results are rounded."""
 Files = Mapping[str, Any]
@@ -69,7 +69,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
 
 
 def evidence(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
-    """A paired test of every result that changed, filled in where both sides answered the same questions; else a note why there is none.
+    """Add a paired test to every changed result, or a note that says why there is none.
 
     Values are computed again, from the answers of both sides with the metrics of this checkout. Where they do not come out as the
     results say (other questions, metrics that count otherwise), a test would be of another change, and is left out.
@@ -124,12 +124,12 @@ def _under_variants(scores: Path) -> dict[Key, float]:
 
 
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Parameters and results that differ between two commits."""
+    """Return parameters and results that differ between two commits."""
     return compared(_files_at(project, spec, old), _files_at(project, spec, new))
 
 
 def compared(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """`parameters` ({stage, change}) and `results` ({model, dataset, variant, metric, old, new, change}) that differ."""
+    """Return `parameters` ({stage, change}) and `results` ({model, dataset, variant, metric, old, new, change}) that differ."""
     parameters: list[dict[str, str]] = []
     for name in sorted((old.keys() | new.keys()) - {RESULTS}):
         if name not in new:
@@ -150,7 +150,7 @@ def _files_at(project: Project, spec: str, commit: str) -> Files:
 
 
 def _files_here(project: Project, plan: Plan) -> Files:
-    """Stages as the spec compiles now; but where the spec is as it was committed, as they lie there: `dvc exp apply` sets parameters."""
+    """Return the stage files as the spec compiles now; for an unchanged spec, as they lie on disk."""
     results = project.root / "results" / plan.spec / "metrics.json"
     stages: dict[str, Any] = {s.name: s.as_json() for s in plan.stages}
     if output(project.root, "status", "--porcelain", "--", "specs/*.yaml", "params.yaml") == "":

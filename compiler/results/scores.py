@@ -31,12 +31,12 @@ def score_stage_of(plan: Plan) -> PlannedStage:
 
 
 def scored_models(project: Project, score: PlannedStage, spec: str | None) -> list[str]:
-    """Models of a score stage, and after them those that abstain and those that do not look."""
+    """Return the models of a score stage, then those that abstain and the baselines without images."""
     return [*score.inputs["generations"], *derived_models(project.plan(spec).stages)]
 
 
 def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
-    """Models that abstain, and models that do not look, in a plan's stages."""
+    """Return the models of a plan that abstain, and the baselines without images."""
     names: dict[str, None] = {}
     for stage in stages:
         if "abstentions" in stage.outputs:
@@ -132,12 +132,12 @@ def _names(label: str) -> tuple[str, str, str]:
 
 
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
-    """The setting whose test rows a metric is over; empty for a metric over all rows."""
+    """Return the setting whose test rows a metric is over; empty if over all rows."""
     where = in_brackets(label)
     setting = where if where in settings else where.rpartition("/")[0]
     return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
 def settings_of(labels: Iterable[str]) -> list[str]:
-    """Conformal settings, known by their mean over scores."""
+    """Return the conformal settings, found by their mean over scores."""
     return list(dict.fromkeys(in_brackets(a).removesuffix("/mean") for a in labels if in_brackets(a).endswith("/mean")))

@@ -1,5 +1,4 @@
-"""`qualm stats`: what each dataset of a spec holds, laid out as CertainlyUncertain's Table 1, what recipes made and dropped, and what
-can be told of it without looking."""
+"""`qualm stats`: counts of each dataset, pairs by recipe, and shortcuts that need no image."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
-    """The counts of a dataset folder: those it was assembled with, else counted now; None where there is no such folder."""
+    """Return the counts of a dataset folder, counted now if not stored; None if absent."""
     from qualm.runners.data.statistics import FILE, read_samples_of, statistics
     from qualm.runners.runtime.records import RecordError
 
@@ -72,7 +71,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """What can be told of a dataset without looking: as it was assembled with, else worked out now; nothing where all are of one class."""
+    """Return how well answerability is predicted without the image; empty with one class."""
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
     from qualm.runners.runtime.records import RecordError, read_table
@@ -88,7 +87,7 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
 
 
 def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:
-    """One dataset: images and questions by category and split, then recipes, then what looks alike."""
+    """Print one dataset: images and questions by category and split, recipes, shortcuts."""
     across = _counts(name, counts, across=True)
     fits = len(counts["categories"]) < MOST_COLUMNS and _width(across, console) <= console.width
     table = across if fits else _counts(name, counts, across=False)
@@ -122,12 +121,12 @@ def _print_without_looking(rows: list[dict[str, Any]], console: Console) -> None
 
 
 def _width(table: Table, console: Console) -> int:
-    """Columns of the terminal that the whole table would take."""
+    """Return columns of the terminal that the whole table would take."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def _counts(name: str, counts: Mapping[str, Any], across: bool) -> Table:
-    """The counts with a column for every category, or with a row."""
+    """Format counts with categories as columns, or as rows."""
     cells, categories = counts["cells"], [*counts["categories"], ALL]
     rows: list[tuple[str, str, dict[str, str]]] = []
     for split in counts["splits"]:
@@ -161,7 +160,7 @@ def _pair(a: int, b: int) -> str:
 
 
 def _heading(category: str) -> Text:
-    """`epistemic/knowledge` on two lines."""
+    """Return `epistemic/knowledge` on two lines."""
     return Text(category.replace("/", "\n", 1) if category else "(none)")
 
 

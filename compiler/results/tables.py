@@ -1,4 +1,4 @@
-"""How tables look in the terminal, and the one shape that scores and tests share: metrics down, models across."""
+"""Tables in the terminal; scores and tests share one layout, metrics down and models across."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qualm.registry.system.grids import Grid
 
 
 def measure(value: float | None) -> str:
-    """A measure as the report prints it, its minus one that can be copied.
+    """Format a measure as the report does, with an ASCII minus.
 
     >>> measure(0.12345), measure(-0.5), measure(None)
     ('0.123', '-0.500', 'undefined')
@@ -29,7 +29,7 @@ def metrics_down(
     cell_text: Callable[[Row | None], Text],
     unscored: bool = False,
 ) -> Grid:
-    """A row per metric, a column per model, and over how many questions.
+    """Build a table with a row per metric and a column per model, and the numbers of questions.
 
     Args:
         title: of the table.
@@ -62,7 +62,7 @@ def _unscored(cells: Sequence[Row]) -> str:
 
 
 def value_text(row: Row | None) -> Text:
-    """A value with its interval; a dash where it was not measured, or where the model gives no confidence to measure it by."""
+    """Format a value with its interval; a dash if it was not measured."""
     from qualm.runners.scoring.missing.scored_share import bounds_in_words
     from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
 

@@ -64,7 +64,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
     Raises:
         ProjectError: an unknown format, option, model or dataset; missing answers; existing files.
     """
-    from qualm.runners.data.dataset import BrokenSample
+    from qualm.runners.data.dataset import BrokenSampleError
     from qualm.runners.plugins.exports import ExportContext, ExportError
     from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.settings import SettingsError, read_settings
@@ -109,7 +109,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
                 atomic.write_text(folder / NOTICE, "".join(f"{notice}\n" for notice in changed))
             rule.load("exports", plugin.name)(context, **args)
             files = _place(folder, out, request.force)
-    except (ExportError, RecordError, StageError, BrokenSample, SettingsError) as error:
+    except (ExportError, RecordError, StageError, BrokenSampleError, SettingsError) as error:
         raise ProjectError(str(error)) from error
     except OSError as error:
         raise ProjectError(f"{explain_error(error, str(out))}; nothing was replaced") from error

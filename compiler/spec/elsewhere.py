@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Elsewhere:
-    """Models that other specs make, named `SPEC:MODEL`."""
+    """Models that other specs make, named `SPEC:MODEL`.
+
+    Args:
+        within: names of the specs being resolved, each read by the one before.
+    """
 
     def __init__(self, specs: Path, within: tuple[str, ...], resolve: Callable[[Path], Resolved]) -> None:
-        """
-        Args:
-            within: names of the specs being resolved, each read by the one before.
-        """
         self.specs, self.within, self._resolve = specs, within, resolve
         self._resolved: dict[str, Resolved] = {}
         self._entries: list[str] = []

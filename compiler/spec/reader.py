@@ -19,13 +19,13 @@ from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
 
 
 class Failures:
-    """Sections, and names in them, that cannot be read because of errors."""
+    """Sections, and names in them, that cannot be read because of errors.
+
+    Args:
+        problems: problems found so far; the list may grow.
+    """
 
     def __init__(self, document: Document, problems: Sequence[Problem]) -> None:
-        """
-        Args:
-            problems: problems found so far; the list may grow.
-        """
         self._document, self._problems = document, problems
         data = document.data if isinstance(document.data, dict) else {}
         strange = [key for key in data if key not in Spec.model_fields]

@@ -39,23 +39,23 @@ class Document:
 
     data: Any
     marks: dict[Path_, Position]
-    """Where the value at a path begins."""
+    """Position of the value at each path."""
     key_marks: dict[Path_, Position]
-    """Where the key that leads to a path stands."""
+    """Position of the key that leads to each path."""
     sources: dict[str, str]
     files: list[Path] = field(default_factory=list)
     """The spec and what it extends, nearest first."""
     problems: list[Problem] = field(default_factory=Problems)
     """Mistakes of the text itself, where it is read leniently."""
     unknown: set[Path_] = field(default_factory=set)
-    """Where something stands that cannot be told: what has a value here has it for want of a better one."""
+    """Paths whose value is unknown because of an earlier mistake; a placeholder stands there."""
     open: bool = False
-    """What it extends cannot be read, so that any key may be there that is not."""
+    """True if the spec that it extends cannot be read, so unknown keys are possible."""
     original: dict[Path_, Path_] = field(default_factory=dict)
-    """Where values stood that moved up because another was left out of a list."""
+    """Original path of each list item that moved up when an earlier item was removed."""
 
     def mark(self, path: Path_, key: bool = False) -> Position:
-        """The place of a path, or of the nearest parent that stands in a file."""
+        """Return the position of a path, or of its nearest parent that stands in a file."""
         return self._mark(self.original.get(path, path), key)
 
     def _mark(self, path: Path_, key: bool) -> Position:
@@ -70,7 +70,7 @@ class Document:
         return Problem(self._mark(path, key), dotted(path), message, hint, path)
 
     def without(self, paths: set[Path_]) -> Document:
-        """The same without some of its values. Problems are told where things stood."""
+        """Return a copy without some values; problems keep their original positions."""
         copy_of = replace(self, marks=dict(self.marks), original={})
         copy_of.data = self._copy((), (), self.data, paths, copy_of)
         return copy_of
@@ -88,7 +88,7 @@ class Document:
 
 
 def dotted(path: Path_) -> str:
-    """`('metrics', 0, 'ece')` -> `metrics[0].ece`."""
+    """Return `('metrics', 0, 'ece')` -> `metrics[0].ece`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -108,7 +108,7 @@ def load(path: Path, root: Path | None = None) -> Document:
 
 
 def load_leniently(path: Path, root: Path) -> Document:
-    """The same with every mistake of the text in `problems`, and what is wrong left out: what is right can still be looked at.
+    """Load a spec, collect all mistakes in `problems`, and leave out the wrong values.
 
     Raises:
         SpecError: it cannot be read at all, or is no YAML.
@@ -143,7 +143,7 @@ def _load(path: Path, root: Path, children: list[Path]) -> Document:
 
 
 def _base(document: Document, parent: Any, path: Path, root: Path, children: list[Path]) -> Document:
-    """What a spec extends."""
+    """Load the spec that a spec extends."""
     at = ("extends",)
     if not isinstance(parent, str) or not parent.isprintable() or len(parent) > MAX_PATH:
         got = quoted(parent)
@@ -162,7 +162,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
 
 
 def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
-    """Mappings merge key by key; anything else in the child replaces; null in the child removes."""
+    """Merge two values: mappings by key, null in the child removes, else the child replaces."""
     below, above = _at(base.data, path), _at(child.data, path)
     result: dict[Any, Any] = {}
     # The base's order first, so that an override leaves the order of everything else as it was.
@@ -184,7 +184,7 @@ def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
 
 
 def paths_in(value: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """The path of a value and of every value within it."""
+    """Yield the path of a value and of every value within it."""
     yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in inner:
@@ -198,7 +198,7 @@ def _at(data: Any, path: Path_) -> dict[Any, Any]:
 
 
 def relative_name(path: Path, root: Path) -> str:
-    """A file's path from the project's root; as it is where it lies elsewhere."""
+    """Return a file's path relative to the project's root; unchanged if outside."""
     try:
         return path.resolve().relative_to(root.resolve()).as_posix()
     except (ValueError, OSError, RuntimeError):  # it lies elsewhere, or cannot be
@@ -222,7 +222,7 @@ def parse(text: str, name: str) -> Document:
 
 
 def _parse(text: str, name: str) -> Document:
-    """The same; mistakes that leave the rest of the text as it is are in `problems`."""
+    """Parse a spec; mistakes that leave the rest readable are added to `problems`."""
     sources = {name: text}
     try:
         _limit_depth(text, name)
@@ -319,7 +319,7 @@ class _Builder:
         return result
 
     def _pairs(self, node: yaml.MappingNode, path: Path_, met: set[yaml.Node] | None = None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
-        """The node's pairs, with those of `<<: *alias`, and of what that merges in turn, behind its own and not over them.
+        """Yield the node's pairs, then those of `<<: *alias` that it does not override.
 
         What was `met` on the way has given its pairs: mappings that merge each other end, and merges of merges stay few.
         """

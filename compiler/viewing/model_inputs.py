@@ -14,7 +14,7 @@ from qualm.compiler.library.results import SpecResults
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.registry.plugins.rule import PluginError
 from qualm.registry.sample import CLEAN
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Variant, read_variants
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, read_variants
 from qualm.runners.reporting.thumbnails import decoded
 from qualm.runners.runtime.stage import StageError
 
@@ -89,7 +89,7 @@ class ModelInputs:
         try:
             item = of.item(folder, row)
             return None if item is None else of.shown(self.seed, item, item.images() if pictures else ())
-        except (BrokenSample, StageError, OSError):
+        except (BrokenSampleError, StageError, OSError):
             return None
 
     def _variant(self, name: str) -> Variant | None:

@@ -53,7 +53,7 @@ class AdapterContext:
     workers: int = 1
     """Processes that may be used, at least 1. Changes speed, never content."""
     selects: Callable[[Sample], bool] = field(default=lambda sample: True)
-    """Whether the spec's `where:` selects a sample."""
+    """Predicate of the spec's `where:`."""
     bad: Callable[[AdapterError], None] = field(default=_end)
     """Told what is wrong with one record: ends the run, or, where the spec says `skip_bad: true`, notes it and returns."""
 
@@ -61,11 +61,12 @@ class AdapterContext:
     """Told what stops nothing and a person should know, with what to do about it."""
 
     place: list[str] = field(default_factory=list)
-    """Where the record stands that is being read ("FILE: line 3"), or nothing: readers of `_official` put it here, for what the stage
-    itself finds wrong with a sample, as an id that came before."""
+    """Place of the current record ("FILE: line 3"), or empty. Readers of `_official` set it, for problems that the stage finds itself,
+    such as a duplicate id.
+    """
 
     judged: bool = False
-    """Whether a judge decides afterwards, from references, which questions are answerable: the spec's `answerable_by`."""
+    """True if a judge decides from references which questions are answerable (`answerable_by`)."""
 
     sent: dict[str, str] = field(default_factory=dict)
     """Images that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""

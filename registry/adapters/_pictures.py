@@ -33,9 +33,9 @@ Named = tuple[str, Reader]
 class PictureColumns:
     names: tuple[str, ...]
     frames: int | None = None
-    """Of each video; None where cells are images."""
+    """Number of frames per video; None if cells are images."""
     text_only: bool = False
-    """Whether a row may have none."""
+    """True if a row may have no image."""
 
     @classmethod
     def of(cls, adapter: str, image: str | list[str] | None, frames: int | None, text_only: bool) -> PictureColumns:

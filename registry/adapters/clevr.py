@@ -19,7 +19,7 @@ CATEGORIES = {
     "greater_than": "comparison",
     "less_than": "comparison",
 }
-"""What a program's last step asks for."""
+"""Last function of a program -> category."""
 
 
 def clevr(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:

@@ -19,7 +19,7 @@ COLUMNS = ("index", "question", "A", "B", "answer", "image", "type")
 LETTERS = "ABCDE"
 STANDARD = "standard"
 EMPTY = ("", "nan", "none")
-"""What an empty cell became on its way, in any case of letters."""
+"""Texts of an empty cell, in lower case."""
 DATE = "20240303"
 
 

@@ -17,7 +17,7 @@ NUMBER = "number"
 COUNTS = ("Zero", "One", "Two", "Three", "Four", "Five")
 FOLDER = "ood/oodcv-vqa"
 PREFIXES = (".", FOLDER, f"safety_evaluation_benchmark_datasets/{FOLDER}")
-"""Where the files lie: by themselves, in the benchmark's folder, or in the unpacked archive."""
+"""Possible folders of the files: themselves, the benchmark's folder, the unpacked archive."""
 
 
 def oodcv_vqa(

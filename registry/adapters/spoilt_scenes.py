@@ -19,7 +19,7 @@ from qualm.registry.scenes.world import Scene, make_scene, stream
 
 META = ["kind", "level", "spoilt", "how", "modality"]
 SPOILT = {"none": "clean", "picture": "image", "question": "text"}
-"""What was spoilt -> which modality the sample is uncertain in, as attribution is scored by (`meta.modality`)."""
+"""Spoilt part -> modality of the uncertainty (`meta.modality`), the truth of attribution."""
 
 
 def spoilt_scenes(

@@ -10,7 +10,7 @@ from qualm.registry.sample import Image, Sample
 
 META = ["alter_type", "reason", "question_id_origin", "answer_origin"]
 AMBIGUOUS = "multiple plausible answers"
-"""What the reason says that CertainlyUncertain leaves out."""
+"""Reason of the questions that CertainlyUncertain leaves out."""
 FOLDERS = {"train": "images-train", "val": "images-val", "test": "images-val"}
 TOP_KEYS = ("answer_map", "reason_map", "alter_type_map", "annotation")
 KEYS = ("question_id", "question", "image_name", "answerability", "alter_type", "misc")

@@ -13,7 +13,7 @@ ANSWERS = 10
 TYPES = {"yes/no": "yes-no", "number": "number", "other": "other", "unanswerable": "unanswerable"}
 """Types of answers -> categories, where `/` would begin a part of a path."""
 UNANSWERABLE = ("unanswerable", "unsuitable", "unsuitable image")
-"""What people wrote of questions that the image does not answer; the latter two in the first release."""
+"""Annotators' answers to unanswerable questions; the latter two in the first release only."""
 
 
 def vizwiz(context: AdapterContext, *, split: Literal["train", "val", "test"] = "val") -> Iterator[Image | Sample]:

@@ -51,9 +51,9 @@ class AddError(Exception):
         super().__init__("\n".join(problems))
         self.problems = problems
         self.recounts = recounts
-        """Where data of one's own have grown or shrunk and nothing else is wrong: the counts that changed."""
+        """Changed counts, if your own data grew or shrank and nothing else is wrong."""
         self.excusable = excusable
-        """How many of them `--skip-bad` would let pass."""
+        """Number of problems that `--skip-bad` would skip."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _hold_lock(root: Path) -> Iterator[None]:
 
 @contextmanager
 def _staging(root: Path, name: str) -> Iterator[Path]:
-    """A DVC repository without git that shares this checkout's cache, gone at the end."""
+    """Yield a temporary DVC repository without git that shares this checkout's cache."""
     stages = root / ".qualm" / "staging"
     shutil.rmtree(stages, ignore_errors=True)  # what a killed run left: nobody else is at work now
     stage = stages / name

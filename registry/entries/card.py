@@ -60,7 +60,7 @@ Rai = Literal[
 """Croissant's properties of responsible AI, http://mlcommons.org/croissant/RAI/1.0."""
 
 UNVERIFIED = "its card's list of files was not compared with a release; files that it does not expect are reported"
-"""What is shown for a card that is not `verified`."""
+"""Note shown for a card that is not `verified`."""
 FEW = 12
 """Names of cards that are told one by one."""
 
@@ -120,9 +120,9 @@ class Files(_Strict):
     at_least: int = Field(1, ge=0, le=MAX_NUMBER)
     """0 makes them optional."""
     format: Format | None = None
-    """How they are checked for damage; None = by their suffix."""
+    """Format by which the files are checked for damage; None = by their suffix."""
     about: str = ""
-    """What they are, for a person to whom they are missing."""
+    """Description of the files for a person who lacks them."""
 
 
 class Split(_Strict):
@@ -187,17 +187,17 @@ class Fetch(_Strict):
     urls: dict[Pattern, Address] = Field(default_factory=dict)
     """Path in the entry, or name of an archive -> where it is."""
     sha256: dict[Pattern, _SHA256] = Field(default_factory=dict)
-    """Of files of the hub and of archives; files of the layout have theirs under `digests`."""
+    """Digests of files of the hub and of archives; files of the layout have theirs under `digests`."""
     unpack: dict[Pattern, Pattern | Members] = Field(default_factory=dict)
     """Archive -> folder in the entry that its members go to (`.` = the entry's top), or `{strip, into}`."""
     single: dict[Pattern, SingleFiles] = Field(default_factory=dict)
     """Pattern of the layout -> addresses of single files, for a spec that asks few of the questions."""
     terms: str = ""
-    """What must be accepted (`--accept-licence`) before anything is fetched; empty where the licence asks nothing of who only measures."""
+    """Terms to accept (`--accept-licence`) before anything is fetched; empty if the licence asks nothing of evaluation."""
     also: str = ""
-    """What does not come this way, and where it is."""
+    """Files that cannot be fetched this way, and where to get them."""
     verified: bool = False
-    """Whether the addresses were tried, not only looked up in the sources of other software."""
+    """True if the addresses were tried, not only read in the sources of other software."""
 
     @model_validator(mode="after")
     def _has_address(self) -> Fetch:
@@ -223,9 +223,9 @@ class Card(_Strict):
     adapter: str | None = None
     """The plugin that reads it, in registry/adapters/; None for a model, for reviews, and for what nothing reads yet."""
     missing: str = ""
-    """What will read a dataset that has no adapter yet. A spec that names it compiles and plans, and its data stage says so."""
+    """Planned reader of a dataset without an adapter. A spec that names it compiles; its data stage fails with this text."""
     source: str
-    """Where the official files are, as a URL, or `generated`."""
+    """URL of the official files, or `generated`."""
     licence: str
     citation: str
     """BibTeX; empty where there is nothing to cite."""
@@ -235,20 +235,20 @@ class Card(_Strict):
     digests: dict[Pattern, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(default_factory=dict)
     """SHA-256 of official files known byte for byte."""
     fetch: Fetch | None = None
-    """Where `qualm fetch` gets them; None = by hand."""
+    """Addresses for `qualm fetch`; None = by hand."""
     args: Annotated[dict[str, Any], AfterValidator(_plain)] = Field(default_factory=dict)
     """Defaults for the adapter's parameters."""
     format: str = ""
-    """What the official files are, in a few words, for docs/reference/datasets.md; empty = the formats that `layout` names."""
+    """Short description of the official files for docs/reference/datasets.md; empty = the formats of `layout`."""
     scoring: str = ""
     """The official scoring rule, in a sentence that names the metrics (and judges) that compute it here in backquotes. Nothing else
     stands in backquotes: a test holds every name to a plugin. Empty where there is no official rule."""
     subsets: Annotated[dict[str, str], AfterValidator(_expressions)] = Field(default_factory=dict)
     """Parts that a spec's `where:` can name: name -> expression (`qualm.registry.where`)."""
     rai: dict[Rai, str] = Field(default_factory=dict)
-    """What is known of its collection and annotation, of people in it, biases and limits; `qualm export --to croissant` takes it along."""
+    """Facts on collection, annotation, people, biases and limits, exported by `qualm export --to croissant`."""
     verified: bool = False
-    """Whether layout and counts were checked against the real files, not only against their description."""
+    """True if layout and counts were checked against the real files, not only their description."""
 
     @property
     def caveat(self) -> str:

@@ -27,10 +27,11 @@ class Checked:
     """Split -> good samples."""
     images: int = 0
     problems: list[str] = field(default_factory=list)
-    """Of single records, with file and line; what no stage stops at and is missing all the same, such as right options and images
-    of a log, with what to add; at the end what ended the reading, if anything did."""
+    """Problems of single records with file and line, then the problem that ended the reading, if any. Includes missing parts that stop no
+    stage, such as reference options and images of a log, with what to add.
+    """
     notes: list[str] = field(default_factory=list)
-    """What is no problem and changes what models are shown, counted."""
+    """Counted changes to what models are shown that are no problem."""
 
 
 def check_records(source: Path | None, card: Card, args: Mapping[str, Any], progress: Callable[[int], None] = lambda n: None) -> Checked:

@@ -39,7 +39,7 @@ class Entry:
     skipped: bool = False
     """It was added by `--skip-bad` and bad files or other counts were let pass."""
     fault: str = ""
-    """What is wrong with its DVC file; the entry can then be listed and nothing else."""
+    """Problem of the entry's DVC file; such an entry can only be listed."""
 
     @property
     def path(self) -> Path:

@@ -23,7 +23,7 @@ TOKENS = "https://huggingface.co/settings/tokens"
 CODE = ("*.py", "*.txt", "*.model", "*.tiktoken")
 """Files of a model beside those of the card transformers_model: code for `trust_remote_code`, and vocabularies."""
 CONSOLIDATED = "consolidated"
-"""How files begin that repeat a model's weights in its maker's own format."""
+"""Prefix of files that repeat a model's weights in its maker's own format."""
 
 Kind = Literal["dataset", "model"]
 
@@ -34,11 +34,11 @@ class Listing:
 
     commit: str
     files: list[RemoteFile]
-    """Those that were asked for."""
+    """Files that match the request."""
     others: int
-    """How many more it has."""
+    """Number of other files in the repository."""
     licence: str
-    """As its page states it; empty if it does not."""
+    """Licence stated on the repository's page; empty if none."""
     gated: bool
     """Its page asks for an account that accepts its terms."""
 

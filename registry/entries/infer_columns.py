@@ -34,14 +34,14 @@ TEXTS = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 TABLES = ((".parquet",), (".arrow",), TEXTS)
 """Kinds of tables; where a folder has several, those of the first are taken."""
 CACHED = "cache-"
-"""How files begin that `datasets` leaves beside a saved dataset and that are none of it."""
+"""Prefix of cache files that `datasets` leaves in a saved dataset."""
 SPLITS = {"train": ("train", "training"), "val": ("val", "valid", "validation", "dev"), "test": ("test", "testing")}
 SUFFIXES: dict[str, tuple[str, ...]] = {
     "vlmevalkit_tsv": (".tsv", ".csv"),
     "coco_folder": (".json",),
     "image_table": tuple(suffix for kind in TABLES for suffix in kind),
 }
-"""What each adapter reads, the most particular first; Parquet and Arrow come before all of them."""
+"""Suffixes that each adapter reads, most specific adapter first; Parquet and Arrow are tried before all of them."""
 HEAD = 200
 """Records that are looked at."""
 MAX_FILES = 1_000_000
@@ -84,7 +84,7 @@ LEAVES = ("text", "value", "answer", "answers")
 SEPARATOR = "|"
 LISTS = ("choices", "options", "candidates")
 SERIES = (("A", "B"), ("a", "b"), ("choice_a", "choice_b"), ("option_a", "option_b"), ("optionA", "optionB"), ("choice1", "choice2"))
-"""How columns of single options begin; they go on as letters or numbers do."""
+"""First two names of columns with one option each; the series goes on by letter or number."""
 
 
 class NewCardError(Exception):
@@ -100,7 +100,7 @@ class Proposal:
     columns: dict[str, str] = field(default_factory=dict)
     """Column -> a value of it, shortened."""
     notes: list[str] = field(default_factory=list)
-    """What was seen and left out."""
+    """Observations that did not become part of the card."""
     suffixes: frozenset[str] = frozenset()
     """Suffixes of the images that the table names."""
 

@@ -19,7 +19,7 @@ from qualm.registry.system.dvc_objects import is_cached
 from qualm.registry.text import quoted
 
 JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store", ".ipynb_checkpoints", ".gitattributes", ".gitignore"}
-"""What lies beside official files on many disks and is never one of them."""
+"""Files found beside official files on many disks that are never part of them."""
 
 
 @dataclass
@@ -32,13 +32,13 @@ class Inspection:
     """Split -> records found in each of its files."""
     problems: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
-    """What was let pass because it was asked for: files left out, bad lines, counts that differ."""
+    """Problems skipped on request: files left out, bad lines, counts that differ."""
     excusable: int = 0
-    """How many of the problems would have been let pass."""
+    """Number of problems that could be skipped on request."""
     left_out: list[str] = field(default_factory=list)
     """Files that the layout does not name; they are not taken."""
     notes: list[str] = field(default_factory=list)
-    """What the files that the adapter derived say, for a person."""
+    """Notes for people from files that the adapter derived."""
 
     @property
     def size(self) -> int:

@@ -26,7 +26,7 @@ LINE_WIDTH = 130
 NO_COLUMNS = ("images", "instruction", "answer_is", "kind", "frames", "text_only", "separator")
 """Parameters of adapters that do not name columns."""
 DESCRIPTIONS = {"title": "what people call it", "licence": "under which its owners give it", "source": "where others get it, a URL"}
-"""What is asked beside the mapping."""
+"""Fields asked for in addition to the mapping, with their questions."""
 
 Ask = Callable[[str, str, str], str]
 """(what, what is proposed, help) -> the answer; empty for none."""

@@ -27,15 +27,15 @@ class Version:
     """Files of an entry or dataset at a point in time."""
 
     label: str
-    """As it was asked for."""
+    """Version as it was requested."""
     name: str
-    """Of the entry; else the path from the project's root."""
+    """Name of the entry, or its path from the project's root."""
     md5: str
     files: Mapping[str, str]
     """Path in it -> MD5."""
     card: str | None
     folder: Path | None
-    """Where it lies whole; None where only a store has it."""
+    """Folder with all files; None if only a store has them."""
     stores: tuple[Path, ...] = ()
 
     def file(self, name: str) -> Path:

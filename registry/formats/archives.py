@@ -25,7 +25,7 @@ _IF_TRUSTED = ": if you trust it, unpack it yourself and give the folder"
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, OSError, RuntimeError, NotImplementedError, EOFError, ValueError
 )  # fmt: skip
-"""What unpacking a damaged or unknown archive raises."""
+"""Exceptions of unpacking a damaged or unknown archive."""
 
 
 class ArchiveError(Exception):

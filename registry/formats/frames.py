@@ -17,11 +17,11 @@ from typing import Any
 from qualm.registry.formats.pictures import HugePictureError, PictureError, as_rgb, is_image_name, open_image
 
 MAX_FRAMES = 100_000
-"""Of one film or folder; of more it must be an attack, or should be cut first."""
+"""Most frames of one video or folder; longer ones are attacks, or should be cut first."""
 MAX_ANIMATED = 5_000
-"""Of an animated image, whose frames are composed one after the other."""
+"""Most frames of an animated image, whose frames are composed one after another."""
 MAX_PIXELS = 40_000_000
-"""Of one frame."""
+"""Most pixels of one frame."""
 FILMS = {".mp4", ".mkv", ".webm", ".mov", ".avi", ".m4v", ".mpg", ".mpeg"}
 
 

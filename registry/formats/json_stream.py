@@ -22,7 +22,7 @@ _SPACE = " \t\r\n"
 _SPACES = re.compile(f"[{_SPACE}]*")
 _ENDS = _SPACE + ",:}]"
 _CUT = 16
-"""What is wrong so close to the end of the text at hand may be a word that is cut in two; what is wrong before is wrong."""
+"""Characters at the end of the buffer where an error may be a token cut in two; earlier errors are real."""
 _HTML = ("<!doctype", "<html", "<head", "<?xml")
 
 

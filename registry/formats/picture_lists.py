@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 MAX_IMAGES = 64
 """Images of one sample; more are refused when it is read."""
 MARK = "<image>"
-"""Where an image stands in a question that has several."""
+"""Placeholder of an image in a question with several."""
 COUNTED = "pictures"
 """The field of a sample that says how many it has, in `where:`, slices and whatever else names a field."""
 _BEGINS = '["'

@@ -31,7 +31,7 @@ HASHED = (64, 64)
 """Least size at which a JPEG is decoded for its hash, which looks at 32 x 32 pixels."""
 
 SIDE, ROW, GAP = 320, 4, 6
-"""Of several images shown together: pixels of a side at most, images in a row, pixels between them."""
+"""Layout of several images shown side by side: longest side in pixels, images per row, gap in pixels."""
 
 
 class PictureError(Exception):
@@ -50,7 +50,7 @@ class Facts:
     width: int
     height: int
     transparent: bool = False
-    """Whether it can have transparent pixels, which are shown on white."""
+    """True if it can have transparent pixels, which are shown on white."""
     frames: int = 1
     """Frames or pages, of which the first is shown."""
 

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 LEAST_LOGPROB = -9000.0
-"""What is below is a server's way to say that it has none (OpenAI, vLLM: -9999)."""
+"""Lowest log-probability; servers use lower values for "none" (OpenAI, vLLM: -9999)."""
 RULED_OUT = -10_000.0
 """The logit of an option that was logged at -Infinity, below the least of the others."""
 ROUNDING_TOLERANCE = 1e-5
-"""What rounding may add to a probability or its logarithm; it is taken off."""
+"""Largest excess of a probability or log-probability that counts as rounding and is removed."""
 SUM_TOLERANCE = 1e-2
-"""Of a sum over many alternatives."""
+"""Tolerance of a sum over many alternatives."""
 
 
 class ImplausibleReason(str):

@@ -17,7 +17,7 @@ EXPORT_COLUMN = "sample_id"
 """A column that tables have which we exported: in those, cells are read as `unescape_formula`."""
 
 _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?!\d*\.?\d+(?:[eE][+-]?\d+)?\Z))")
-"""How a cell begins that a spreadsheet takes for a formula, however many quotes stand before it; numbers are not formulas."""
+"""Start of a cell that a spreadsheet reads as a formula, after any number of quotes; numbers are no formulas."""
 
 
 class TextTableError(Exception):

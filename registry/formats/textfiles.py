@@ -13,14 +13,14 @@ from typing import Any
 import yaml
 
 MAX_BYTES = 8 << 20
-"""Of a text file, where nothing else is said: a lock of a thousand stages has a few MB."""
+"""Default limit of a text file; a lock of a thousand stages has a few MB."""
 MAX_DEPTH = 40
 MAX_VALUES = 300_000
 """Values of one YAML text, those counted again that an alias repeats."""
 MAX_DIGITS = 64
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _WARNINGS: set[str] = set()
-"""What was said already."""
+"""Warnings already given."""
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC"))
 """Without the flags that Windows does not have."""
 _KINDS = (

@@ -9,7 +9,7 @@ from functools import cache
 
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import KINDS, ROOT, Plugin, PluginError, UnknownPlugin
+from qualm.registry.plugins.rule import KINDS, ROOT, Plugin, PluginError, UnknownPluginError
 
 NAMES = "registry/published/names.yaml"
 
@@ -47,13 +47,13 @@ def get(kind: str, name: str) -> Plugin:
     """Return `rule.get` of a name that a person wrote.
 
     Raises:
-        UnknownPlugin: no such plugin; the message suggests one by its foreign or similar names.
+        UnknownPluginError: no such plugin; the message suggests one by its foreign or similar names.
         PluginError: its file breaks the rule.
     """
     try:
         return rule.get(kind, name)
-    except UnknownPlugin:
-        raise UnknownPlugin.of(kind, name, _suggestion(kind, name)) from None
+    except UnknownPluginError:
+        raise UnknownPluginError.of(kind, name, _suggestion(kind, name)) from None
 
 
 def called(name: str) -> list[tuple[str, str]]:

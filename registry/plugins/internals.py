@@ -45,7 +45,7 @@ class Internal:
     place: str
     """One of PLACES or LOOKS; for `image_information` the share of the image's tokens that is hidden."""
     drawn: bool = False
-    """Of sampled answers, not of the greedy one."""
+    """True for sampled answers, false for the greedy one."""
     kind: str = HIDDEN
 
     @property

@@ -234,7 +234,7 @@ class Probe(Plugin, Protocol):
     """
 
     NEEDS: Needs = ()
-    """As for estimators."""
+    """See `Estimator.NEEDS`."""
     TARGET: Annotated[Literal["wrong"] | Annotated[dict[Literal["high"], str], Len(1, 1)], '"wrong", or {"high": "parameter"}']
     """Target of its training: which answers are wrong, or where the estimator that a parameter names is high."""
     BESIDE: str = ""
@@ -495,8 +495,9 @@ class Export(Plugin, Protocol):
     """
 
     OF: Literal["datasets", "answers", "results", "runs"] = "answers"
-    """What it writes: `datasets` gets `context.datasets` and no parts; `results`, and `runs` also for a spec without metrics that trains
-    models, get `context.results`."""
+    """Content that it writes. `datasets` receives `context.datasets` and no parts. `results` and `runs` receive `context.results`; `runs`
+    is also possible for a spec without metrics that trains models.
+    """
 
     def __call__(self, context: Any) -> None: ...
 

@@ -142,11 +142,11 @@ class PluginError(Exception):
     """A plugin that is missing or breaks the rule; the message names file and remedy."""
 
 
-class UnknownPlugin(PluginError):
+class UnknownPluginError(PluginError):
     """A plugin name that its kind does not have."""
 
     @classmethod
-    def of(cls, kind: str, name: str, instead: str) -> "UnknownPlugin":
+    def of(cls, kind: str, name: str, instead: str) -> "UnknownPluginError":
         return cls(f"no {kind} plugin named '{name}'; {instead}")
 
 
@@ -206,7 +206,7 @@ def get(kind: str, name: str) -> Plugin:
     """Read one plugin's signature, help and declarations from its source.
 
     Raises:
-        UnknownPlugin: no such plugin; the message suggests the nearest name (`foreign_names.get` knows other libraries' names too).
+        UnknownPluginError: no such plugin; the message suggests the nearest name (`foreign_names.get` knows other libraries' names too).
         PluginError: its file breaks the rule.
     """
     present = files(kind)
@@ -214,7 +214,9 @@ def get(kind: str, name: str) -> Plugin:
         raise PluginError(_broken(kind)[name])
     if name not in present:
         near = difflib.get_close_matches(name, present, 1, 0.5)
-        raise UnknownPlugin.of(kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}")
+        raise UnknownPluginError.of(
+            kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}"
+        )
     return _checked(_read(kind, name, *present[name]))
 
 

@@ -8,7 +8,7 @@ from qualm.registry.recordings.record import LETTERS, Record, letter_index, text
 
 _LINE = re.compile(r"\s*\(?([A-Z])[.):]\)?\s+(\S.*?)\s*")
 FIELDS = ("choices", "options")
-"""What documents call them."""
+"""Keys under which logs list options."""
 
 
 def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:

@@ -12,7 +12,7 @@ from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, RecordingError
 
 FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb", "table")
-"""What a spec calls them."""
+"""Names of the formats in a spec."""
 TABLE = "table"
 """Any table of ids and answers, by its columns' names."""
 

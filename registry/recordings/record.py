@@ -28,11 +28,11 @@ _SHORT = reprlib.Repr()
 
 
 ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-"""What reading a row that is not as its format has it may raise; it becomes a fault, whatever a stranger put there."""
+"""Exceptions of reading a malformed row; they become a fault of that row."""
 
 
 BLIND = "blind-"
-"""How an id begins that says nothing of its sample."""
+"""Prefix of ids that reveal nothing about their sample."""
 
 
 def blind_id(sample_id: str) -> str:
@@ -56,7 +56,7 @@ class Record:
     id: str
     question: str = ""
     prompt: str = ""
-    """What the model was sent, where that is more than the question."""
+    """Text sent to the model, if it is more than the question."""
     choices: tuple[str, ...] = ()
     answer_index: int | None = None
     doubt: str = ""
@@ -68,7 +68,7 @@ class Record:
     images: tuple[bytes, ...] = ()
     """The images that lie in the log, in order."""
     n_pictures: int | None = None
-    """How many images the model was shown, as far as the log tells."""
+    """Number of images shown to the model, if the log tells."""
     lacking: str = ""
     """Why an image that the model was shown is not among `images`."""
     draws: list[dict[str, Any]] = field(default_factory=list)
@@ -162,7 +162,7 @@ def drop_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
 
 
 VERDICTS = ("exact_match", "acc", "accuracy", "correct", "is_correct", "hit", "em", "score")
-"""What tools call their own verdict on an answer, the surest first; also behind a task's name, as `mmmu_acc`."""
+"""Keys of the tools' own verdicts, most reliable first; also behind a task's name, as `mmmu_acc`."""
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's grades: correct, partial, incorrect, no answer."""
 

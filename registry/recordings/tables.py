@@ -23,7 +23,7 @@ from qualm.registry.recordings.jsonl import rows as json_lines
 from qualm.registry.recordings.record import RecordingError
 
 SUFFIXES = (".tsv", ".xlsx", ".json")
-"""Of the tables that VLMEvalKit writes."""
+"""Suffixes of the tables that VLMEvalKit writes."""
 LINES = (".jsonl", ".ndjson")
 ALL_SUFFIXES = (*SUFFIXES, ".csv", *LINES, *COLUMNAR)
 MAX_UNPACKED = 2**30
@@ -32,7 +32,7 @@ FREE, RATIO = 16 * 2**20, 50
 MAX_JSON = 2**27
 
 DAMAGED = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error)
-"""What a damaged zip may raise."""
+"""Exceptions of a damaged zip file."""
 
 Row = tuple[str, dict[str, Any]]
 

@@ -21,7 +21,7 @@ from qualm.registry.recordings.tables import SUFFIXES, Formula, columns, rows
 from qualm.registry.text import list_in_text
 
 FAILED = "Failed to obtain answer"
-"""What VLMEvalKit writes for an answer it could not get (`smp/file.py`)."""
+"""Text that VLMEvalKit writes for a failed request (`smp/file.py`)."""
 POINTER = 64
 """An image cell of at most so many characters is the index of another row."""
 

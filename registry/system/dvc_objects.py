@@ -22,7 +22,7 @@ from qualm.registry.formats import atomic, textfiles
 from qualm.registry.system.dvc_files import Recorded, cache_folder, dvc_errors
 
 DAMAGED = Path(".qualm/damaged")
-"""Where damaged files go: nothing is deleted that somebody may want to look at."""
+"""Folder to which damaged files are moved; nothing is deleted."""
 
 
 @contextmanager

@@ -86,5 +86,5 @@ class Reply:
     error: str | None = None
 
 
-class UnusableReply(Exception):
+class NoPairError(Exception):
     """No pair can be made of a reply; the message is a short reason, which is counted."""

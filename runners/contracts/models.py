@@ -107,7 +107,7 @@ class Request:
     more: tuple[PIL.Image.Image, ...] = ()
     """Further images, in the order of their places in the prompt."""
     asked: Prompt = DEFAULT
-    """What the prompt was made with, for conversations that continue after the answer."""
+    """Prompt settings of the request, for conversations that continue after the answer."""
 
     @property
     def images(self) -> tuple[PIL.Image.Image, ...]:
@@ -150,8 +150,9 @@ class Model(Protocol):
     """SHA-256 over weights, config, tokenizer, processor and dtype."""
 
     facts: Mapping[str, Any]
-    """What is needed to ask again: settings of the processor with limits of pixels, a rendered prompt. Stored with the answers; equal
-    for equal digests."""
+    """Facts needed to repeat an answer: settings of the processor with limits of pixels, a rendered prompt. Stored with the answers;
+    equal for equal digests.
+    """
 
     def render(self, messages: list[dict[str, Any]]) -> str:
         """Return the processor's text for a conversation, up to the answer."""

@@ -30,7 +30,7 @@ from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 
-class BrokenSample(Exception):
+class BrokenSampleError(Exception):
     """A sample whose image cannot be read; the message names both."""
 
 
@@ -59,7 +59,7 @@ class Item:
         """Decode the (first) image as RGB; None without one.
 
         Raises:
-            BrokenSample: it cannot be decoded, or is a decompression bomb.
+            BrokenSampleError: it cannot be decoded, or is a decompression bomb.
         """
         return None if self.data is None else decoded(self.data, self.where)
 
@@ -67,7 +67,7 @@ class Item:
         """Decode all images as RGB.
 
         Raises:
-            BrokenSample: one cannot be decoded, or is a decompression bomb.
+            BrokenSampleError: one cannot be decoded, or is a decompression bomb.
         """
         all_of_them = len(self.files)
         return tuple(
@@ -95,7 +95,7 @@ class Variant:
         """Return the variant's input for a sample; None if the perturbation does not apply.
 
         Raises:
-            BrokenSample: its image is missing.
+            BrokenSampleError: its image is missing.
         """
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
@@ -201,7 +201,7 @@ def rehearse(variants: Sequence[Variant], datasets: Sequence[DatasetFolder], see
             try:
                 item = dataset.item(row)
                 variant.shown(seed, item, item.images())
-            except BrokenSample:
+            except BrokenSampleError:
                 continue  # told with all others that are
 
 
@@ -318,7 +318,7 @@ class DatasetFolder:
         """Return a clean sample.
 
         Raises:
-            BrokenSample: its image is missing.
+            BrokenSampleError: its image is missing.
         """
         sample = self.samples[row]
         return _item(sample["sample_id"], sample["question"], self.files(row), self.where(row))
@@ -327,7 +327,7 @@ class DatasetFolder:
         """Decode the only image of a sample as RGB; None without one.
 
         Raises:
-            BrokenSample: it is missing, cannot be decoded, or there are several.
+            BrokenSampleError: it is missing, cannot be decoded, or there are several.
         """
         data = self.encoded(row)
         return None if data is None else decoded(data, self.where(row))
@@ -336,18 +336,20 @@ class DatasetFolder:
         """Return the file of a sample's only image; None without one.
 
         Raises:
-            BrokenSample: it is missing, or there are several.
+            BrokenSampleError: it is missing, or there are several.
         """
         files = self.files(row)
         if len(files) > 1:
-            raise BrokenSample(f"{self.where(row)}: expected one picture, got {len(files)}; leave out samples with several by `where:`")
+            raise BrokenSampleError(
+                f"{self.where(row)}: expected one picture, got {len(files)}; leave out samples with several by `where:`"
+            )
         return files[0] if files else None
 
     def files(self, row: int) -> tuple[bytes, ...]:
         """Return the files of all images of a sample, in order.
 
         Raises:
-            BrokenSample: one is missing.
+            BrokenSampleError: one is missing.
         """
         names = picture_ids(self.samples[row]["image_id"])
         if self._pictures is None:
@@ -355,7 +357,7 @@ class DatasetFolder:
         contents = [self._pictures.data(name) for name in names]
         if None in contents:
             which = f" '{names[contents.index(None)]}'" if len(names) > 1 else ""
-            raise BrokenSample(f"{self.where(row)}:{which} is not in the dataset's images")
+            raise BrokenSampleError(f"{self.where(row)}:{which} is not in the dataset's images")
         return tuple(data for data in contents if data is not None)
 
     def has_image(self, image_id: str) -> bool:
@@ -376,11 +378,11 @@ def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> 
 
 
 def decoded(data: bytes, where: str) -> PIL.Image.Image:
-    """Decode an image file as RGB; raise BrokenSample if that fails or is unsafe."""
+    """Decode an image file as RGB; raise BrokenSampleError if that fails or is unsafe."""
     try:
         return pictures.decoded(data)
     except pictures.PictureError as error:
-        raise BrokenSample(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
+        raise BrokenSampleError(f"{where}: cannot be decoded ({len(data)} bytes): {error}") from error
 
 
 class _Pictures:

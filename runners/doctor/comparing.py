@@ -29,7 +29,7 @@ class PartDifference:
     some place, and numbers within tolerance before. `differs`: anything else."""
     largest: float = 0.0
     what: str = ""
-    """What differs: `text`, or the name of the numbers."""
+    """Differing part: `text`, or the name of the numbers."""
 
 
 def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:

@@ -32,7 +32,7 @@ from qualm.runners.contracts.models import (
     is_signal,
 )
 from qualm.runners.contracts.parts import internal_parts
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
 from qualm.runners.prompts.few_shot import examples_of, split_hint
@@ -105,7 +105,7 @@ class _Decoded:
         self._kept: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
     def of(self, item: Item) -> tuple[Image, ...]:
-        """Decode images; raise BrokenSample if one cannot be decoded."""
+        """Decode images; raise BrokenSampleError if one cannot be decoded."""
         with self._lock:
             if (decoded := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
@@ -167,7 +167,7 @@ class Asker:
             # In the order of the rows however many threads examine, since tables, plans and repeats depend on it.
             for examined in ahead(self._examine, rows, settings.workers):
                 advance()
-                if isinstance(examined, BrokenSample):
+                if isinstance(examined, BrokenSampleError):
                     print(f"{self.stage.key}: {examined}", file=sys.stderr, flush=True)
                     broken.append(str(examined))
                     continue
@@ -232,7 +232,7 @@ class Asker:
         try:
             item = variant.item(dataset, place.row)
             applied = item and variant.shown(self.stage.seed, item, self._decoded.of(item))
-        except BrokenSample as error:
+        except BrokenSampleError as error:
             raise StageError(f"{error}; it could be read a moment ago: the dataset must not change during the run, run it again") from error
         pictures, question = applied or ((), "")
         asked, question = self._asked(place.dataset, place.row, question)
@@ -260,11 +260,11 @@ class Asker:
             asked,
         )
 
-    def _examine(self, place: tuple[int, int]) -> list[SampleVariant | str] | BrokenSample:
+    def _examine(self, place: tuple[int, int]) -> list[SampleVariant | str] | BrokenSampleError:
         number, row = place
         try:
             return list(self._cells(number, row))
-        except BrokenSample as error:
+        except BrokenSampleError as error:
             return error
 
     def _cells(self, number: int, row: int) -> Iterator[SampleVariant | str]:
@@ -296,7 +296,7 @@ class Asker:
                     raise StageError(f"{own.item.where}: has {pictures} image{'s' * (pictures > 1)}{those}: {refusal}")
                 prompts[asked_as] = self._rendered(number, row, asked, *asked_as)
                 if misfit := self._misfit(prompts[asked_as], pictures):
-                    raise BrokenSample(f"{own.item.where}, variant {variant.name}: {misfit}")
+                    raise BrokenSampleError(f"{own.item.where}, variant {variant.name}: {misfit}")
             prompt = prompts[asked_as]
             pixels, size = ("", None) if sight is None else (sight.pixels, sight.size)
             if examples:
@@ -383,7 +383,7 @@ def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
     asked = replace(of, subset=None).asked(dataset.name, whole.table).to_pylist()
     try:
         return replace(prompt, examples=examples_of(how, prompt, whole, asked, stage.seed))
-    except (PromptError, BrokenSample) as error:
+    except (PromptError, BrokenSampleError) as error:
         raise StageError(str(error)) from error
 
 

@@ -1,1 +1,1 @@
-"""What the report stage is made of: loading, tables, charts, examples. `runners/stages/report.py` puts them on one page."""
+"""Parts of the report: loading, tables, charts, examples. `runners/stages/report.py` puts them on one page."""

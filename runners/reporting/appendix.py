@@ -1,4 +1,4 @@
-"""How a report was made: intervals, tests, decoding, prompts, judges, estimators; models and datasets with the digests of their files.
+"""Appendix of a report: methods, prompts, judges, and models and datasets with digests.
 
 The commit, the machine, the times and what servers cost are no content: they are drawn into images beside the run's record
 (`qualm.runners.runtime.stamp`, `run_times`), which the page shows where they lie in the checkout that made it.
@@ -28,7 +28,7 @@ class Appendix:
     models: list[list[str]]
     header: list[str]
     stamps: list[str]
-    """Where the images lie, from the page."""
+    """Paths of the images, relative to the page."""
     data: list[list[str]]
     data_header: list[str]
 

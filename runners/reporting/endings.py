@@ -1,4 +1,4 @@
-"""How models' answers ended: cut at the limit, ended by a filter, refused, or none at all."""
+"""Counts of how answers ended: at the token limit, by a filter, refused, or empty."""
 
 from __future__ import annotations
 

@@ -21,14 +21,14 @@ HEADER = ["model", "metric", "best", "estimator", "difference", "interval", "cor
 
 @dataclass(frozen=True)
 class AgainstBest:
-    """What the tests of one dataset say."""
+    """Tests of the estimators of one dataset against the best one."""
 
     sentence: str
     sheet: Sheet
 
 
 def against_best(results: Results, dataset: str) -> AgainstBest | None:
-    """The tests of one dataset, clean inputs, all questions; None where no estimators were ranked."""
+    """Return the tests of one dataset, clean inputs, all questions; None if nothing was ranked."""
     tests = list(_tests(results, dataset))
     if not tests:
         return None
@@ -49,7 +49,7 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
 
 
 def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
-    """The comparisons with a column's best, turned so that each is of another estimator less the best."""
+    """Yield the comparisons with a column's best, each as other estimator minus best."""
     rows = results.estimator_comparisons.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
     for row in rows.iter_rows(named=True):
         label = read_label(row["metric"], results.settings)
@@ -60,7 +60,7 @@ def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
 
 
 def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
-    """A comparison as of the other one less the best, with its verdict."""
+    """Reverse a comparison to other minus best, with its verdict."""
     turned = dict(row)
     if row["b"] == best:
         swapped = {"difference": row["difference"], "low": row["high"], "high": row["low"]}

@@ -25,7 +25,7 @@ MAX_FINDINGS = 7
 MOST = 3
 """Models with a sentence each; the tables have all."""
 RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncertain questions asked of {model}"}
-"""What an estimator should rank above the others, by metric."""
+"""Metric -> answers or questions that an estimator should rank highest."""
 
 
 def findings(results: Results) -> list[str]:

@@ -178,7 +178,7 @@ class Results:
         return max(by_leader.values(), key=len, default=[])
 
     def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
-        """`best`: significantly better than every other; `lead`: statistically tied with every better one; empty if all are tied."""
+        """Return `best` if significantly better than all others, `lead` if tied with every better one."""
         rows = self.candidates(among, dataset, metric, part, model)
         if any(r["is_best"] for r in rows):
             return {rows[0]["candidate"]: "best"}
@@ -209,7 +209,7 @@ class Results:
         )
 
     def main_labels(self, dataset: str) -> list[Label]:
-        """Labels of one dataset that belong to no setting or to the main one."""
+        """Return labels of one dataset that belong to no setting or to the main one."""
         present = self.overall.filter(pl.col("dataset") == dataset)["metric"].unique(maintain_order=True).to_list()
         return [a for a in (self.labels[t] for t in present) if a.setting in ("", self.main_setting) and not a.calibrator]
 
@@ -228,7 +228,7 @@ class Results:
         return None if value is None else float(value)
 
     def _ranking(self, dataset: str, label: Label) -> float:
-        """The mean of an AUROC over models, by which estimators are set in order; 0 for other metrics and where it is undefined."""
+        """Return an AUROC averaged over models, the sort key of estimators; 0 for other metrics or if undefined."""
         values = [self.value(m, d, t) for m, d, t in self.cells if (d, t) == (dataset, label.text)] if label.plugin == "auroc" else []
         finite = [v for v in values if v is not None and math.isfinite(v)]
         return sum(finite) / len(finite) if finite else 0.0

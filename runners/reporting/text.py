@@ -26,7 +26,7 @@ MAX_DIGITS = 4
 
 
 def number(value: float | None, digits: int = DIGITS) -> str:
-    """A number in fixed digits, with a real minus; infinite and undefined values in words."""
+    """Format a number in fixed digits with a real minus; infinite and undefined as words."""
     if value is None or math.isnan(value):
         return "undefined"
     if math.isinf(value):
@@ -38,7 +38,7 @@ def number(value: float | None, digits: int = DIGITS) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share as `80.1%`."""
+    """Format a share as `80.1%`."""
     return f"{number(100 * share, digits)}%"
 
 
@@ -78,7 +78,7 @@ def between(row: Mapping[str, Any], digits: int | None = None, form: Callable[[f
 
 
 def aside(text: str) -> str:
-    """What stands in brackets behind a value; nothing for nothing."""
+    """Format a text in brackets behind a value; empty for an empty text."""
     return f" ({text})" if text else ""
 
 
@@ -92,7 +92,7 @@ def counted(row: Mapping[str, Any]) -> str:
 
 
 def promised(row: Mapping[str, Any]) -> str:
-    """Where coverage lies against its target's band; empty of other metrics, and where nothing is promised.
+    """Describe where coverage lies against its target's band; empty for other metrics.
 
     >>> promised({"value": 0.987, "target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"})
     'target 0.90, band 0.87 – 0.93: above'
@@ -108,14 +108,14 @@ def promised(row: Mapping[str, Any]) -> str:
 
 
 def small(value: float) -> str:
-    """A difference that may be tiny: 0, 3.1e−16 or 0.0123."""
+    """Format a difference that may be tiny: 0, 3.1e−16 or 0.0123."""
     if value == 0:
         return "0"
     return (f"{value:.1e}" if abs(value) < 1e-4 else f"{value:.4f}").replace("-", "−")
 
 
 def signed(value: float | None, digits: int = DIGITS) -> str:
-    """A difference with its sign always shown."""
+    """Format a difference with its sign."""
     text = number(value, digits)
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
 
@@ -164,6 +164,6 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
 
 
 def natural(text: str) -> tuple[float | str, ...]:
-    """A sort key under which `radius=2` comes before `radius=10`."""
+    """Return a sort key under which `radius=2` comes before `radius=10`."""
     parts = re.split(r"(\d+(?:\.\d+)?)", text)  # words and numbers in turn, words first
     return tuple(float(part) if i % 2 else part for i, part in enumerate(parts))

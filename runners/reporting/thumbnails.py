@@ -14,7 +14,7 @@ MOST_PIXELS = 64_000_000
 
 
 def decoded(data: bytes | None) -> tuple[Image | None, str]:
-    """An encoded image that a person may be shown; None and why not where there is none, or it is broken or huge."""
+    """Decode an image for display; (None, reason) if it is missing, broken or too large."""
     if data is None:
         return None, "image not found"
     try:
@@ -26,7 +26,7 @@ def decoded(data: bytes | None) -> tuple[Image | None, str]:
 
 
 def decoded_together(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
-    """The images of one question as one, side by side and numbered; None and why not where one cannot be shown."""
+    """Decode the images of a question as one, side by side and numbered; (None, reason) on failure."""
     drawn = [decoded(data) for data in files or [None]]
     if why := next((why for picture, why in drawn if picture is None), ""):
         return None, why
@@ -34,7 +34,7 @@ def decoded_together(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
 
 
 def small(picture: Image, side: int) -> str:
-    """An image as a data URI, its longer side brought down to so many pixels."""
+    """Return an image as a data URI, its longer side reduced to `side` pixels."""
     from PIL import Image
 
     picture = picture.copy()

@@ -141,7 +141,7 @@ class Bench:
         """Return a sample's image and question, perturbed if `values`; None if not applicable.
 
         Raises:
-            qualm.runners.data.dataset.BrokenSample: its image cannot be read.
+            qualm.runners.data.dataset.BrokenSampleError: its image cannot be read.
         """
         item = self.dataset.item(row)
         images = item.images()

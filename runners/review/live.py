@@ -70,7 +70,7 @@ class Live(PerturbedFolder):
 
         Raises:
             StageError: it cannot be made.
-            qualm.runners.data.dataset.BrokenSample: its image cannot be read.
+            qualm.runners.data.dataset.BrokenSampleError: its image cannot be read.
         """
         name = str(dataset.samples[row]["sample_id"])
         with self.workshop.lock:

@@ -20,7 +20,7 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.where import META
 from qualm.runners.data.claims import ClaimError, claims
 from qualm.runners.data.curation import CHOICES, content_of, pixels_of, pixels_together
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
 from qualm.runners.data.rows import choose
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.reporting.thumbnails import decoded_together
@@ -218,7 +218,7 @@ def _reader(dataset: DatasetFolder, row: int) -> Callable[[], Sequence[bytes]]:
     def read() -> Sequence[bytes]:
         try:
             return dataset.files(row)
-        except BrokenSample as error:
+        except BrokenSampleError as error:
             raise PoolError(f"{error}; `dvc repro` or `dvc pull` the data set again") from error
 
     return read

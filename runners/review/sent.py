@@ -1,4 +1,4 @@
-"""What a model is sent for one question: the text after its chat template, or the body of a request."""
+"""Input of a model for one question: the text after its chat template, or a request's body."""
 
 from __future__ import annotations
 

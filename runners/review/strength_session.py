@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import PIL.Image
 
-from qualm.runners.data.dataset import BrokenSample
+from qualm.runners.data.dataset import BrokenSampleError
 from qualm.runners.review.bench import Answer, Bench
 from qualm.runners.review.knobs import Knob
 from qualm.runners.review.votes import Vote, Votes
@@ -101,7 +101,7 @@ class StrengthSession:
         name, options = str(sample["sample_id"]), list(sample["choices"] or ())
         try:
             before, after = self.bench.item(row, None), self.bench.item(row, self.values)
-        except BrokenSample:
+        except BrokenSampleError:
             return SampleView(name, options, None, None, False)
         assert before is not None  # it was not perturbed
         sides = [

@@ -32,7 +32,7 @@ BESIDES = 12
 """Lines for the question and the keys."""
 
 
-class NoTerminal(Exception):
+class NoTerminalError(Exception):
     """Keys cannot be read here."""
 
 
@@ -153,7 +153,7 @@ def _scripted(read_key: Callable[[], str]) -> Iterator[Callable[[], str]]:
 def _keys() -> Iterator[Callable[[], str]]:
     """Yield a function that reads a pressed key, also Ctrl-C; restore the terminal afterwards."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise NoTerminal("keys cannot be read here: this needs a terminal; --page opens a browser page instead")
+        raise NoTerminalError("keys cannot be read here: this needs a terminal; --page opens a browser page instead")
     if sys.platform == "win32":
         import msvcrt
 

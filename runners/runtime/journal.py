@@ -15,14 +15,14 @@ from qualm.registry.formats.locks import ProcessLock
 
 
 class Journal:
-    """An append-only file, which is created by the first append."""
+    """An append-only file, which is created by the first append.
+
+    Args:
+        path: its folder is created by the first append.
+        durable: lines survive a power cut, not only a kill.
+    """
 
     def __init__(self, path: Path, durable: bool = True) -> None:
-        """
-        Args:
-            path: its folder is created by the first append.
-            durable: lines survive a power cut, not only a kill.
-        """
         self.path, self._durable = path, durable
         self._lock = ProcessLock(path.with_name(f"{path.name}.lock"))
 

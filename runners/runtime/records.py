@@ -87,18 +87,17 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 
 
 class RowGroups:
-    """The row groups of a table, read one at a time, each checked against the schema."""
+    """The row groups of a table, read one at a time, each checked against the schema.
+
+    Args:
+        columns: default columns to read.
+        words: columns with few different texts, read as dictionaries.
+
+    Raises:
+        RecordError: a file is missing, or no Parquet table.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], words: Sequence[str] = ()) -> None:
-        """
-        Args:
-            columns: default columns to read.
-            words: columns with few different texts, read as dictionaries.
-
-
-        Raises:
-            RecordError: a file is missing, or no Parquet table.
-        """
         coded = [pa.field(f.name, pa.dictionary(pa.int32(), f.type)) if f.name in words else f for f in schema]
         self._schema, self._columns = pa.schema(coded), columns
         try:

@@ -55,14 +55,14 @@ class _Hold:
 
 
 class Ledger:
-    """Ledger of a spec's spending, safe for threads and processes."""
+    """Ledger of a spec's spending, safe for threads and processes.
+
+    Args:
+        cap: dollars of all accounts together; 0 = no limit.
+        account_cap: dollars of `account`; 0 = no limit.
+    """
 
     def __init__(self, path: Path, cap: float, account: str = "", account_cap: float = 0.0) -> None:
-        """
-        Args:
-            cap: dollars of all accounts together; 0 = no limit.
-            account_cap: dollars of `account`; 0 = no limit.
-        """
         self.path, self.cap, self.account, self.account_cap = path, cap, account, account_cap
         self._journal, self._lock = Journal(path), threading.Lock()
         self._read, self._settled = 0, dict[str, float]()

@@ -32,18 +32,18 @@ class Answered:
     people: tuple[str, ...] = ()
     """The question's references where declining is right: what people answered, or how declining may be put."""
     evidence: str = ""
-    """What is known of the image, for judges that ask for it."""
+    """Facts on the image, for judges that read them."""
     choices: tuple[str, ...] = ()
     """Options of a multiple-choice question, for judges that take them."""
 
 
 def takes_choices(ref: Mapping[str, Any]) -> bool:
-    """Whether a judge of the spec is for multiple-choice questions that were answered in words."""
+    """Return true if a judge reads multiple-choice questions that were answered in words."""
     return reads_choices(rule.get("judges", ref["plugin"]))
 
 
 def takes_open(ref: Mapping[str, Any]) -> bool:
-    """Whether a judge of the spec is for open questions."""
+    """Return true if a judge reads open questions."""
     return reads_open(rule.get("judges", ref["plugin"]))
 
 
@@ -67,7 +67,7 @@ def rests_on_abstentions(metric: str) -> bool:
 
 
 def ref_of(chosen: rule.Chosen, label: str = "") -> dict[str, Any]:
-    """A judge that a parameter of another plugin names, as `judge` takes it: by its label, or else by its own name."""
+    """Return the judge named by a parameter of another plugin, as `judge` takes it."""
     ref = {"plugin": chosen, "args": {}} if isinstance(chosen, str) else dict(chosen)
     return {"label": label or ref["plugin"], **ref}
 
@@ -113,7 +113,7 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
 
 
 def _for_judge(answer: Answered, needs_evidence: bool, enough: int | None) -> Answered:
-    """An answer without what this judge is not told, so that those are equal which are equal to it."""
+    """Remove from an answer what this judge does not read, so that equal inputs are judged once."""
     people = answer.people if enough is not None and len(answer.people) >= enough else ()
     evidence = answer.evidence if needs_evidence else ""
     return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Floats, number_groups
 
 DRAWS = 1000
-"""Of what gaps could be by chance, and the seed of these draws."""
+"""Number of random draws of the gaps under perfect calibration, and their seed."""
 HALVINGS, AT_ONCE, FEW = 2, 5, 64
 """Halvings of a search that are looked at together; where no more than so few draws are left."""
 REMEMBERED = 16_384
@@ -23,7 +23,7 @@ REMEMBERED = 16_384
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
-    """The bin of each confidence, 0..bins, or -1 for none. Bin i spans i/bins to (i+1)/bins.
+    """Return the bin of each confidence, 0..bins, or -1 for none. Bin i spans i/bins to (i+1)/bins.
 
     | convention | bins are | used by |
     |---|---|---|
@@ -57,7 +57,7 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
 
 
 def members(confidence: Floats, bins: int, convention: str) -> Floats:
-    """(n, k): 1 where a row is in one of the k bins that hold any row; not to be written to.
+    """Return (n, k): 1 where a row is in one of the k bins that hold any row; not to be written to.
 
     A value, its interval and its test are of the same confidences, so those of few rows are remembered.
     """
@@ -81,7 +81,7 @@ def _members(confidence: Floats, bins: int, convention: str) -> Floats:
 
 
 def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float, distance: tuple[float, float]) -> tuple[float, float]:
-    """The binned calibration errors that a plain one could come from: those under which it is neither too small nor too large.
+    """Return the interval of a binned calibration error by test inversion.
 
     The plain error, a sum of absolute values, is too large by chance alone, the more so the better the calibration. So the test is
     inverted (Carpenter, 1999) along gaps lambda d, d being those of the sample: the error lambda sum |d| is in the interval if the plain
@@ -124,7 +124,7 @@ class Calibrated:
 
     @classmethod
     def of(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
-        """The correlation is that of correctness less confidence, over all pairs of rows of a group, at least 0."""
+        """Estimate the intra-group correlation of correctness minus confidence, at least 0."""
         place = number_groups(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
         # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left; of a row alone none is.
@@ -145,7 +145,7 @@ class Calibrated:
         return float((1 + as_large.sum()) / (1 + DRAWS)), words
 
     def band(self, rows: NDArray[np.intp], level: float = 0.95) -> tuple[float, float]:
-        """Where the share of right answers among some rows is to be expected (Broecker, Smith, 2007): binomial with their mean confidence.
+        """Return the consistency band of the accuracy of some rows (Broecker, Smith, 2007).
 
         Rows of a group count as fewer, by the design effect of their correlation (Kish, 1965).
         """
@@ -160,7 +160,7 @@ class Calibrated:
 
 
 def apart_of_groups(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """The sums of some columns, and how far each group's lie from its share of them, so that squares and products add up to covariances.
+    """Return the sums of columns, and each group's deviation from its expected share.
 
     (k,) and (groups, k). A group's share is that of its rows: what is drawn are groups, and how many rows there are is no result.
     """
@@ -172,19 +172,19 @@ def apart_of_groups(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, 
 
 
 def _group_sums(columns: Floats, group: NDArray[np.int64], groups: int) -> Floats:
-    """(groups, k): the sums of (n, k) columns over each group, added up row by row."""
+    """Sum (n, k) columns over each group, row by row: (groups, k)."""
     k = columns.shape[1]
     cells = (group[:, None] * k + np.arange(k)).ravel()
     return np.bincount(cells, columns.ravel(), groups * k).astype(np.float64).reshape(groups, k)
 
 
 def normal_draws(apart: Floats) -> Floats:
-    """(DRAWS, k): normal numbers with the covariance that the (groups, k) columns add up to."""
+    """Return (DRAWS, k): normal numbers with the covariance that the (groups, k) columns add up to."""
     return drawn_with(apart.T @ apart)
 
 
 def drawn_with(covariance: Floats) -> Floats:
-    """(DRAWS, k): normal numbers with a covariance; always the same draws, stretched."""
+    """Return (DRAWS, k): normal numbers with a covariance; always the same draws, stretched."""
     values, vectors = np.linalg.eigh(covariance)
     # Eigenvectors are unique only up to sign, and differ between LAPACKs; this root does not.
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # the symmetric one, which is unique
@@ -194,7 +194,7 @@ def drawn_with(covariance: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def _unit_draws(k: int) -> Floats:
-    """(DRAWS, k): independent standard normal numbers."""
+    """Return (DRAWS, k): independent standard normal numbers."""
     return np.random.default_rng(DRAWS).normal(size=(DRAWS, k))
 
 
@@ -215,7 +215,7 @@ class _Above:
         return self._of_all[factor]
 
     def crossing(self, level: float) -> float:
-        """The factor, from 0 on, at which the share of such draws reaches a level; 0 where it starts above."""
+        """Return the factor from 0 on at which the share of draws reaches a level; 0 if it starts above."""
         low, high, least, count = 0.0, 1.0, self._observed - 1e-12, self._draws.shape[1]
         if np.count_nonzero(self._sums(low) >= least) / count >= level:
             return 0.0
@@ -244,7 +244,7 @@ class _Above:
 
 
 def _sizes(moved_by: Floats, draws: Floats) -> Floats:
-    """(..., n): the sums of the sizes of moved (k, n) draws, each column's by itself."""
+    """Return (..., n) sums of the absolute values of moved (k, n) draws, column by column."""
     moved = draws + moved_by
     sums: Floats = np.add.reduce(np.abs(moved, out=moved), axis=-2)
     return sums

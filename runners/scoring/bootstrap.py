@@ -42,7 +42,7 @@ class Recorder(Weights):
 
     columns: list[Floats]
     in_bins: bool
-    """Whether a column was summed by bins; `columns` has it as a whole then."""
+    """True if a column was summed by bins; `columns` then has it as a whole."""
     width: int
     """Numbers of a row that the metric makes."""
     only_sums: bool
@@ -93,7 +93,7 @@ class Replay(Weights):
 
 
 class Stacked(Weights):
-    """The same resamples of the rows of several tasks that lie behind each other; of each resample first the first task, then the next.
+    """Shared resamples of the stacked rows of several tasks, in task order per resample.
 
     Sums of columns alone, of metrics that make each row of what they sum from that row alone.
     """
@@ -172,15 +172,15 @@ class Resamples(Protocol):
 
     @property
     def whole(self) -> Resamples:
-        """The same resamples of all rows of the data set, these among them."""
+        """Resamples of all rows of the dataset."""
         ...
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The group of each of some rows."""
+        """Return the group of each of some rows."""
         ...
 
     def blocks(self) -> Iterator[Weights]:
-        """The resamples, as many at a time as memory allows."""
+        """Yield the resamples in blocks that fit in memory."""
         ...
 
     def deletions(self) -> Iterator[Weights]:
@@ -206,20 +206,20 @@ class Bootstrap:
 
     @property
     def whole(self) -> Resamples:
-        """The same resamples of all rows of the data set: thresholds depend on rows outside of a slice."""
+        """Resamples of all rows of the dataset; thresholds depend on rows outside a slice."""
         return self if self._whole is None else self._whole
 
     def within(self, whole: Resamples) -> Bootstrap:
-        """These resamples, as of a part of the data set."""
+        """Return these resamples as part of those of the dataset."""
         self._whole = whole
         return self
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The group of each of some rows; those of a second model lie behind all of the first."""
+        """Return the group of each of some rows; rows of a second model follow those of the first."""
         return self.group[rows % len(self.group)] if len(rows) else np.empty(0, dtype=np.int64)
 
     def blocks(self) -> Iterator[Weights]:
-        """The resamples, at most BLOCK / n of them at a time."""
+        """Yield the resamples, at most BLOCK / n at a time."""
         if self._kept is None and self.keep:
             self._kept = list(self._draw())
         for counts in self._kept if self._kept is not None else self._draw():
@@ -259,15 +259,15 @@ class PartOf:
 
     @property
     def whole(self) -> Resamples:
-        """Those of all rows of the data set."""
+        """Resamples of all rows of the dataset."""
         return self._of.whole
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The group of each of some rows."""
+        """Return the group of each of some rows."""
         return self.group[rows % len(self.group)] if len(rows) else np.empty(0, dtype=np.int64)
 
     def blocks(self) -> Iterator[Weights]:
-        """The resamples in blocks."""
+        """Yield the resamples in blocks."""
         return map(self._seen, self._of.blocks())
 
     def deletions(self) -> Iterator[Weights]:
@@ -289,7 +289,7 @@ class SubsetResamples(PartOf):
         self.groups = len(present)
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """The group of each of some rows."""
+        """Return the group of each of some rows."""
         return self._place[self._of.groups_of(rows)]
 
     def _seen(self, block: Weights) -> Weights:
@@ -309,7 +309,7 @@ def joined(blocks: Iterator[Weights]) -> Iterator[Floats]:
 
 
 def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
-    """Columns that each resample has of its own, (b, n) of some resamples at a time, with the weights of the same resamples."""
+    """Yield columns that each resample has of its own, (b, n) of some resamples at a time, with the weights of the same resamples."""
     blocks = resamples.blocks()
     block, at = Weights(np.empty((0, 0)), np.empty(0, dtype=np.int64)), 0
     for some in columns:

@@ -71,7 +71,7 @@ class Cell:
     settings: dict[str, Setting]
     uncertainties: dict[str, Floats]
     clean_uncertainties: dict[str, Floats] = field(default_factory=dict)
-    """Those of the same model's answers to the clean inputs, where this is another variant; columns have `clean_correct` then."""
+    """Uncertainties of the same model's answers to the clean inputs, if this is another variant; columns then have `clean_correct`."""
     why_unscored: str = ""
     """Why no answer is held to its reference, where none is."""
     why_unlabelled: str = ""
@@ -83,20 +83,20 @@ class Cell:
     collapsed: str = ""
     """Why means over perturbations leave it out, where they do (`qualm.runners.scoring.perturbed.collapse`)."""
     unread: str = BOUNDS_OF_UNREAD
-    """What an answer counts as that no judge could read: `bounds`, `exclude` or `wrong`."""
+    """Treatment of an answer that no judge could read: `bounds`, `exclude` or `wrong`."""
     disputed: str = ""
-    """How often a recorded log's own verdict is another one, with examples."""
+    """Sentence on how often a recorded log's own verdict differs, with examples."""
     asked: NDArray[np.bool_] | None = None
     """Rows that the model was asked, of one that is asked a part of them; None = all."""
     recalibrations: list[Recalibration] = field(default_factory=list)
     """Its confidence under each calibrator, and as it is on the same rows."""
 
     def applies(self, reads: frozenset[str]) -> bool:
-        """Can a metric with these columns be asked of this cell at all?"""
+        """Return true if a metric with these columns is defined for this cell."""
         return reads <= self.known(reads)
 
     def known(self, reads: frozenset[str]) -> set[str]:
-        """The columns that there are; of those that number a field's values, the ones in `reads` that any sample has."""
+        """Return the available columns; numbered fields only if in `reads` and on any sample."""
         columns = {*self.columns, "is_calibration"}
         columns |= SET_COLUMNS if self.settings else set()
         columns |= {"uncertainty"} if self.uncertainties else set()
@@ -104,7 +104,7 @@ class Cell:
         return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
-        """A column that numbers the values of a field of the samples."""
+        """Return a column that numbers the values of a sample field."""
         apart = column.startswith(GROUP_OF)
         return self.samples.codes(field_of(column), apart)
 
@@ -120,7 +120,7 @@ class Cell:
         return [name for name in self.uncertainties if name in self.clean_uncertainties]
 
     def without_reference(self) -> Cell:
-        """The cell where another question was asked than the one whose answer is on record: nothing that depends on that is known."""
+        """Return the cell without everything that depends on the reference answer."""
         gone = {
             name: np.full_like(values, np.nan)
             for name, values in self.columns.items()
@@ -130,13 +130,13 @@ class Cell:
         return replace(self, columns=self.columns | gone, settings=settings, why_unscored=NO_REFERENCE)
 
     def blind(self) -> Cell:
-        """The cell as that of a model of its own, which was asked of the clean questions and did not look at their images."""
+        """Return the cell as an image-free baseline: a separate model on the clean questions."""
         columns = {name: values for name, values in self.columns.items() if name != INPUT_CHANGED}
         blinded = abstaining_name(self.model, self.variant)
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Beside the same model's clean cell, row by row: both are aligned with the dataset's samples."""
+        """Add the same model's clean answers, row by row."""
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}

@@ -45,7 +45,7 @@ TAIL, NORMAL_TAIL = 0.99, 2.5758
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a family needs to know of one test."""
+    """Result of one test, as the correction of its family reads it."""
 
     p: float
     draws: NDArray[np.float32] = field(default_factory=lambda: np.empty(0, dtype=np.float32))
@@ -64,7 +64,7 @@ class Family:
         self.rows.append((row, evidence))
 
     def correct(self) -> None:
-        """Corrects each family by itself."""
+        """Correct each family by itself."""
         members: dict[tuple[str, ...], list[tuple[dict[str, Any], Evidence]]] = {}
         for row, evidence in self.rows:
             members.setdefault(_PLACE[self.span](row), []).append((row, evidence))
@@ -91,7 +91,7 @@ def how_corrected(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str
 
 
 def verdict(p_adjusted: float | None, difference: float | None, higher_is_better: bool | None) -> str:
-    """What a corrected test says of b against a: `better`, `worse`, `different` where no direction is better, or empty.
+    """Return the verdict of a corrected test on b against a: better, worse, different or "".
 
     Empty is no evidence of equality: the two are statistically tied at this number of questions. All that is called better, worse, best
     or clear, on whatever page, comes from here.
@@ -151,7 +151,7 @@ def measured_by(compared_by: str | None) -> str:
 
 
 def _metric_of(row: Mapping[str, Any]) -> str:
-    """On the grid of perturbations all estimators of a metric, else each label by itself."""
+    """Return the group of a label: its metric on the grid of perturbations, else itself."""
     return str(metric_of(row["metric"]) if "variant" in row else row["metric"])
 
 
@@ -163,14 +163,14 @@ _PLACE: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
 
 
 def corrected(tests: Sequence[Evidence], correction: str) -> list[float]:
-    """p-values of one family, corrected for their number and, with `max_t`, for what they share."""
+    """Return p-values of one family, corrected for their number and, with `max_t`, for what they share."""
     if correction == "max_t":
         return max_t(tests)
     return adjusted([test.p for test in tests], correction)
 
 
 def max_t(tests: Sequence[Evidence]) -> list[float]:
-    """Step-down max-T p-values (Westfall and Young, 1993, algorithm 2.8; Ge and others, 2003), from resamples.
+    """Return step-down max-T p-values (Westfall and Young, 1993, algorithm 2.8; Ge and others, 2003), from resamples.
 
     Each p-value is turned into the normal deviate of equal p. The largest of a family is set against the largest deviate, over all its
     tests, of the same resample; the second against the largest of the others, and so on. Tests that go together count as the few that
@@ -201,7 +201,7 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
 
 
 def adjusted(p: Sequence[float], correction: str) -> list[float]:
-    """p-values corrected for their number alone, in their order; those that are undefined stay so and do not count.
+    """Return p-values corrected for their number alone, in their order; those that are undefined stay so and do not count.
 
     Args:
         p: raw p-values.
@@ -223,7 +223,7 @@ def adjusted(p: Sequence[float], correction: str) -> list[float]:
 
 
 def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
-    """The spread of deviations around 0 along the last axis, NaN left out, by which tests of one family are made comparable.
+    """Return a robust spread around 0 along the last axis, ignoring NaN, that makes tests comparable.
 
     It is the root mean square, or what their .99 quantile would make of it were they normal, if that is more: what is mostly small and
     seldom large, as of sets whose threshold jumps or of a nearly constant estimator, would else set the largest statistic of the whole
@@ -233,7 +233,7 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
 
 
 def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
-    """`balanced_spread` of deviations of which the signs are gone already."""
+    """Compute `balanced_spread` from absolute deviations."""
     n = sizes.shape[-1]
     place = (n - 1) * TAIL
     low = math.floor(place)

@@ -49,7 +49,7 @@ Bounds = tuple[float, float]
 """The lowest and the highest value that there can be."""
 UNBOUNDED: Bounds = (-math.inf, math.inf)
 BOUNDS: Mapping[str, Bounds] = {"proportion": (0.0, 1.0), "optimistic": (0.0, 1.0), "correlation": (-1.0, 1.0)}
-"""Of the methods that say it."""
+"""Bounds of the metric's value by interval method."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Limits:
 
 
 def within(ends: Limits, value: float, bounds: Bounds) -> Limits:
-    """An interval without what the metric cannot be; a value beyond its bounds by rounding stays inside.
+    """Clip an interval to the metric's bounds; a value beyond them by rounding stays inside.
 
     >>> within(Limits(0.9, 2.3), 1.1, (1.0, 2.0)), within(Limits(0.4, 1.2), 1.0, UNBOUNDED)
     (Limits(low=1.0, high=2.0, why_none=''), Limits(low=0.4, high=1.2, why_none=''))
@@ -72,7 +72,7 @@ def within(ends: Limits, value: float, bounds: Bounds) -> Limits:
 
 
 def apart(bounds: Bounds) -> Bounds:
-    """Of the difference of two values with these bounds."""
+    """Return the bounds of the difference of two values with these bounds."""
     return bounds[0] - bounds[1], bounds[1] - bounds[0]
 
 
@@ -89,7 +89,7 @@ def critical(level: float, freedom: float) -> float:
 
 
 def quantile(values: Floats, share: float) -> float:
-    """The quantile of the values that are not NaN, to the bit `np.nanquantile`, which takes ten times as long for so few numbers.
+    """Return a quantile without NaN, bit-equal to `np.nanquantile` and ten times faster.
 
     >>> quantile(np.array([3.0, 1.0, 2.0, np.nan]), 0.25)
     1.5
@@ -106,7 +106,7 @@ def quantile(values: Floats, share: float) -> float:
 
 
 def standard_error(resampled: Floats, groups: float) -> float:
-    """Spread over the resamples that have a value; groups / (groups - 1) undoes what drawing from a sample loses of the variance."""
+    """Compute the standard error from resamples, with the factor groups / (groups - 1)."""
     defined = resampled[~np.isnan(resampled)]
     return float(np.std(defined)) * math.sqrt(groups / max(1.0, groups - 1))
 
@@ -172,12 +172,12 @@ def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
 
 
 def around(value: float, error: float, q: float) -> tuple[float, float]:
-    """value -+ q SE."""
+    """Return the interval value -+ q SE."""
     return value - q * error, value + q * error
 
 
 def score_ends(value: float, error: float, q: float, units: float) -> tuple[float, float]:
-    """Wilson's interval (1927) of a share whose standard error is known: the shares p with |value - p| <= q sqrt(p (1 - p) / m).
+    """Return Wilson's interval (1927) of a share whose standard error is known: the shares p with |value - p| <= q sqrt(p (1 - p) / m).
 
     m is how many independent units would have that error, value (1 - value) / error^2. Where nothing varies (all right, none right)
     that is unknown, and m = `units`, the number of independent groups: certainly not more of them were seen to agree. Of up to RARE events
@@ -204,7 +204,7 @@ def _of_rare(share: float, q: float, units: float) -> float:
 
 
 def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
-    """Fisher's z (1921): the correlation's standard error on the scale of atanh."""
+    """Return Fisher's z (1921): the correlation's standard error on the scale of atanh."""
     z = math.atanh(value)
     # The delta method: atanh has the derivative 1 / (1 - value^2).
     low, high = around(z, error / (1 - value**2), q)
@@ -212,7 +212,7 @@ def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
 
 
 def correlation_or_share(method: str, value: float) -> bool:
-    """Whether a value lies where its metric's method needs it."""
+    """Return true if a value lies in the range of its metric's interval method."""
     return -1 < value < 1 if method == "correlation" else 0 <= value <= 1
 
 

@@ -83,7 +83,7 @@ class Test:
     compared_by: str = ""
     """Unbiased quantity whose values these are, where the metric's own difference is biased."""
     p_equivalent: float = np.nan
-    """Of two one-sided tests that the difference lies within the margin (Schuirmann, 1987)."""
+    """p-value of two one-sided tests that the difference lies within the margin (Schuirmann, 1987)."""
     p_not_worse: float = np.nan
     """One-sided: b is worse than a by less than the margin."""
     margin: float = np.nan
@@ -158,7 +158,7 @@ def _margin(metric: Metric, margins: float | Mapping[str, float] | None) -> floa
 
 
 def _owner(label: str, labels: dict[str, Any]) -> str:
-    """The metric of a label that may have brackets behind it."""
+    """Return the metric of a label that may have brackets behind it."""
     return label if label in labels else label[: label.rindex("[")]
 
 
@@ -361,7 +361,7 @@ class Sides:
 
 
 def side_by_side(a: Cell, b: Cell) -> Cell:
-    """The rows of both cells behind each other; what is unscored in one is unscored in both."""
+    """Stack the rows of both cells; a sample unscored in one is unscored in both."""
 
     def joined(mine: dict[str, Floats], yours: dict[str, Floats]) -> dict[str, Floats]:
         both = {}
@@ -388,7 +388,7 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
 
 
 def _behind(mine: Floats, yours: Floats) -> Floats:
-    """A column's rows of both; options that only one side's questions have, the other side gives a probability of 0."""
+    """Stack a column of both; options that one side lacks get probability 0."""
     if mine.ndim == 2 and mine.shape[1] != yours.shape[1]:
         width = max(mine.shape[1], yours.shape[1])
         mine, yours = (np.pad(side, ((0, 0), (0, width - side.shape[1]))) for side in (mine, yours))
@@ -396,7 +396,7 @@ def _behind(mine: Floats, yours: Floats) -> Floats:
 
 
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
-    """Which models are tested against which: all against the baseline, then the pairs asked for, none twice."""
+    """Return the tested pairs of models: all against the baseline, then the requested ones."""
     baseline = compare["baseline"]
     pairs = [(baseline, m) for m in models if m != baseline] if baseline in models else []
     pairs += [(a, b) for a, b in compare["pairs"] if a in models and b in models]

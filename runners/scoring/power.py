@@ -1,4 +1,4 @@
-"""How small a difference a paired comparison can show: before the run, from what its spread is or is assumed to be.
+"""Smallest difference that a paired comparison can detect.
 
 A two-sided test at level a finds a difference d with probability `power` if d is (t_{1-a/2} + t_power) standard errors of the difference
 large; t has one degree of freedom less than there are groups, which are what is resampled. Differences of opposite
@@ -11,7 +11,7 @@ import math
 
 
 def standard_error(questions: int, group_size: float, disagreement: float, within: float) -> float:
-    """Of the difference of two accuracies on the same questions, if they do not differ.
+    """Compute the standard error of the difference of two equal accuracies on the same questions.
 
     sqrt(disagreement / questions * (1 + (group_size - 1) * within)): McNemar's variance times the design effect of groups (Kish, 1965).
 
@@ -28,7 +28,9 @@ def standard_error(questions: int, group_size: float, disagreement: float, withi
 
 
 def smallest_difference(error: float, groups: int, level: float, power: float) -> float:
-    """The difference that a test at two-sided `level` finds with probability `power`; infinite with fewer than two groups.
+    """Return the difference found at two-sided `level` with probability `power`.
+
+    Infinite with fewer than two groups.
 
     >>> round(smallest_difference(0.025, 400, 0.05, 0.8), 3)
     0.07
@@ -39,7 +41,7 @@ def smallest_difference(error: float, groups: int, level: float, power: float) -
 
 
 def questions_needed(difference: float, questions: int, groups: int, error: float, level: float, power: float) -> int:
-    """How many questions, in groups of the present size, would show a difference of this size with this power."""
+    """Return the number of questions, in groups of the present size, that would show a difference."""
     enough = groups
     for _ in range(50):  # the error falls with the root of the number; the t quantiles settle at once
         reach = smallest_difference(error * math.sqrt(groups / enough), max(2, enough), level, power)

@@ -13,11 +13,11 @@ from qualm.runners.contracts.grouped_weights import Weights
 
 Floats = NDArray[np.float64]
 PLACES = 1000
-"""Of the order of answers, for integrals."""
+"""Number of points in the order of answers, for integrals."""
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
-    """Per resample, each column's weighted sum over the rows of equal score, scores ascending: (B, distinct scores) each."""
+    """Return per resample, each column's weighted sum over the rows of equal score, scores ascending: (B, distinct scores) each."""
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
@@ -30,7 +30,7 @@ def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] 
 
 @dataclass(frozen=True)
 class Kept:
-    """How right the k least doubted answers are, for every k and resample. Equally doubted ones count in expectation over their orders.
+    """Mean correctness of the k least doubted answers, for every k and resample; ties in expectation over their orders.
 
     With a_k the mean correctness of the k least doubted of n answers: within a tie, a_k = (right_before + mean * (k - before)) / k.
     All are (B, distinct doubts), ascending.
@@ -49,9 +49,10 @@ class Kept:
 
     @classmethod
     def of(cls, doubt: Floats, correct: Floats, weights: NDArray[np.float64] | Weights, metric: str) -> Kept:
-        """
+        """Compute the table from doubts and correctness.
+
         Raises:
-            ValueError: weights that are not counts; `metric` is who wants them.
+            ValueError: weights that are not counts; the message names `metric`.
         """
         count, right = tie_sums(doubt, [np.ones_like(correct), correct], weights)
         if not (count == np.rint(count)).all():
@@ -70,7 +71,7 @@ class Kept:
         return self.after[:, -1]
 
     def sum_of_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
-        """(B,): the sum of a_k over k = beyond + 1 .. n; over a tie that is made of harmonic numbers."""
+        """Return (B,): the sum of a_k over k = beyond + 1 .. n; over a tie that is made of harmonic numbers."""
         # The sum of 1/k over a tie, which a_k is linear in, is a difference of two harmonic numbers.
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(2, self.total.max() + 1)))])
         low = np.maximum(self.before, np.broadcast_to(beyond, len(self.here))[:, None])
@@ -80,7 +81,7 @@ class Kept:
         return sums
 
     def mean_of(self, k: NDArray[np.int64]) -> Floats:
-        """(B,): a_k; NaN where k is 0."""
+        """Return (B,): a_k; NaN where k is 0."""
         place = (self.after >= k[:, None]).argmax(axis=1)
         row = np.arange(len(k))
         right = self.right_before[row, place] + self.mean[row, place] * (k - self.before[row, place])
@@ -88,7 +89,7 @@ class Kept:
 
 
 def auroc_error(score: Floats, ones: int, others: int, value: float) -> float:
-    """The standard error of an AUROC of independent rows of two classes, both of them normal with one variance.
+    """Return the standard error of an AUROC of independent rows of two normal classes with one variance.
 
     Hanley, McNeil, 1982: (A (1 - A) + (n1 + n0 - 2) (Q - A^2)) / (n1 n0), where Q, the chance that one row of a class lies on the right
     side of two of the other, is that of two normal variables with correlation 1/2 (Owen, 1956). Ties take off as of the variance of

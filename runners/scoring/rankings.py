@@ -1,4 +1,4 @@
-"""What is best, and what cannot be told from it: paired comparisons of all models, and of all estimators, with each other.
+"""Rankings with statistical ties: paired comparisons of all models, and of all estimators.
 
 Every candidate of a column is measured in the same resamples of whole groups, so the difference of any two has its own spread and
 what they share cancels out. The largest of all differences over their spreads, resample by resample, is what the largest that was
@@ -44,9 +44,9 @@ from qualm.runners.scoring.paired_tests import MIN_CLASS_ROWS
 
 Floats = NDArray[np.float64]
 MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"
-"""What is ranked: models by one metric, estimators of one model, or estimators of all models."""
+"""Ranked candidates: models by one metric, estimators of one model, or estimators of all models."""
 BY_MODALITY = "modalities"
-"""What is compared, and ranked by nobody: means over the perturbations of each modality."""
+"""Compared but not ranked: means over the perturbations of each modality."""
 PAIRED = (ESTIMATORS, BY_MODALITY)
 """Columns of which every pair is a row of a table."""
 FEWEST_GROUPS = 20
@@ -70,7 +70,7 @@ class Candidate:
     n: int
     bounds: Bounds = UNBOUNDED
     chance: float = math.nan
-    """What an uncertainty without information reaches."""
+    """Value of an uninformative uncertainty."""
     scored_share: float = math.nan
     freedom: float = math.inf
     """Degrees of freedom of its standard error: those of the rarer class, where its metric contrasts two."""
@@ -87,7 +87,7 @@ class Ranked:
     place: Place
     higher_is_better: bool
     names: tuple[str, ...]
-    """Of its candidates; all that follows is in their order."""
+    """Names of its candidates, in the order of all other fields."""
     values: Floats
     n: NDArray[np.int64]
     z: Floats
@@ -165,7 +165,7 @@ class Rankings:
         self.waiting.clear()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
-        """RANKINGS and ESTIMATOR_COMPARISONS."""
+        """Return the tables RANKINGS and ESTIMATOR_COMPARISONS."""
         rankings: dict[str, Any] = {name: [] for name in RANKINGS.names}
         pairs: list[dict[str, Any]] = []
         ordered = sorted(self.ranked, key=lambda r: family_of(r.place, self.family))
@@ -185,7 +185,7 @@ class Rankings:
 
 
 def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
-    """A value's draws as rankings read them; None where it is no candidate."""
+    """Return a value's resamples as rankings read them; None if it is no candidate."""
     drawn = measured.resampled
     defined = ~np.isnan(drawn)
     if metric.plugin.declares.get("higher_is_better") not in (True, False) or np.isnan(measured.value) or not len(drawn):
@@ -202,7 +202,7 @@ def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
 
 
 def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str]:
-    """A label without its estimator, and that; empty where it has none."""
+    """Split a label into the label without its estimator and the estimator, or ""."""
     rest = label[len(metric.label) + 1 : -1]
     if "uncertainty" in metric.reads or set(metric.reads) & PAIRED_UNCERTAINTY:
         for name in cell.uncertainties:
@@ -213,14 +213,14 @@ def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str
 
 
 def family_of(place: Place, span: str) -> tuple[str, ...]:
-    """What a column is corrected together with has the same."""
+    """Return the multiple-testing family of a column."""
     if span == METRIC:
         return place
     return place[:2] if span == SLICE else ()
 
 
 def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
-    """All differences of a column, each over its spread in the resamples."""
+    """Return all differences of a column, each over its spread in the resamples."""
     drawn: NDArray[np.floating[Any]] = np.stack([c.drawn for c in candidates])
     original = np.array([c.value for c in candidates])
     n = max(c.n for c in candidates)
@@ -290,7 +290,7 @@ def jackknife_variances(deleted: Sequence[NDArray[np.float32]], stretch: Floats)
 
 
 def _pair_ends(a: Candidate, b: Candidate, groups: int, level: float) -> tuple[float, float]:
-    """Student's t interval of the difference of b and a."""
+    """Return Student's t interval of the difference of b and a."""
     value, freedom = b.value - a.value, max(1.0, min(groups - 1.0, a.freedom, b.freedom))
     error = standard_error((b.drawn - a.drawn).astype(np.float64), groups)
     if len(a.deleted) and len(a.deleted) == len(b.deleted):
@@ -301,7 +301,7 @@ def _pair_ends(a: Candidate, b: Candidate, groups: int, level: float) -> tuple[f
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
-    """Shares as log odds, half a question away from 0 and 1, and how much a small difference grows by that.
+    """Return shares as log odds, kept half a question from 0 and 1, and their derivative.
 
     The spread of a share falls as it nears 0 or 1, and so does that of an AUROC: of many useless ones the highest has the smallest
     spread, and seems clear of chance. That of the log odds hardly changes.
@@ -325,7 +325,7 @@ def _back(z: float, freedom: Floats) -> Floats:
 
 
 def bonferroni(z: Floats) -> Floats:
-    """Two-sided p of each pair times the number of pairs."""
+    """Return two-sided p of each pair times the number of pairs."""
     from scipy.special import ndtr
 
     pairs = len(z) * (len(z) - 1) // 2
@@ -333,13 +333,13 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Two-sided p of each pair against sorted largest deviates: (1 + as large ones) / (1 + resamples)."""
+    """Return two-sided p of each pair against sorted largest deviates: (1 + as large ones) / (1 + resamples)."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 
 
 def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
-    """Columns of RANKINGS: the candidates of a column, the best first."""
+    """Return columns of RANKINGS: the candidates of a column, the best first."""
     dataset, part, metric, variant, among, model = column.place
     # Rounded as printed: what looks equal on the page is equal here.
     rounded = results(column.values)
@@ -374,7 +374,7 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
 
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
-    """Every pair of a column."""
+    """Yield every pair of a column."""
     from scipy.special import ndtr
 
     dataset, part, metric, variant, _, model = column.place

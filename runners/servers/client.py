@@ -82,7 +82,7 @@ class RetryableError(Exception):
         super().__init__(message)
         self.after = after
         self.silent = silent
-        """Whether the server received the request and may charge for it."""
+        """True if the server received the request and may charge for it."""
 
 
 class Exchange(Protocol):
@@ -136,7 +136,7 @@ class Client:
         self._unusable: set[int] = set()
         """Places of the items with invalid replies since the last valid one."""
         self._was_reached = False
-        """Whether the server has replied before; else a failed connection stops the run."""
+        """True once the server has replied; before that, a failed connection stops the run."""
         self._reason_to_stop = ""
 
     def ask(self, body: Mapping[str, Any], about: str = "", now: bool = False) -> Completion:

@@ -79,7 +79,7 @@ class Server:
     price: Price | None = None
     """Price of tokens; None = unknown."""
     batch: bool = False
-    """Whether to use the server's batch API: cheaper, within a day."""
+    """Use the server's batch API: cheaper, answers within a day."""
     batch_price: Price | None = None
     """Price of tokens in batches; None = half of `price`."""
     max_spend: Dollars = 0.0

@@ -20,14 +20,14 @@ class Preset:
     """Condition of that maximum."""
     prompts: bool = False
     n: bool = False
-    """Whether a request can ask for several answers."""
+    """True if a request can ask for several answers."""
     seeds: bool = True
     hottest: float = 2.0
     """Highest sampling temperature."""
     structured: bool = True
-    """Whether replies can be constrained to a JSON Schema."""
+    """True if replies can be constrained to a JSON Schema."""
     batch: bool = False
-    """Whether it has OpenAI's batch API."""
+    """True if it has OpenAI's batch API."""
     api: str = ""
     """Documentation that these values are taken from."""
 

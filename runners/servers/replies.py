@@ -75,19 +75,19 @@ class Choice:
     ids: list[int] | None = None
     """Token ids, if the server shows them."""
     ended: bool = False
-    """Whether it ended by itself, with the end mark not among the tokens."""
+    """True if it ended by itself, with the end mark not among the tokens."""
     filtered: bool = False
-    """Whether the server's filter ended it."""
+    """True if the server's filter ended it."""
     tokens: list[str] | None = None
     """Tokens as text, with undecodable bytes as in `surrogateescape`, if they have log-probabilities."""
     reasoning: str | None = None
     """Thinking, if the server separates it."""
     cut: bool = False
-    """Whether it reached the token limit."""
+    """True if it reached the token limit."""
     refused: bool = False
-    """Whether the text is from the message's `refusal` field."""
+    """True if the text is from the message's `refusal` field."""
     too_long: bool = False
-    """Whether the text is left out because it is longer than allowed."""
+    """True if the text is left out because it is longer than allowed."""
     unreadable: str = ""
     """Why the text cannot be read."""
     no_logprobs: str = ""

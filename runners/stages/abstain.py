@@ -110,7 +110,7 @@ class _Refusing:
         self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
     def apply(self, cells: list[Cell], scored: Bools) -> tuple[list[dict[str, Any]], list[pa.Table]]:
-        """What becomes of the answers of one model to one data set: its own, but where the refuser refuses."""
+        """Return the outcomes of one model's answers to one dataset: its own, or a refusal."""
         first, samples = cells[0], cells[0].samples
         refuser = self._refusers[samples.name]
         if refuser.why:
@@ -133,7 +133,7 @@ class _Refusing:
 
 
 def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
-    """Rows of ABSTENTIONS of the open answers of one cell; null where the refuser has no say, or the answer was not judged."""
+    """Return rows of ABSTENTIONS of the open answers of one cell; null where the refuser has no say, or the answer was not judged."""
     judged = ~np.isnan(cell.columns["pred_is_idk"]) & (cell.samples.n_options == 0)
     rows = np.flatnonzero(judged)
     refuses, unknown = refused(probability[rows]), np.isnan(probability[rows])
@@ -150,7 +150,7 @@ def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
 
 
 def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str]) -> None:
-    """Datasets without validation rows have no model that abstains, and are counted; a method without any is a mistake."""
+    """Count the datasets without validation rows; fail if a method has none at all."""
     stage.count(datasets_without_validation=sum(map(len, lacking.values())))
     for method in stage.params["abstentions"]:
         without = lacking[method["label"]]
@@ -162,7 +162,7 @@ def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str])
 
 
 def _by_model(cells: Iterator[Cell]) -> Iterator[list[Cell]]:
-    """All variants of one model after another."""
+    """Yield all variants of one model after another."""
     held: list[Cell] = []
     for cell in cells:
         if held and held[0].model != cell.model:
@@ -179,7 +179,7 @@ def _answers(cell: Cell, method: dict[str, Any]) -> Answers:
 
 
 def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools) -> tuple[list[dict[str, Any]], list[pa.Table]]:
-    """One method on one model and dataset: its rules, and what becomes of every answer of every variant."""
+    """Apply one method to one model and dataset: rules, and the outcome of every answer."""
     first, samples = cells[0], cells[0].samples
     where = f"abstention '{method['label']}', model '{first.model}', dataset '{samples.name}'"
     clean = next((c for c in cells if c.variant == CLEAN), None)
@@ -213,7 +213,7 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
 
 
 def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Bools, scale: tuple[Floats, Floats]) -> pa.Table:
-    """What becomes of the open answers of one cell; null where there is no confidence or no threshold to compare it with."""
+    """Return the outcomes of one cell's open answers; null without a confidence or threshold."""
     answers = _answers(cell, method).rescaled(*scale)
     nothing = np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk])).all(axis=0)
     rows = np.flatnonzero(~nothing & (cell.samples.n_options == 0))

@@ -121,7 +121,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
 
 
 def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged, blind: list[dict[str, Any]]) -> DataCard:
-    """What the set's card tells: pairs dropped by each recipe, then by what all of them went through."""
+    """Return the card of the set: pairs dropped by each recipe, then by the shared filters."""
     made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
     left_out = {f"pairs, {r.label}: {reason}": n for r in recipes for reason, n in sorted(r.record["dropped"].items())}
@@ -140,7 +140,7 @@ def _read(label: str, folder: Path) -> RecipeOutput:
 
 
 def _check_ids(recipes: list[RecipeOutput]) -> None:
-    """Ids are one recipe's each, and every pair is whole."""
+    """Return ids are one recipe's each, and every pair is whole."""
     owner: dict[str, str] = {}
     for recipe in recipes:
         members: dict[str | None, list[bool]] = {}
@@ -172,7 +172,7 @@ def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]
 
 
 def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
-    """Pairs with a picture that cannot be decoded cannot be shown to a model."""
+    """Drop pairs with an image that cannot be decoded."""
     broken = {i for i, h in hashes.items() if h is None}
     if broken:
         rows = merged.samples.select(["image_id", "pair_id"]).to_pylist()

@@ -72,7 +72,7 @@ def run(stage: Stage) -> None:
 
 
 def _split(setting: dict[str, Any], samples: Samples) -> Bools:
-    """Which rows calibrate; open questions never do. The same for every model, so that models stay comparable."""
+    """Return which rows calibrate: never open questions, and the same rows for every model."""
     if samples.n_options.max() > MOST_OPTIONS:
         raise StageError(f"dataset '{samples.name}': a question has {samples.n_options.max()} options; sets hold at most {MOST_OPTIONS}")
     return calibrating_rows(samples, setting)
@@ -81,7 +81,7 @@ def _split(setting: dict[str, Any], samples: Samples) -> Bools:
 def _apply(
     samples: Samples, probs: dict[str, Floats], calibrates: Bools, setting: dict[str, Any], ref: dict[str, Any], key: dict[str, str]
 ) -> tuple[list[dict[str, Any]], list[pa.Table]]:
-    """The threshold of one model, dataset, setting and score, or of each part of its questions, and its sets for every variant."""
+    """Return threshold(s) and the sets of every variant for one model, dataset, setting and score."""
     if CLEAN not in probs:
         raise StageError(
             f"model '{key['model']}', dataset '{key['dataset']}': expected answers to the clean variant to calibrate on, found none"
@@ -126,7 +126,7 @@ def _by_part(
     empty: Bools,
     setting: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
-    """What each part was calibrated on, and what came of it on clean inputs; the last row is of questions of no part, if there are any."""
+    """Yield size, threshold and clean results of each part; last, questions of no part."""
     units, by_group = units_of(samples.groups, setting), unit(samples, setting) == "group"
     calibrating = np.zeros(samples.n, dtype=bool)
     calibrating[usable] = True
@@ -154,7 +154,7 @@ def _by_part(
 def _table(
     samples: Samples, probs: Floats, inside: Bools, calibrates: Bools, same: dict[str, str], parts: QuestionParts | None, without: Bools
 ) -> pa.Table:
-    """Sets of one variant's multiple-choice rows; null where the row has no logits, or no truth to cover, or its part no threshold."""
+    """Return the sets of one variant; null without logits, reference option or threshold."""
     rows = np.flatnonzero(samples.n_options)
     inside, missing, without = inside[rows], np.isnan(probs[rows]).all(axis=1), without[rows]
     if parts is not None and not parts.of_labels:

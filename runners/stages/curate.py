@@ -33,7 +33,7 @@ KIND = StageKind(
 )
 
 TABLES = ("samples.parquet", "images", VERIFICATION)
-"""What this stage writes itself."""
+"""Files that this stage writes itself."""
 
 
 def run(stage: Stage) -> None:
@@ -74,7 +74,7 @@ def run(stage: Stage) -> None:
 
 
 def _balanced(stage: Stage, remaining: pa.Table) -> pa.Table:
-    """So many of each class of what people kept."""
+    """Return equally many kept samples of each class."""
     name = stage.params["dataset"]
     scored = rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
     drawn = balanced(Samples(name, remaining), scored, stage.params["balance"])

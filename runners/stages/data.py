@@ -96,7 +96,7 @@ def run(stage: Stage) -> None:
 
 
 def _card(stage: Stage, source: str | None) -> DataCard:
-    """What the data set's card tells."""
+    """Return the dataset's card."""
     tracked = find_dvc_file(Path.cwd(), source) if source else None
     parents = [{"name": source, "version": tracked[1] if tracked else None}] if source else []
     params = {k: v for k, v in stage.params.items() if k not in ("dataset", "about") and v not in (None, {})}
@@ -113,7 +113,7 @@ class Bad:
         self.entry = entry
         self.faults: list[Fault] = []
         self.place: list[str] = []
-        """Where the record stands that the adapter reads, if it says so."""
+        """Place of the record that the adapter reads, if it says so."""
 
     def note(self, error: AdapterError) -> None:
         if not self.skip:

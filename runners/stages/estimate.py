@@ -47,7 +47,7 @@ class Estimator:
     label: str
     plugin: Plugin
     columns: Mapping[str, str | None]
-    """What each positional parameter reads."""
+    """Positional parameter -> column that it reads."""
     args: dict[str, Any]
 
     @property
@@ -57,7 +57,7 @@ class Estimator:
 
     @property
     def internals(self) -> list[Internal]:
-        """What it reads of the inside of the model, so many answers at a time."""
+        """Internals of the model that it reads, a few answers at a time."""
         return [internal(column) for column in self.columns.values() if column is not None and is_internal(column)]
 
 
@@ -141,13 +141,13 @@ def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
 
 
 def _questions(stage: Stage) -> dict[str, tuple[pa.Array, pa.ChunkedArray]]:
-    """Ids and questions of every data set."""
+    """Return ids and questions of every data set."""
     samples = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     return {name: (own.ids, own.table["question"]) for name, own in samples.items()}
 
 
 def _drawn(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, str], where: str) -> dict[str, pa.ChunkedArray]:
-    """Columns of draws beside the greedy rows: a list over draws 1 to N, null where a row has not all of them."""
+    """Return a column of draws beside the greedy rows: a list over draws 1 to N, null if incomplete."""
     n = int(stage.params["draws"])
     place = _draw_places(greedy["sample_id"].combine_chunks(), table, n, where)
     some, all_ = np.any(place >= 0, axis=1), np.asarray(np.all(place >= 0, axis=1))
@@ -157,8 +157,11 @@ def _drawn(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, 
 
 
 def _perturbed(stage: Stage, greedy: pa.Table, table: pa.Table, of: str, variants: str, path: str) -> pa.ChunkedArray:
-    """A column of draws under perturbed variants beside the clean greedy rows: a list over variants, by name, and their draws 1 to N. A
-    variant in which a row has not all draws is left out of that row; null where none is left."""
+    """Return a column of draws under perturbed variants beside the clean greedy rows.
+
+    Each row holds a list over variants, by name, with their draws 1 to N. A variant that lacks draws is left out of the row; null if none
+    remains.
+    """
     n, ids = int(stage.params["draws"]), greedy["sample_id"].combine_chunks()
     names = [v for v in sorted(pc.unique(table["variant"]).to_pylist()) if v != CLEAN and variants in ("all", v, v.partition("@")[0])]
     places = [np.empty((len(ids), 0, n), dtype=np.int64)]
@@ -170,7 +173,7 @@ def _perturbed(stage: Stage, greedy: pa.Table, table: pa.Table, of: str, variant
 
 
 def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[np.int64]:
-    """(samples, draws): the row of each draw of each sample, -1 where it is not there."""
+    """Return the row of each draw of each sample, (samples, draws), -1 if absent."""
     rows = pc.index_in(table["sample_id"], value_set=ids).to_numpy()
     draws = table["draw"].to_numpy().astype(np.int64)
     taken = np.flatnonzero((draws != GREEDY) & (draws <= n) & ~np.isnan(rows.astype(np.float64)))
@@ -182,7 +185,7 @@ def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[
 
 
 def _listed(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArray:
-    """A list over the values at each row's places, group after group; a group that lacks a place or has a null is left out.
+    """Return lists of the values at each row's places; incomplete groups are left out.
 
     Args:
         values: by row of a table.
@@ -200,7 +203,7 @@ def _listed(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArra
 
 
 def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
-    """The rows of UNCERTAINTIES of some blocks, by block and then by estimator."""
+    """Return the UNCERTAINTIES rows of some blocks, by block and estimator."""
     left_out = stage.params.get("left_out", {})
     by_estimator: list[dict[int, pa.Array | None]] = []
     for estimator in estimators:
@@ -229,7 +232,7 @@ def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorCont
 
 
 def _values_inside(stage: Stage, estimator: Estimator, block: Block, context: EstimatorContext) -> pa.Array | None:
-    """The value of every row of an estimator that reads the inside of the model, a part of the answers in memory at a time.
+    """Return the values of an estimator that reads the model's internals, a part in memory at a time.
 
     None where no answer has what it reads.
     """
@@ -250,7 +253,7 @@ def _values_inside(stage: Stage, estimator: Estimator, block: Block, context: Es
 
 
 def _of_answers(stage: Stage, table: pa.Table, ids: pa.Array, what: Internal, where: str) -> pa.ChunkedArray:
-    """One signal of each sample's greedy answer, or a list of those of its draws; null where not all is there."""
+    """Return one signal of each greedy answer, or a list over draws; null if incomplete."""
     column = table[what.signal]
     if what.drawn:
         place = _draw_places(ids, table, int(stage.params["draws"]), where)
@@ -264,7 +267,7 @@ def _joined(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
 
 
 def values_of(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: int, context: EstimatorContext) -> pa.Array:
-    """The estimator's value of every row, null where a column it reads is null or the value is undefined."""
+    """Return the estimator's value of every row, null if undefined or a column it reads is null."""
     readable = np.ones(n, dtype=bool)
     for name in columns:
         readable &= pc.is_valid(columns[name]).to_numpy()

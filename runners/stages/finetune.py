@@ -172,7 +172,7 @@ def train(
 
 @contextmanager
 def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
-    """Within it a CPU keeps the memory of tensors, and takes one thread for the arithmetic of a small model."""
+    """Keep freed tensor memory on a CPU, and use one thread for a small model."""
     import torch
 
     before = torch.get_num_threads()
@@ -187,7 +187,7 @@ def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
 
 
 def _pieces(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
-    """Into how many micro-batches each device divides its share."""
+    """Return the number of micro-batches of each device's share."""
     if recipe.share is None and devices > 1:
         raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
     if recipe.share is None or not settings.micro_batch:
@@ -196,14 +196,14 @@ def _pieces(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
 
 
 def _event_logger(folder: Path) -> Any:
-    """Curves for TensorBoard, beside the other things that are local to this checkout."""
+    """Return a TensorBoard logger in this checkout's local folder."""
     from lightning.pytorch.loggers import TensorBoardLogger
 
     return TensorBoardLogger(save_dir=folder.parent, name=folder.name, version="")
 
 
 def _workplace(stage: Stage, code: str) -> Path:
-    """A scratch folder for these parameters, this data and this code; what another version left is removed."""
+    """Return a scratch folder for these parameters and data; folders of other versions are removed."""
     paths = [path for kind in ("datasets", "models") for path in stage.inputs.get(kind, {}).values()]
     inputs = digest([stage.inputs, {path: _files(Path(path)) for path in paths}])
     name = digest([stage.params, stage.seed, inputs, code])[:16]
@@ -217,12 +217,12 @@ def _workplace(stage: Stage, code: str) -> Path:
 
 
 def _files(folder: Path) -> dict[str, list[int]]:
-    """Names, sizes and times of a folder's files: enough to know that a checkpoint was made with other data."""
+    """Return names, sizes and times of a folder's files, which identify the training data."""
     return {p.relative_to(folder).as_posix(): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
-    """A data module that gives this device's shares of the step the trainer is at, wherever it was resumed."""
+    """Return a data module with this device's share of the trainer's current step."""
     import lightning as L
     from torch.utils.data import DataLoader, IterableDataset
 
@@ -250,7 +250,7 @@ def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
 
 
 def checkpoint_plugins(strategy: str) -> list[Any]:
-    """What Lightning's Trainer is given to write checkpoints with; nothing for strategies that write their own."""
+    """Return the checkpoint plugins of Lightning's Trainer; empty if the strategy writes its own."""
     if strategy.startswith("deepspeed"):
         return []
     from lightning.pytorch.plugins.io import TorchCheckpointIO

@@ -43,7 +43,7 @@ KIND = StageKind(
 
 @dataclass(frozen=True)
 class Question:
-    """What a stage asks, of what, and of whom."""
+    """Model, datasets, variants and columns of a stage."""
 
     model: Any
     """See `qualm.runners.contracts.models`."""
@@ -89,7 +89,7 @@ def run(stage: Stage) -> None:
 
 
 def _write_inside(stage: Stage, asker: Asker, cells: Sequence[SampleVariant], store: Store) -> None:
-    """The tables of what was inside the model, of data sets of which it is read."""
+    """Write the tables of the model's internals, for datasets that need them."""
     for number, dataset in enumerate(asker.datasets):
         target = stage.outputs.get("internals", {}).get(dataset.name)
         if target is not None:
@@ -137,7 +137,7 @@ def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
 
 
 def _check_looks(label: str, variants: list[Variant]) -> None:
-    """Answers on record were given to the samples' own pictures."""
+    """Return answers on record were given to the samples' own pictures."""
     for variant in variants:
         if variant.name in BLIND.values():
             raise StageError(

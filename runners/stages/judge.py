@@ -86,7 +86,7 @@ def _judgements(
     verdicts: Sequence[pa.Table],
     lengths: Sequence[AnswerLengths],
 ) -> Iterator[pa.Table]:
-    """Rows of JUDGEMENTS, block by block and of each judge by judge; print where a judge does not fit."""
+    """Yield rows of JUDGEMENTS, block by block and of each judge by judge; print where a judge does not fit."""
     stage.count(judgements=0, unscored=0)
     for k, (model, dataset, answered) in enumerate(blocks):
         for one, what in zip(judges, verdicts, strict=True):
@@ -105,7 +105,7 @@ def _judgements(
 
 
 def _reliability(stage: Stage) -> None:
-    """What the judges say of answers that people have judged."""
+    """Write how the judges rate answers that people have rated."""
     counters: Counter[str] = Counter()
     try:
         agreement = all_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)
@@ -119,7 +119,7 @@ def _reliability(stage: Stage) -> None:
 
 
 class _Judging:
-    """What one judge says of answers, each different one judged once, of whatever model it is."""
+    """Judgements of one judge, each distinct answer judged once across models."""
 
     def __init__(self, stage: Stage, ref: dict[str, Any]) -> None:
         self.label: str = ref["label"]
@@ -136,12 +136,12 @@ class _Judging:
         self._row, self._repeated, self._is_named = 0, 0, True
 
     def begin(self, dataset: str) -> None:
-        """What comes next are a model's answers to this data set."""
+        """Start a model's answers to a dataset."""
         self._blocks.append([])
         self._row, self._is_named = 0, self.label in self._only.get(dataset, [self.label])
 
     def add(self, answers: Sequence[Answered | None]) -> None:
-        """Further answers; a data set that names other judges is none of its business, nor are questions of the kind it is not for."""
+        """Add answers, except those of datasets and kinds of questions with other judges."""
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
         if len(self._recent) >= AT_ONCE:
             self._seal()
@@ -155,13 +155,13 @@ class _Judging:
         self._row += len(answers)
 
     def of_block(self, block: int) -> tuple[pa.Array, pa.Array]:
-        """Which of a block's answers it was given, and the place of each in `table`, null of one that is not judged."""
+        """Return which answers of a block were judged, and their rows in `table` (null if not judged)."""
         none = np.empty(0, dtype=np.int64)
         rows, numbers = (np.concatenate([none, *(part[k] for part in self._blocks[block])]) for k in (0, 1))
         return pa.array(rows), pa.array(numbers, mask=numbers < 0)
 
     def table(self) -> pa.Table:
-        """What it says of every different answer."""
+        """Return the judgements of all distinct answers."""
         if self._waiting or len(self._parts) == 1:
             self._judge()
         if self._repeated:
@@ -221,7 +221,7 @@ def _has_choices(answer: Answered | None) -> bool:
 
 
 def _places(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int64]:
-    """The place of each answer's sample."""
+    """Return the place of each answer's sample."""
     index = pc.index_in(table["sample_id"], value_set=samples.ids)
     if index.null_count:
         raise StageError(f"{where}: {index.null_count} answers are to samples that dataset '{samples.name}' does not have; run `dvc repro`")
@@ -229,8 +229,10 @@ def _places(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int64]:
 
 
 def _answers(samples: Samples, table: pa.Table, place: NDArray[np.int64]) -> tuple[Rows, list[Answered | None]]:
-    """Answers of one model to open questions; None for one without text or without anything to compare with, which stays unscored.
-    And those to multiple-choice questions that are text and no numbers."""
+    """Return one model's answers to open questions, and its text answers to multiple choice.
+
+    None for one without text or without a reference, which stays unscored.
+    """
     numbered = pc.greater(pc.fill_null(pc.list_value_length(table["option_logits"]), 0), 0)
     in_words = (
         pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & ((samples.truth >= 0) | (samples.answerable == 0))[place]

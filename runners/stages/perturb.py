@@ -25,7 +25,7 @@ from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbCo
 from qualm.runners.contracts.returned import described, perturbed
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.data_cards import DataCard, parents, write_card
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Variant
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant
 from qualm.runners.data.rows import with_provenance
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.data.splits import rule
@@ -78,7 +78,7 @@ def run(stage: Stage) -> None:
             card = DataCard(f"{name}, {chosen['variant']}", stage.key, "perturbed", how, versions[number : number + 1], sources, left_out)
             write_card(stage, card, target, stage.outputs["cards"][name])
             folders.append((target, stage.outputs["perturbed"][name]))
-    except (PerturbError, GeneratorError, PromptError, SceneGraphError, BrokenSample) as error:
+    except (PerturbError, GeneratorError, PromptError, SceneGraphError, BrokenSampleError) as error:
         raise StageError(f"variant {chosen['variant']}: {error}") from error
     finally:
         stage.count(**context.counters)
@@ -102,7 +102,7 @@ class _Perturbing:
         self.written: set[str] = set()
 
     def write(self, folder: Path) -> int:
-        """The data set under the variant, a batch in memory at a time; how many samples it has."""
+        """Write the dataset under the variant, a batch in memory at a time, and return its size."""
         folder.mkdir(parents=True)
         sees = self.modality != "text"
         fit = [i for i, row in enumerate(self.rows) if not sees or row["image_id"] is not None]
@@ -131,7 +131,7 @@ class _Perturbing:
         return samples.rows
 
     def _batch(self, part: Sequence[int], sees: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Rows of the samples that it could be applied to, each with its picture's file if that is new."""
+        """Yield the rows of samples that it applies to, with the image's file if that is new."""
         several = [i for i in part if len(picture_ids(self.rows[i]["image_id"])) > 1]
         if not several:
             yield from self._batch_of_one_picture(part, sees)
@@ -140,7 +140,7 @@ class _Perturbing:
             yield from self._several(i) if i in several else self._batch_of_one_picture([i], sees)
 
     def _several(self, place: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """The row of a sample with several pictures, and rows that have nothing but the files of new pictures."""
+        """Yield the row of a sample with several images, then rows with only new image files."""
         row, item = self.rows[place], self.dataset.item(place)
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=get("perturbations", self.stage.params["plugin"]).module)
@@ -195,7 +195,7 @@ class _Perturbing:
     def _written(
         self, row: Mapping[str, Any], image: PIL.Image.Image | None, picture: PIL.Image.Image | None, question: str
     ) -> tuple[dict[str, Any], bytes | None]:
-        """A row, and the file of its picture where that is a new one that was not written yet."""
+        """Return a row, and the file of its image if that is new."""
         if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
             return {**row, "question": question}, None
         name = pixel_digest(picture)[:32]

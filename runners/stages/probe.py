@@ -67,7 +67,7 @@ class ProbeTask:
         return str(self.args[named]) if named else ""
 
     def design(self, handed: Mapping[str, Any], n: int, where: str) -> ProbeDesign:
-        """What it sees of n answers."""
+        """Return the features of n answers."""
         function = rule.load("probes", self.plugin.name)
         design: ProbeDesign = called(self.plugin, where, lambda: function(*(handed[name] for name in self.reads), **self.args))
         if not isinstance(design, ProbeDesign):
@@ -79,11 +79,11 @@ class ProbeTask:
 
 @dataclass
 class TrainingData:
-    """What of one data set a probe may learn from."""
+    """Training data of one dataset."""
 
     designs: list[ProbeDesign] = field(default_factory=list)
     values: list[Floats] = field(default_factory=list)
-    """What is wrong, 0..1; or an uncertainty."""
+    """Targets: wrongness in 0..1, or an uncertainty."""
     groups: list[NDArray[np.int64]] = field(default_factory=list)
     beside: list[Floats] = field(default_factory=list)
     """Features of the same answers under the variant that a probe compares with, NaN where there are none."""
@@ -95,7 +95,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class ProbedAnswers:
-    """What a probe reads of one model's answers to one data set."""
+    """Inputs of a probe: one model's answers to one dataset."""
 
     samples: Samples
     where: str
@@ -155,7 +155,7 @@ def _answers(stage: Stage, probe: ProbeTask, model: str, samples: Samples) -> Pr
 
 
 def _training_data(stage: Stage, tables: Tables, probe: ProbeTask, model: str, answers: ProbedAnswers, rows: Bools) -> TrainingData:
-    """The answers of one model to one data set that a probe learns from: clean ones, whose target is known."""
+    """Return the training data of one model and dataset: clean answers with a known target."""
     own, samples = TrainingData(), answers.samples
     if not rows.any():
         return own
@@ -177,7 +177,7 @@ def _training_data(stage: Stage, tables: Tables, probe: ProbeTask, model: str, a
 
 
 def _under(probe: ProbeTask, answers: ProbedAnswers, rows: Bools) -> Iterator[tuple[int, Floats]]:
-    """Rows and what a probe sees of them under the variant that it compares with."""
+    """Return the rows and features under the variant that the probe compares with."""
     named = [v for v in answers.greedy if v != CLEAN and probe.beside in (v, v.partition("@")[0])]
     if len(named) > 1:
         raise StageError(f"{answers.where}: expected one variant to compare with, got {', '.join(sorted(named))}; name one of them")
@@ -187,7 +187,7 @@ def _under(probe: ProbeTask, answers: ProbedAnswers, rows: Bools) -> Iterator[tu
 
 
 def _designs(probe: ProbeTask, answers: ProbedAnswers, variant: str, rows_read: Bools) -> Iterator[tuple[NDArray[np.int64], ProbeDesign]]:
-    """What a probe sees of the wanted rows of a data set, and which rows these are, a part of them in memory at a time."""
+    """Yield row numbers and features of the wanted rows, a part in memory at a time."""
     where = f"{answers.where}, {variant}"
     plain = [name for name in probe.reads if not is_internal(name)]
     inside = [internal(name) for name in probe.reads if is_internal(name)]
@@ -221,8 +221,10 @@ def _probes(
     rows: list[dict[str, Any]],
     weights: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Classifier | None]]]:
-    """Data set after data set the classifier that tells of it, and the one that has learnt from the others alone, by label; None where
-    there is nothing to learn from."""
+    """Yield per dataset its classifiers, within and across datasets, by label.
+
+    None if there is nothing to learn from.
+    """
     everywhere = _trained_on(stage, probe, model, probe.label, "", list(training_data), training_data, weights)
     for name in training_data:
         classifiers = [(probe.label, list(training_data), everywhere)]
@@ -247,7 +249,7 @@ def _trained_on(
     training_data: Mapping[str, TrainingData],
     weights: dict[str, Any],
 ) -> tuple[dict[str, Any], Classifier | None]:
-    """A classifier trained on some data sets, and what it has learnt from."""
+    """Train a classifier on some datasets, and describe its training data."""
     from qualm.runners.training.probe import trained, validated
 
     own = [training_data[other] for other in learnt if training_data[other].n]
@@ -278,7 +280,7 @@ def _trained_on(
 
 
 def best_split(values: Floats) -> float | None:
-    """The value above which a number is high: that which leaves the smallest squared error around the means of low and high ones.
+    """Return the split that leaves the smallest squared error around the means of both sides.
 
     None where all are equal.
 
@@ -295,7 +297,7 @@ def best_split(values: Floats) -> float | None:
 def _values_of(
     stage: Stage, probe: ProbeTask, model: str, answers: ProbedAnswers, counted: Bools, classifiers: Mapping[str, Classifier | None]
 ) -> Iterator[pa.Table]:
-    """Rows of UNCERTAINTIES, classifier by classifier and of all variants: of the answers that are scored and not learnt from."""
+    """Yield rows of UNCERTAINTIES, classifier by classifier and of all variants: of the answers that are scored and not learnt from."""
     variants = [variant for variant in answers.greedy if variant not in BLIND_VARIANTS]
     values = {label: {variant: np.full(answers.samples.n, np.nan) for variant in variants} for label in classifiers}
     for variant in variants if any(classifiers.values()) else ():
@@ -318,7 +320,7 @@ def _of(design: ProbeDesign, rows: Bools) -> ProbeDesign:
 
 
 def _whole(designs: list[ProbeDesign]) -> ProbeDesign:
-    """The designs of parts as one."""
+    """Concatenate designs."""
     return replace(designs[0], features=np.concatenate([design.features for design in designs]))
 
 

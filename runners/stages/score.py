@@ -253,7 +253,7 @@ def measure(metrics: Sequence[Metric], cell: Cell, part: Slice, level: float) ->
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
-    """The samples whose perturbed input is not the clean one, in the draws of all; nothing where no input is left as it was."""
+    """Yield the slice of samples whose perturbed input differs from the clean one, unless all do."""
     if cell.changed is not None:
         rows = np.flatnonzero(cell.changed)
         yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))
@@ -284,7 +284,7 @@ def _score_rows(stage: Stage, cell: Cell, computed: Sequence[MeasuredSlice]) -> 
 def _effects(
     stage: Stage, tested: Sequence[Metric], cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], family: Family
 ) -> Iterator[dict[str, Any]]:
-    """Rows of EFFECTS, each handed to the family that corrects it."""
+    """Yield rows of EFFECTS, each handed to the family that corrects it."""
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     counts = {label: measured.n for label, measured in values}
     for one in effects_of.effects(tested, cell, part):
@@ -323,7 +323,7 @@ class Lacking:
 
 
 def _compare(stage: Stage, metrics: list[Metric], cells: dict[str, Cell], slices: list[Slice], family: Family) -> list[dict[str, Any]]:
-    """Every pair of models that is asked for, on every slice of one dataset."""
+    """Return every pair of models that is asked for, on every slice of one dataset."""
     compare, comparisons = stage.params["compare"], list[dict[str, Any]]()
     level = stage.params["interval"]["level"]
     pairs = paired_tests.pairs_of(compare, list(cells))
@@ -371,7 +371,7 @@ def _study_perturbations(stage: Stage, study: perturbation.Study, judges: Judges
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int, averaged: Sequence[str] = ()) -> list[Slice]:
-    """All rows, the rows of each value of each field, and macro averages over the values of fields, with their resamples.
+    """Return all rows, the rows of each value of each field, and macro averages over the values of fields, with their resamples.
 
     The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
     differences between them can be paired. Macro averages have the resamples of all rows.
@@ -396,7 +396,7 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int, aver
 
 
 def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Each combination of values of the fields that any row has, joined as the fields are, and its rows."""
+    """Yield each occurring combination of field values and its rows."""
     rows_of = _values(samples, fields[0])
     for field in fields[1:]:
         both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _values(samples, field).items()}
@@ -405,7 +405,7 @@ def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]
 
 
 def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
-    """Each value of a field and its rows; of categories, which are paths, also every part of the taxonomy above them.
+    """Yield each value of a field and its rows; for categories also every parent in the taxonomy.
 
     `epistemic` comes before `epistemic/knowledge` and holds its rows.
     """

@@ -54,7 +54,7 @@ class Segments:
         self.damaged = 0
         """Number of damaged segments."""
         self.durable = True
-        """Whether written segments survive a power cut, not only a kill."""
+        """True if written segments survive a power cut, not only a kill."""
 
     def names(self) -> list[str]:
         """List the segments that exist now."""

@@ -198,7 +198,7 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Number each row's kind within its modality, -1 if unknown; 0 if there is one kind."""
+    """Return the number of each row's kind within its modality; -1 if unknown, 0 if there is one kind."""
     by_modality = {m: sorted({k for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
     several = {m: names for m, names in by_modality.items() if any(t == m for t in truth)}
     if any(len(names) < 2 for names in several.values()):

@@ -19,7 +19,7 @@ import numpy as np
 
 from qualm.registry.text import one_line
 from qualm.runners.data.aligned import Floats, Ints, Samples, read_samples
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
 from qualm.runners.data.splits import TEST, TRAIN
 from qualm.runners.data.statistics import ALL, category_name
 from qualm.runners.runtime.precision import result
@@ -233,7 +233,7 @@ def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
         if name not in by_image:
             try:
                 images = dataset.item(int(row)).images()
-            except BrokenSample:
+            except BrokenSampleError:
                 images = ()
             by_image[name] = np.mean([picture_features(image) for image in images], axis=0) if images else np.full(1, np.nan)
     width = max(len(values) for values in by_image.values())

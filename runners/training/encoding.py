@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.models import Request
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
 from qualm.runners.inference.hf.layout import PicturePrefix
 from qualm.runners.training.examples import Example
 
@@ -86,7 +86,7 @@ class Encoder:
     def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
         try:
             images = self.datasets[example.dataset].item(example.row).images()
-        except BrokenSample as error:
+        except BrokenSampleError as error:
             raise FinetuneError(f"{error}; correct it, or leave the sample out by `where:`") from error
         tensors = self.model.encode([Request(prompt, images[0] if images else None, more=images[1:])]).tensors
         ids = tensors["input_ids"]

@@ -23,7 +23,7 @@ class ThoughtEnds:
     tokenizer: Any
     thinking: Thinking
     begun: Sequence[bool]
-    """Whether each row's prompt ends with the opening tag."""
+    """For each row, true if its prompt ends with the opening tag."""
     longest: int
     """Greatest number of answer tokens."""
     thought: list[int | None] = field(init=False)

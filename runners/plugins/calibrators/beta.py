@@ -1,5 +1,7 @@
-"""Beta calibration. Kull, Silva Filho, Flach, "Beta calibration: a well-founded and easily implemented improvement on logistic calibration
-for binary classifiers", AISTATS 2017."""
+"""Beta calibration (Kull, Silva Filho, Flach, 2017).
+
+"Beta calibration: a well-founded and easily implemented improvement on logistic calibration for binary classifiers", AISTATS 2017.
+"""
 
 import numpy as np
 

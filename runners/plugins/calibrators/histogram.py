@@ -1,5 +1,7 @@
-"""Histogram binning. Zadrozny, Elkan, Obtaining Calibrated Probability Estimates from Decision Trees and Naive Bayesian Classifiers,
-ICML 2001."""
+"""Histogram binning (Zadrozny, Elkan, 2001).
+
+"Obtaining Calibrated Probability Estimates from Decision Trees and Naive Bayesian Classifiers", ICML 2001.
+"""
 
 from typing import Annotated
 

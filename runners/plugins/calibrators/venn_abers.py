@@ -1,5 +1,7 @@
-"""Inductive Venn-Abers predictors. Vovk, Petej, Venn-Abers predictors, UAI 2014; the fast form is of Vovk, Petej, Fedorova, Large-scale
-probabilistic predictors with and without guarantees of validity, NIPS 2015."""
+"""Inductive Venn-Abers predictors (Vovk, Petej, UAI 2014).
+
+The fast form is by Vovk, Petej, Fedorova, "Large-scale probabilistic predictors with and without guarantees of validity", NIPS 2015.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,5 +1,7 @@
-"""VAUQ: Seongheon Park, Changdae Oh, Hyeong Kyu Choi, Xuefeng Du, Sharon Li, "VAUQ: Vision-Aware Uncertainty Quantification for LVLM
-Self-Evaluation", Findings of ACL 2026 (arXiv 2602.21054), and its code.
+"""VAUQ: vision-aware uncertainty quantification (Park et al., Findings of ACL 2026).
+
+Seongheon Park, Changdae Oh, Hyeong Kyu Choi, Xuefeng Du, Sharon Li, "VAUQ: Vision-Aware Uncertainty Quantification for LVLM
+Self-Evaluation" (arXiv 2602.21054), and its code.
 """
 
 from typing import Annotated

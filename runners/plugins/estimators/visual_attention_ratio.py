@@ -1,5 +1,7 @@
-"""Visual attention ratio: Zhangqi Jiang, Junkai Chen, Beier Zhu, Tingjin Luo, Yankun Shen, Xu Yang, "Devils in Middle Layers of Large
-Vision-Language Models: Interpreting, Detecting and Mitigating Object Hallucinations via Attention Lens", CVPR 2025 (arXiv 2411.16724).
+"""Visual attention ratio (Jiang et al., CVPR 2025).
+
+Zhangqi Jiang, Junkai Chen, Beier Zhu, Tingjin Luo, Yankun Shen, Xu Yang, "Devils in Middle Layers of Large Vision-Language Models:
+Interpreting, Detecting and Mitigating Object Hallucinations via Attention Lens" (arXiv 2411.16724).
 """
 
 from typing import Literal

@@ -39,7 +39,7 @@ class PrintFigure:
     svg: str
 
 
-class NothingToDraw(Exception):
+class NothingToDrawError(Exception):
     """Data without this chart; the message says why."""
 
 
@@ -67,7 +67,7 @@ def figures(context: ExportContext, only: str, width: str, metrics: str) -> list
         for name in names:
             try:
                 drawn += CHARTS[name](of)
-            except NothingToDraw as why:
+            except NothingToDrawError as why:
                 reasons[f"{name} of {dataset}"] = str(why)
     if not drawn:
         raise ExportError("nothing to draw: " + "; ".join(f"{what}: {reason}" for what, reason in reasons.items()))
@@ -89,7 +89,7 @@ class Source:
     def points(self, name: str, *numbers: str) -> pl.DataFrame:
         """Read the points of one plot, of this dataset and the selected models."""
         if name not in self.context.points:
-            raise NothingToDraw("the spec measures nothing of the kind")
+            raise NothingToDrawError("the spec measures nothing of the kind")
         frame = pl.read_csv(self.context.points[name], infer_schema_length=None, null_values=["", "nan", "NaN"])
         frame = frame.with_columns(pl.col("model", "dataset").cast(pl.String)).filter(pl.col("dataset") == self.dataset)
         if self.context.models_asked:
@@ -121,10 +121,10 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
     """Draw models by metric, each value with its interval."""
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
-        raise NothingToDraw("no metric reads answers alone")
+        raise NothingToDrawError("no metric reads answers alone")
     metrics = [(m, better) for m, better in table.columns if m in of.metrics] if of.metrics else table.columns[:MOST_METRICS]
     if not metrics:
-        raise NothingToDraw("none of these metrics reads answers alone")
+        raise NothingToDrawError("none of these metrics reads answers alone")
     models = _sorted(table.rows, *metrics[0])
     panels = [(f"{label_words(metric)}{_arrow(better)}", [table.rows[m].get(metric) for m in models]) for metric, better in metrics]
     more = f" The first {len(metrics)} of {len(table.columns)} metrics." if not of.metrics and len(metrics) < len(table.columns) else ""
@@ -135,7 +135,7 @@ def estimators(of: Source) -> Iterator[PrintFigure]:
     """Draw estimators of each model by one metric, a figure for each metric of estimators."""
     tables = [t for t in of.tables if t.stub == "estimator" and (not of.metrics or t.metric in of.metrics)]
     if not tables:
-        raise NothingToDraw("no metric reads an estimator")
+        raise NothingToDrawError("no metric reads an estimator")
     for table in tables:
         first, better = table.columns[0]
         names = _sorted(table.rows, first, better)
@@ -217,7 +217,7 @@ def reliability(of: Source) -> Iterator[PrintFigure]:
     frame = frame.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())
     models = of.models(frame)
     if not models:
-        raise NothingToDraw("no answer has both a confidence and a verdict")
+        raise NothingToDrawError("no answer has both a confidence and a verdict")
     drawing, left = of.drawing(), 46.0
     columns = min(of.columns, len(models))
     wide = panel_width(of.width, columns, left)
@@ -251,7 +251,7 @@ def risk_coverage(of: Source) -> Iterator[PrintFigure]:
     frame = of.points("risk_coverage", "coverage", "risk").filter(pl.col("risk").is_finite()).sort("coverage", maintain_order=True)
     models = of.models(frame)
     if not models:
-        raise NothingToDraw("no answer has both a confidence and a verdict")
+        raise NothingToDrawError("no answer has both a confidence and a verdict")
     drawing, left = of.drawing(), 46.0
     columns = min(of.columns, len(models))
     wide = panel_width(of.width, columns, left)
@@ -282,7 +282,7 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     frame = of.points("set_sizes", "size", "count")
     models = of.models(frame)
     if not models:
-        raise NothingToDraw("no prediction sets: the data set is open-ended or the spec has no conformal setting")
+        raise NothingToDrawError("no prediction sets: the data set is open-ended or the spec has no conformal setting")
     scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)]
     share = pl.col("count") / pl.col("count").sum().over("model", "score")
     frame = frame.filter(pl.col("score").is_in(scores)).with_columns(share=share)
@@ -315,7 +315,7 @@ def _grids(chart: str, title: str) -> Callable[[Source], Iterator[PrintFigure]]:
         frame = of.points(chart, "value", "p_adjusted", "low", "high")
         models = of.models(frame)
         if not models:
-            raise NothingToDraw("no estimator was read on perturbed inputs")
+            raise NothingToDrawError("no estimator was read on perturbed inputs")
         most = max([0.2, *(abs(v) for v in frame["value"].drop_nulls())])
         modality: dict[str, Any] = {v["variant"]: v["modality"] for v in of.context.scoring.get("variants") or ()}
         for model in models:

@@ -29,7 +29,7 @@ class Value:
     rank: str = ""
     """BEST, PERHAPS or ""."""
     level: float | None = None
-    """Of the interval."""
+    """Confidence level of the interval."""
     basis: str = ""
     """Numbers of questions and groups, and scored share."""
 

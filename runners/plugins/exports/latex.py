@@ -82,10 +82,10 @@ def _table(table: ResultTable, digits: int, intervals: bool, scoring: Mapping[st
 
 
 def escaped(text: str) -> str:
-    """Escape a text for LaTeX.
+    r"""Escape a text for LaTeX.
 
     >>> print(escaped("ece@bins=5_%"))
-    ece@bins=5\\_\\%
+    ece@bins=5\_\%
     """
     return "".join(ESCAPED.get(character) or _greek(character) for character in text)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from qualm.runners.contracts.generators import GeneratorError, UnusableReply
+from qualm.runners.contracts.generators import GeneratorError, NoPairError
 from qualm.runners.inference.generator import Chat, Generator
 
 ATTEMPTS = 2
@@ -51,7 +51,7 @@ def in_rounds(
 
     Args:
         chats: key -> conversation; keys are stable, since seeds follow from them.
-        read: (key, reply) -> what it says, or raises `UnusableReply`.
+        read: (key, reply) -> what it says, or raises `NoPairError`.
 
     Raises:
         GeneratorError: the generator failed, or none of its first replies was usable.
@@ -107,11 +107,11 @@ def _rounds(
         for key, reply in zip(waiting, replies, strict=True):
             try:
                 if reply.text is None:
-                    raise UnusableReply("no reply")
+                    raise NoPairError("no reply")
                 if reply.finish == "length":
-                    raise UnusableReply("reply cut off")
+                    raise NoPairError("reply cut off")
                 by_key[key] = read(key, reply.text)
-            except UnusableReply as reason:
+            except NoPairError as reason:
                 reasons[key] = str(reason)
         waiting = [key for key in waiting if key not in by_key]
     return by_key, {key: reasons[key] for key in waiting}

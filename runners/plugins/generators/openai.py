@@ -57,7 +57,7 @@ class OpenAI:
     def __init__(self, client: Client, limit_name: str, sampling: bool, structured: bool = False) -> None:
         self.client, self.limit_name, self.sampling, self.structured = client, limit_name, sampling, structured
         self._holds: bool | None = None
-        """Whether the server supports schemas, after its first answer to one."""
+        """True if the server supports schemas; None before its first answer to one."""
         self.name = client.name
         self.identity = json.dumps(["openai", client.base_url, client.model, sampling])
 

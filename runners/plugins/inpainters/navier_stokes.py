@@ -1,5 +1,6 @@
-"""Navier-Stokes inpainting: Marcelo Bertalmio, Andrea Bertozzi, Guillermo Sapiro, "Navier-Stokes, Fluid Dynamics, and Image and
-Video Inpainting", CVPR 2001. Lines of equal brightness continue into the mask as a fluid flows.
+"""Navier-Stokes inpainting (Bertalmio, Bertozzi, Sapiro, CVPR 2001).
+
+"Navier-Stokes, Fluid Dynamics, and Image and Video Inpainting". Lines of equal brightness continue into the mask as a fluid flows.
 """
 
 from __future__ import annotations

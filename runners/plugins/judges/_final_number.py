@@ -21,12 +21,12 @@ _BOUND = re.compile(
     r"(?:\b(?:at least|at most|above|below|over|under|exceeds|exceeding|no more than|between|up to|than))[ \t]*(?:the |an? )?\Z",
     re.IGNORECASE,
 )
-"""What stands before a number that is a bound."""
+"""Words before a number that is a bound."""
 _NAMED = re.compile(
     r"\b(?:out of|step|case|figure|table|option|part|page|rows?|columns?|stage|line|question|image|picture|store|day)[ \t]*#?\Z",
     re.IGNORECASE,
 )
-"""What stands before a number that names a thing."""
+"""Words before a number that names a thing."""
 _EQUALS = re.compile(r"\A(?:(?!\bor\b)[^=≈])*[=≈]")
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DAY = re.compile(rf"\b(?:{_MONTHS})\s+\Z|\A(?:st|nd|rd|th)?\s+(?:{_MONTHS})\b", re.IGNORECASE)
@@ -50,7 +50,7 @@ _OR_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _FALLS = re.compile(r"\b(?:fell|falls?|fallen|decreas\w+|dropp?\w*|declin\w+|loss|lost|loses|down|reduc\w+|deficit|below)\b", re.IGNORECASE)
-"""What may give a number without a sign the sense of a negative one."""
+"""Words that make a number without a sign negative."""
 _HOW_MANY = re.compile(r"\bhow many\b((?:\s+[a-z-]+){1,4})", re.IGNORECASE)
 _NOT_COUNTED = word_set(
     "are is were was do does did can could have has there of in on the a an be will would different total more fewer these those"

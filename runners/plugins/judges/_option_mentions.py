@@ -20,7 +20,7 @@ MAX_CHARACTERS = 20_000
 MENTION = r"[\ue000-\uf8ff]"
 """A character that stands for an option, or for several that are named in one breath."""
 FINAL = "\nfinal answer: "
-"""What a box or a tag around the answer becomes."""
+"""Replacement of a box or tag around the answer."""
 _FIRST = 0xE000
 _PRIVATE = re.compile(r"[\ue000-\uf8ff]")
 
@@ -68,7 +68,7 @@ _SPACED = re.compile(r"(?<![\w.,])\d{1,3}(?: \d{3})+(?![\w,])")
 _GLUED_BEFORE = re.compile(r"[√^*/∠·×]$|\d[°%]?\s*[-+*/÷×]\s*$")
 _GLUED_BEHIND = re.compile(r"\s*[√^·×]|[/*]\s*\w|[°%]?\s*[-+*/÷]\s*\d")
 _OPERAND_BEHIND = re.compile(r"[°%]?\s+=")
-"""What joins a number to others: it is an operand."""
+"""Operator that makes a number an operand of a calculation."""
 _NOUNS = (
     "option|choice|answer|letter|point|points|image|picture|box|figure|graph|circle|label|labeled|labelled|panel|photo|candidate|statement|"
     "选项|选择|选|答案|答案是|答案为|图"
@@ -409,7 +409,7 @@ def _is_letter_a(behind: str) -> bool:
 _VERDICT = re.compile(
     r"\b[A-Z]\)? (?:is|was|looks|seems|would be|must be)(?: indeed| clearly)? (?:the )?(?:right|correct|true|wrong|false|incorrect)$"
 )
-"""Of an option: "C is right" is no mention of the option "right"."""
+"""Verdict on an option: "C is right" does not mention the option "right"."""
 _BETWEEN = re.compile(r"[\s.):,\-–—\"'(]*(?:\b(?:the|a|an)\s)?\s*")
 _BEHIND_TEXT = re.compile(r"\s*(?:\(|,? ?(?:option|choice)\s*\(?)?\s*")
 _JOIN = (

@@ -104,7 +104,7 @@ class Quantity:
     """Unit or currency by its usual name, the next word otherwise, in lower case; empty if none follows."""
     start: int
     end: int
-    """Where it stands in the text that `plain_math` returns; the end of its digits, not of its unit."""
+    """End of its digits, without the unit, in the text that `plain_math` returns."""
     is_fraction: bool = False
     """Written as a fraction, so that its decimals are no precision."""
 

@@ -208,7 +208,7 @@ _IN_A_STATE = re.compile(
     r"\b(?:is|are|looks?|seems?|appears?) (?:turned off|switched off|off|(?:\w+ )?(?:closed|shut|locked|folded|sealed|worn|torn|faded"
     r"|covered|blank|scratched|dark))\W*$"
 )
-"""What a thing is, which answers a yes-no question about it: "the window is closed"."""
+"""State of a thing, which answers a yes-no question about it: "the window is closed"."""
 _LEFT_OPEN = re.compile(
     rf"^(?:the |this |that )?{phrases.PICTURE}\b"
     r"|(?:\bnot|n't) (?:\w+ )?(?:clear|known|explained|apparent|evident|stated|given|specified|obvious)\b"
@@ -282,7 +282,7 @@ _REMAINDER = re.compile(
     r"^(?:and |but |though |although )?(?:the |all |some of the )?(?:rest|others?|remaining|remainder|everything else|everyone else)\b"
     r"|其他|其余|剩下|остальн|\b(?:übrige\w*|rest|reste|autres?|resto|demás|otr[oa]s|altr[ie]|outr[oa]s)\b|他の|その他|それ以外|나머지"
 )
-"""What is left open is only what the answer does not cover."""
+"""Remainder that the answer does not cover; only that is left open."""
 _REASON_ABROAD = re.compile(
     r"^(?:由于|因为|因|da |weil |puisque|comme |ya que|como |poiché|siccome|так как|поскольку|aufgrund)"
     r"|(?:ため|ので|から|때문에|어서|므로)$"
@@ -317,7 +317,7 @@ _INSTEAD = re.compile(
     r"|^(?:it|he|she|they|this|that)(?:'s| is|'re| are| was| were| has| have| holds| wears)(?: \w+ly)? "
     r"(?!not\b|no\b|nothing\b|un\w+|too\b|just\b|only\b|that\b|hard\b|difficult\b|\w+ing\W*$|possible\b|clear\b)(?:an? |the )?[\w'-]+"
 )
-"""What is so instead, behind what is denied: "not red but blue", "he has no umbrella, he has a cane"."""
+"""Correction behind a denial: "not red but blue", "he has no umbrella, he has a cane"."""
 
 
 class Role(Enum):

@@ -10,7 +10,7 @@ from qualm.runners.prompts.plain import clean_reply
 LONGEST = 20_000
 """Characters of a reply that are read, from its end: where it comes to its answer."""
 _CONTINUATION = re.compile(r"\n\s*(?:question|q|human|user|instruction|problem|input)\s*\d*\s*[:：]", re.IGNORECASE)
-"""Where a base model goes on with a question of its own."""
+"""Start of a question that a base model adds itself."""
 _TAGGED = re.compile(r"<(answer|final_answer)>\s*(.*?)\s*</\1>", re.DOTALL | re.IGNORECASE)
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _ANNOUNCED = re.compile(
@@ -38,7 +38,7 @@ _ABBREVIATION = re.compile(
     r"|(?<!\d )\b[a-z])\.\Z",
     re.IGNORECASE,
 )
-"""What a full stop behind does not end a sentence; a single letter behind a number is a unit ("3.5 m.")."""
+"""Abbreviation whose full stop does not end a sentence; a single letter after a number is a unit ("3.5 m.")."""
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from qualm.runners.scoring.answer_text import normalise, word_set
 
 YesNo = Literal["yes", "no"] | None
 MARKS = {"yes": 1.0, "no": 0.0, None: -1.0}
-"""What stands in the marks `said` and `truth`; only the former can be neither."""
+"""Values of the marks `said` and `truth`; only `said` can be neither."""
 
 MAX_CHARACTERS = 20_000
 """Characters of a reply that are read, from its end."""

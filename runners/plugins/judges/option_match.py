@@ -14,7 +14,7 @@ AROUND = (
     *(("", "."), ("", ","), ("", ":"), ("", ")"), ("", ")."), ("(", ")"), ("(", ").")),
     *((":", ""), (":", ","), (":", "."), (":", ")"), (":", ").")),
 )
-"""What may stand before and behind a letter, tried in this order."""
+"""Characters allowed before and after a letter, in the order tried."""
 ARTICLE = 3
 """An "A" in a reply of more words may be an article."""
 

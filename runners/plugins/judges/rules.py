@@ -21,7 +21,7 @@ from qualm.runners.scoring.answer_text import comparable, normalise
 READS = ["open", "choices"]
 YES_OR_NO = {"yes", "no"}
 NEGATIVE_ANSWERS = {"nothing", "nobody", "no one", "nowhere", "0"}
-"""As `normalise` leaves them: "none" is "0"."""
+"""Negative answers in normal form: "none" is "0"."""
 
 
 def rules(

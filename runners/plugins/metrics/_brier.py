@@ -16,7 +16,7 @@ from qualm.runners.scoring.binning import members
 
 
 def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats]:
-    """(n, m) forecasts and what came: of one event, "the answer is right", or of one for each option, "it is this"."""
+    """Return (n, m) forecasts and what came: of one event, "the answer is right", or of one for each option, "it is this"."""
     if over == "answer":
         return forecast[:, None], outcome[:, None]
     return forecast, (outcome[:, None] == np.arange(forecast.shape[1])).astype(np.float64)
@@ -38,18 +38,18 @@ class Parts:
     score: Floats
     reliability: Floats
     resolution: Floats
-    """Of the binned forecasts, as Murphy has it."""
+    """Resolution of the binned forecasts (Murphy, 1973)."""
     uncertainty: Floats
 
     @property
     def exact_resolution(self) -> Floats:
-        """What makes reliability - resolution + uncertainty the score."""
+        """Resolution for which reliability - resolution + uncertainty is exactly the score."""
         exact: Floats = self.reliability + self.uncertainty - self.score
         return exact
 
 
 def parts(forecast: Floats, outcome: Floats, chosen: Floats, weights: Weights, over: str, bins: int) -> Parts:
-    """The parts over the rows where `chosen` is 1."""
+    """Return the parts of the Brier score over the rows where `chosen` is 1."""
     forecasts, outcomes = events(forecast, outcome, over)
     of_bins, of_events = [], []
     for f, y in zip(forecasts.T, outcomes.T, strict=True):

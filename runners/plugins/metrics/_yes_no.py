@@ -1,4 +1,4 @@
-"""What metrics of yes-or-no questions share: counts of one answer, and AMBER's way to round them.
+"""Counts of yes-or-no answers and AMBER's rounding.
 
 They read two marks of a judge that tells yes from no: `said` (1 yes, 0 no, -1 neither) and `truth`.
 """
@@ -9,7 +9,7 @@ from qualm.runners.contracts.metrics import Floats, ratio
 
 ANSWERS = {"yes": 1.0, "no": 0.0}
 AMBER_COUNT = 0.001
-"""What AMBER's script adds to every count that it divides by."""
+"""Constant that AMBER's script adds to every count that it divides by."""
 
 
 def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Floats]:
@@ -19,10 +19,10 @@ def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Float
 
 
 def share(part: Floats, whole: Floats, convention: str) -> Floats:
-    """`part / whole`, undefined where the whole is 0; by AMBER's convention over whole + 0.001, in per cent with one decimal."""
+    """Return `part / whole`, undefined where the whole is 0; by AMBER's convention over whole + 0.001, in per cent with one decimal."""
     return ratio(part, whole) if convention == "exact" else rounded(part / (whole + AMBER_COUNT))
 
 
 def rounded(shares: Floats) -> Floats:
-    """Rounded to a tenth of a per cent, as Python's own `round` does."""
+    """Round shares to a tenth of a per cent, as Python's `round` does."""
     return np.array([round(value * 100, 1) / 100 for value in shares.tolist()])

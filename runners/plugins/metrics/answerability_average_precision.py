@@ -27,7 +27,7 @@ def answerability_average_precision(uncertainty: Floats, answerable: Floats, wei
 
 
 def why_undefined(uncertainty: Floats, answerable: Floats) -> str:
-    """What the questions lack."""
+    """Return why the value is undefined."""
     return "every question can be answered"
 
 

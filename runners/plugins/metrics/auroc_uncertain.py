@@ -20,7 +20,7 @@ def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) ->
 
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
-    """What the questions lack."""
+    """Return why the value is undefined."""
     return one_class(uncertain)
 
 
@@ -30,7 +30,7 @@ def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
 
 
 def least_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
-    """Of independent questions, by the value."""
+    """Return the standard error of independent questions, given the value."""
     return least_error_of_auroc(uncertainty, 1 - uncertain, value)
 
 

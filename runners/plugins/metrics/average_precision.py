@@ -43,7 +43,7 @@ def average_precision(
 
 
 def why_undefined(uncertainty: Floats, correct: Floats, *, positive: str = "wrong", right_from: float = 0.5) -> str:
-    """What the answers lack."""
+    """Return why the value is undefined."""
     return f"no answer is {positive}"
 
 

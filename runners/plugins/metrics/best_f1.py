@@ -30,7 +30,7 @@ def best_f1(uncertainty: Floats, uncertain: Floats, weights: Weights) -> Floats:
 
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
-    """What the questions lack."""
+    """Return why the value is undefined."""
     return one_class(uncertain)
 
 
@@ -40,7 +40,7 @@ def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
 
 
 def least_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
-    """Of independent questions, by the value.
+    """Return the standard error of independent questions, given the value.
 
     F1 = 2 J / (1 + J), J the share of hits among the questions that are uncertain or called so: a share of as many questions at
     least as are uncertain, so that its error carries over (delta method).

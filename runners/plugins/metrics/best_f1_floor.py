@@ -1,4 +1,4 @@
-"""What best F1 is without any estimator. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
+"""Best F1 that needs no estimator. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def best_f1_floor(uncertainty: Floats, uncertain: Floats, weights: Weights) -> F
 
 
 def why_undefined(uncertainty: Floats, uncertain: Floats) -> str:
-    """What the questions lack."""
+    """Return why the value is undefined."""
     return one_class(uncertain)
 
 

@@ -66,5 +66,5 @@ def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:
 
 
 def bounds(*, over: str = "answer") -> tuple[float, float]:
-    """From 0 to the square of the largest distance."""
+    """Return 0 and the square of the largest distance."""
     return 0.0, 1.0 if over == "answer" else 2.0

@@ -29,5 +29,5 @@ def interval(confidence: Floats, correct: Floats, group: NDArray[np.int64], leve
 
 
 def bounds() -> tuple[float, float]:
-    """From all sure and wrong to all sure and right."""
+    """Return the values of all answers sure and wrong, and sure and right."""
     return -1.0, 1.0

@@ -63,7 +63,7 @@ def ece_debiased(
 
 
 def _of_own_group(columns: Floats, groups: Floats) -> Floats:
-    """(n, k): in each row the sums over all rows of its group."""
+    """Return (n, k): in each row the sums over all rows of its group."""
     codes, place = np.unique(groups, return_inverse=True)
     sums = np.zeros((len(codes), columns.shape[1]))
     np.add.at(sums, place, columns)

@@ -25,7 +25,7 @@ def ece_idk(
     bins: Annotated[int, Ge(1)] = 15,
     convention: Literal["torchmetrics", "guo", "lm_polygraph", "netcal"] = "torchmetrics",
 ) -> Floats:
-    """Expected calibration error over the unanswerable questions only.
+    """Calibration error (ECE) over the unanswerable questions only.
 
     ECE of confidence against [correct > 0] over rows whose truth is "I don't know", in [0, 1], lower is better. The paper
     names neither bins nor subset; this is the reading that its tables allow. Undefined without unanswerable questions.

@@ -75,7 +75,7 @@ def _angles(confidence: Floats, waves: int = WAVES) -> tuple[Complexes, Complexe
 
 
 def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """(B,) errors and bandwidths: the last of 2^STEPS equal steps from LEAST to 1 at which the error is above the bandwidth.
+    """Return (B,) errors and bandwidths: the last of 2^STEPS equal steps from LEAST to 1 at which the error is above the bandwidth.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
@@ -114,7 +114,7 @@ def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floa
 
 
 def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | None = None) -> Floats:
-    """(b,) the integral of the absolute smoothed gaps, from the means of (correct - confidence) cos(pi k confidence), k = 0, 1...
+    """Return (b,) the integral of the absolute smoothed gaps, from the means of (correct - confidence) cos(pi k confidence), k = 0, 1...
 
     Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2). Of the waves
     with even k the sums at x and 1 - x are equal, of those with odd k opposite, and |e + o| + |e - o| is twice the larger of |e| and |o|:
@@ -139,13 +139,13 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
 @lru_cache(maxsize=1)
 def _cosines() -> Floats:
-    """(WAVES, WAVES / 2): the waves at the places in the lower half of [0, 1]; all but the first stand for two, k and -k."""
+    """Return (WAVES, WAVES / 2): the waves at the places in the lower half of [0, 1]; all but the first stand for two, k and -k."""
     k, places = np.arange(WAVES), (np.arange(WAVES // 2) + 0.5) / WAVES
     return np.asarray(np.cos(np.pi * np.outer(k, places)) * np.where(k > 0, 2.0, 1.0)[:, None])
 
 
 def _kernel(confidence: Floats, bandwidth: float) -> Floats:
-    """(n, OF_INTERVAL): how each answer counts at equally spaced places, so that its row sums to 1."""
+    """Return (n, OF_INTERVAL): how each answer counts at equally spaced places, so that its row sums to 1."""
     k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
     places = np.cos(np.pi * np.outer(k, (np.arange(OF_INTERVAL) + 0.5) / OF_INTERVAL)) * np.where(k > 0, 2.0, 1.0)[:, None]
     kernel: Floats = (products(*_angles(confidence, len(k))) * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)) @ places / OF_INTERVAL
@@ -153,7 +153,7 @@ def _kernel(confidence: Floats, bandwidth: float) -> Floats:
 
 
 def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows: str) -> tuple[NDArray[np.int64], Floats]:
-    """Which rows count, and the kernel of the sample's own bandwidth, not below twice the distance of places."""
+    """Return the scored rows and the kernel at the sample's own bandwidth, at least twice the grid step."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
     return chosen, _kernel(f, max(2 / OF_INTERVAL, _bandwidth_of(f.tobytes(), (y - f).tobytes())))
@@ -171,7 +171,7 @@ def _bandwidth_of(confidence: bytes, gaps: bytes) -> float:
 def interval(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], level: float, *, rows: str = "test"
 ) -> tuple[float, float]:
-    """The errors at this bandwidth that the value could come from."""
+    """Return the interval of errors at this bandwidth."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     gap = (correct - confidence)[chosen, None] / len(chosen)
     distance = mean_gap_ends(confidence[chosen], correct[chosen], group[chosen], level)
@@ -181,7 +181,7 @@ def interval(
 def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
-    """How often the error at this bandwidth would be as large were the answers calibrated."""
+    """Return the p-value of calibration at this bandwidth, and how it was computed."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], kernel)

@@ -83,7 +83,7 @@ def _cuts(
 
 
 def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
-    """Of the cuts at a confidence that occurs, the last with the largest sum, up to rounding."""
+    """Return the last cut, at an occurring confidence, with the largest sum up to rounding."""
     offered = np.where(count > 0, worth, -np.inf)
     best = offered >= offered.max(axis=1, keepdims=True) - 1e-9
     from_the_end: NDArray[np.int64] = best[:, ::-1].argmax(axis=1)
@@ -92,5 +92,5 @@ def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
 
 
 def bounds(*, cost: float = 1.0) -> tuple[float, float]:
-    """From all answered and wrong to all answered and right."""
+    """Return the values of all questions answered wrong, and answered right."""
     return -cost, 1.0

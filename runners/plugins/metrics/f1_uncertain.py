@@ -22,7 +22,7 @@ def f1_uncertain(says_uncertain: Floats, uncertain: Floats, weights: Weights) ->
 
 
 def why_undefined(says_uncertain: Floats, uncertain: Floats) -> str:
-    """What the questions lack."""
+    """Return why the value is undefined."""
     return one_class(uncertain)
 
 

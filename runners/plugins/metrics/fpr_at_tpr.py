@@ -46,7 +46,7 @@ def fpr_at_tpr(
 
 
 def why_undefined(uncertainty: Floats, correct: Floats, *, tpr: float = 0.95, right_from: float = 0.5) -> str:
-    """What the answers lack."""
+    """Return why the value is undefined."""
     return f"all answers are {'right' if (correct >= right_from).all() else 'wrong'}"
 
 

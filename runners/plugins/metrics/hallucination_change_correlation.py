@@ -29,7 +29,7 @@ def hallucination_change_correlation(
     only_clean_correct: bool = False,
     right_from: Annotated[float, Gt(0), Le(1)] = 0.5,
 ) -> Floats:
-    """Does uncertainty rise more for answers that a perturbation turns wrong?
+    """Correlation of the rise of uncertainty with answers that a perturbation turns wrong.
 
     The point-biserial correlation of d = u_perturbed - u_clean with H = 1[right when clean, wrong when perturbed],
     (mean of d where H=1 - mean of d where H=0) / s * sqrt(n1 n0 / n^2) with the population deviation s, in [-1, 1], higher is

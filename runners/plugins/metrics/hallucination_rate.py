@@ -1,4 +1,4 @@
-"""How often a perturbation turns a right answer into a wrong one. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
+"""Hallucination rate: right answers that a perturbation turns wrong. VLM-UQBench: Wang, Chen, Ahmad, Batmanghelich, Li."""
 
 from typing import Annotated
 

@@ -24,7 +24,7 @@ POINTS = 100
 def ks_calibration_error(
     confidence: Floats, correct: Floats, is_calibration: Floats, weights: Weights, *, rows: Literal["test", "all"] = "test"
 ) -> Floats:
-    """The largest gap between the cumulative sums of confidence and of correctness, with answers sorted by confidence.
+    """Largest gap between the cumulative sums of confidence and correctness, sorted by confidence.
 
     max over c of |sum over answers of confidence <= c of (correct - confidence)| / n, in [0, 1], lower is better. No bins to choose;
     gaps of opposite sign at different confidences add up in `ece` and partly cancel here, so it is never above `ece` with fine bins. Equal
@@ -43,7 +43,7 @@ def ks_calibration_error(
 def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
-    """How often the gap would be as large were the answers calibrated; of many confidences at a hundred places."""
+    """Return the p-value of calibration; many confidences are tested at a hundred places."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
     places = np.unique(confidence[chosen])

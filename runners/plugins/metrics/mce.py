@@ -31,7 +31,7 @@ def mce(
     rows: Literal["test", "all"] = "test",
     min_count: Annotated[int, Ge(1)] = 1,
 ) -> Floats:
-    """The largest gap between mean confidence and accuracy in any bin of confidence.
+    """Largest gap between mean confidence and accuracy in any bin of confidence.
 
     MCE = max over bins of |mean correct(B) - mean confidence(B)|, in [0, 1], lower is better. One sample alone in a bin
     can decide it, so read it beside the reliability diagram, or set `min_count`. Undefined if no bin has that many.

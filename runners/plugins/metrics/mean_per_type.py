@@ -53,7 +53,7 @@ def bounds() -> tuple[float, float]:
 
 
 def over_types(accuracies: Floats, mean: str) -> Floats:
-    """The mean of each row of accuracies, (B, T) -> (B,); NaN where one of them is."""
+    """Return the mean of each row of accuracies, (B, T) -> (B,); NaN if one of them is."""
     if mean == "arithmetic":
         return np.asarray(accuracies.mean(axis=1))
     with np.errstate(divide="ignore"):

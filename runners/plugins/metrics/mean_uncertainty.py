@@ -21,5 +21,5 @@ def mean_uncertainty(uncertainty: Floats, weights: Weights) -> Floats:
 
 
 def why_undefined(uncertainty: Floats) -> str:
-    """What the value over these rows lacks."""
+    """Return why the value is undefined."""
     return "a value is infinite"

@@ -51,5 +51,5 @@ def types(
 
 
 def bounds(subtasks: Floats) -> tuple[float, float]:
-    """200 points a subtask."""
+    """Return 0 and 200 points a subtask."""
     return 0.0, 200.0 * len(np.unique(subtasks))

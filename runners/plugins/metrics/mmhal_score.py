@@ -23,5 +23,5 @@ def mmhal_score(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
 
 
 def bounds() -> tuple[float, float]:
-    """The ratings there are."""
+    """Return the lowest and highest rating."""
     return 0.0, 6.0

@@ -58,7 +58,7 @@ def why_undefined(
     floor: float = 2.220446049250313e-16,
     rows: str = "test",
 ) -> str:
-    """What the value over these rows lacks."""
+    """Return why the value is undefined."""
     return "an outcome had probability 0; `floor` sets the least probability that counts"
 
 
@@ -97,5 +97,5 @@ def _surprise(probability: Floats) -> Floats:
 
 
 def bounds(*, floor: float = 2.220446049250313e-16) -> tuple[float, float]:
-    """From 0 to what an answer costs to which the least probability was given."""
+    """Return 0 and the loss of the smallest probability."""
     return 0.0, float(-np.log(floor)) if floor > 0 else np.inf

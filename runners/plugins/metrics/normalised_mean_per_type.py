@@ -76,5 +76,5 @@ def bounds() -> tuple[float, float]:
 
 
 def _changes(values: Floats) -> NDArray[np.bool_]:
-    """Where a run of equal values begins."""
+    """Mark the first value of each run of equal values."""
     return np.concatenate([[True], values[1:] != values[:-1]])

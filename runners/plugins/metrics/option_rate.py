@@ -1,4 +1,4 @@
-"""How often one option is chosen: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
+"""Option rate: the E and F rates of VLM-Uncertainty-Bench (Kostumov et al., 2024)."""
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean

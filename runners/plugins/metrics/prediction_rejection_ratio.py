@@ -50,7 +50,7 @@ def prediction_rejection_ratio(
 
 
 def why_undefined(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: str = "uncertainty") -> str:
-    """What the answers lack."""
+    """Return why the value is undefined."""
     if int(max_rejection * len(correct) + 1e-9) < 1:
         return "so few answers that none would be rejected"
     return "all answers are equally right, so that every order of them is perfect"
@@ -62,7 +62,7 @@ def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: s
 
 
 def bounds() -> tuple[float, float]:
-    """At most that of a perfect order; how far below chance the worst order lies depends on the accuracy."""
+    """Return no lower bound, which depends on the accuracy, and 1."""
     return -np.inf, 1.0
 
 

@@ -17,5 +17,5 @@ def set_size(set_size: Floats, is_calibration: Floats, weights: Weights) -> Floa
 
 
 def bounds(never_empty: Floats, n_options: Floats) -> tuple[float, float]:
-    """From 0, or 1 where empty sets are filled, to the largest number of options."""
+    """Return 0 (1 if empty sets are filled) and the largest number of options."""
     return float(never_empty.all()), float(n_options.max())

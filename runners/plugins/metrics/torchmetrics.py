@@ -163,7 +163,7 @@ def torchmetrics(
     top_k: Annotated[int, Ge(1), Le(26)] = 1,
     rows: Literal["test", "all"] = "test",
 ) -> Floats:
-    """A classification metric of torchmetrics: binary of the confidence in the answer, multiclass of the options' probabilities.
+    """Classification metric of torchmetrics: binary of the confidence, multiclass of the options.
 
     `Binary...`: preds are the confidence, target is whether the answer is right; with `positive: wrong` both are reversed.
     `Multiclass...`: preds are the probabilities of all options, target is the right one, `num_classes` the largest number of options.
@@ -277,7 +277,7 @@ def why_undefined(
     rows: str = "test",
     **others: Any,
 ) -> str:
-    """What the answers lack."""
+    """Return why the value is undefined."""
     chosen = chosen_rows(is_calibration, rows) > 0
     scores, target = _sides(score[chosen], outcome[chosen], metric, positive, right_from)
     return _lacks(scores, target, metric, positive, threshold, average) if len(target) else ""

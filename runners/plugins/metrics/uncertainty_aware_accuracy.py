@@ -21,5 +21,5 @@ def uncertainty_aware_accuracy(correct: Floats, set_size: Floats, n_options: Flo
 
 
 def bounds(never_empty: Floats, n_options: Floats) -> tuple[float, float]:
-    """From 0 to the root of the largest number of options; with empty sets there is no largest value."""
+    """Return 0 and the root of the largest number of options; unbounded with empty sets."""
     return 0.0, float(np.sqrt(n_options.max())) if never_empty.all() else np.inf

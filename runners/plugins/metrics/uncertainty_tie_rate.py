@@ -1,4 +1,4 @@
-"""How often a perturbation leaves the uncertainty exactly as it was: what the uncertainty reflection rate is read beside."""
+"""Share of samples whose uncertainty a perturbation does not change; complements the uncertainty reflection rate."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How often a perturbation leaves a question and its picture as they were: what everything that pairs the two is read beside."""
+"""Share of samples that a perturbation does not change; complements every metric that pairs a sample with its clean version."""
 
 import numpy as np
 

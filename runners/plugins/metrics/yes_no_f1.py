@@ -12,7 +12,7 @@ CITES = ["li2023evaluating", "wang2023amber"]
 META = MetricMeta(higher_is_better=True, interval="proportion")
 NEEDS = {"said": "marked_by_{judge}/said", "truth": "marked_by_{judge}/truth"}
 SMALL = {"amber": 0.0001, "amber_existence": 0.001}
-"""What AMBER's script adds to the sum of precision and recall: more for the existence questions alone."""
+"""Constant that AMBER's script adds to precision + recall: larger for existence questions alone."""
 
 
 def yes_no_f1(

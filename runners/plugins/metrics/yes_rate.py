@@ -1,4 +1,4 @@
-"""How often a model says yes. POPE: Li et al., 2023 (EMNLP)."""
+"""Share of answers that say yes. POPE: Li et al., 2023 (EMNLP)."""
 
 import numpy as np
 

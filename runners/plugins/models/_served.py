@@ -55,7 +55,7 @@ class OpenAIModel:
     def __init__(self, client: Client, content: Content, dialect: Dialect, thinking: Thinking | None = None) -> None:
         self.client, self.content, self.dialect, self.declared = client, content, dialect, thinking
         self.thinking = replace(thinking or Thinking(), on=True, of="both")
-        """How to read its stored answers: they hold only wanted tokens, and a server may think whatever it is told."""
+        """Settings for reading stored answers. They hold only wanted tokens, and a server may think whatever it is told."""
         encoder = PIL.__version__ if content.jpeg else ""
         thought = [] if thinking is None else [{**thinking.shapes, "of": thinking.of}]
         material = ["openai", client.base_url, client.model, asdict(content), encoder, *thought]

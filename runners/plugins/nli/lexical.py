@@ -13,7 +13,7 @@ from qualm.runners.scoring.answer_text import words_of
 _NEGATES = re.compile(
     "no|not|nor|never|neither|without|0|nobody|nothing|nowhere|cannot|cant|dont|doesnt|didnt|isnt|arent|wasnt|werent|wont|couldnt"
 )
-"""As `normalise` leaves them: "none" and "zero" are "0"."""
+"""Negating words in normal form: "none" and "zero" are "0"."""
 
 
 def lexical(context: NliContext) -> NliEngine:

@@ -20,7 +20,7 @@ from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.masks import Mask, Masker, MaskRequest, dilated
 from qualm.runners.contracts.pairs import PairContext
 from qualm.runners.contracts.saliency import Target, Thing
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
 from qualm.runners.data.removal_quality import Removal, measure
 from qualm.runners.runtime.prefetch import ahead
 
@@ -103,7 +103,7 @@ class Painter:
             return
         try:
             picture = self.source.image(places[target.row["sample_id"]])
-        except BrokenSample:
+        except BrokenSampleError:
             picture = None
         if picture is None:
             self.context.drop("picture cannot be decoded")

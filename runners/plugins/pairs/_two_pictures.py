@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from qualm.registry.published.prompts import is_printed
-from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
+from qualm.runners.contracts.generators import GeneratorError, NoPairError, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.inference.generator import Generator, open_generator
 from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
@@ -109,22 +109,22 @@ def read_new_question(reply: str) -> NewQuestion:
     """Parse question and answers in a reply: `Q: ... A1: ... A2: ...` in any style, or JSON.
 
     Raises:
-        UnusableReply: those of `parts_of`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
+        NoPairError: those of `parts_of`, "not a question", "yes or no", "answerable one is declined", "unanswerable one is answered",
             "answer in the question", "answer in the refusal".
     """
     question, answer, declined = parts_of(reply, _FORM).values()
     if not question.endswith(QUESTION_MARKS):
-        raise UnusableReply("not a question")
+        raise NoPairError("not a question")
     if normalise(answer) in ("yes", "no"):
-        raise UnusableReply("yes or no")
+        raise NoPairError("yes or no")
     if is_refusal(answer, question):
-        raise UnusableReply("answerable one is declined")
+        raise NoPairError("answerable one is declined")
     if not is_refusal(declined, question):
-        raise UnusableReply("unanswerable one is answered")
+        raise NoPairError("unanswerable one is answered")
     if gives_away(question, answer):
-        raise UnusableReply("answer in the question")
+        raise NoPairError("answer in the question")
     if f" {normalise(answer)} " in f" {normalise(declined)} ":
-        raise UnusableReply("answer in the refusal")
+        raise NoPairError("answer in the refusal")
     return NewQuestion(question, answer, declined)
 
 
@@ -136,7 +136,7 @@ def _with_new_question(painted: Painted, reply: str) -> tuple[Painted, str]:
     if target.scene is not None:
         why = [proved(target), *(control_proved(target, job.thing) for job in plan.jobs[1:])]
         if None in why:
-            raise UnusableReply("cannot be proved")
+            raise NoPairError("cannot be proved")
         proofs = tuple(str(w) for w in why)
     return replace(painted, plan=replace(plan, target=target, proofs=proofs)), reading.declined
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.prompts.bare import content_lines, is_doubtful, is_offer, strip_decoration
 from qualm.runners.prompts.labelled import Form, UnreadableReplyError, find_json, is_aside, read_labelled
@@ -143,30 +143,30 @@ def read_pair(text: str | None, earlier: Collection[str] = ()) -> Written:
         earlier: earlier questions about this image, normalised.
 
     Raises:
-        UnusableReply: with one of the reasons "no reply", "not a good question", those of `qualm.runners.prompts.labelled`, "empty part",
+        NoPairError: with one of the reasons "no reply", "not a good question", those of `qualm.runners.prompts.labelled`, "empty part",
             "two things in one part", "not a question", "same question twice", "asked before", "unanswerable one is answered", "answerable
             one is declined", "answer in the question".
     """
     if text is None:
-        raise UnusableReply("no reply")
+        raise NoPairError("no reply")
     if NOT_GOOD in text.casefold():
-        raise UnusableReply(NOT_GOOD)
+        raise NoPairError(NOT_GOOD)
     pair = Written(*(_in_order(text) or parts_of(text, _FORM).values()))
     if any(len(_MARK.findall(_QUOTED.sub("", question))) > 1 for question in (pair.unanswerable, pair.answerable)):
-        raise UnusableReply("two things in one part")
+        raise NoPairError("two things in one part")
     if not (pair.unanswerable.endswith(QUESTION_MARKS) and pair.answerable.endswith(QUESTION_MARKS)):
-        raise UnusableReply("not a question")
+        raise NoPairError("not a question")
     first, second = normalise(pair.unanswerable), normalise(pair.answerable)
     if first == second:
-        raise UnusableReply("same question twice")
+        raise NoPairError("same question twice")
     if first in earlier or second in earlier:
-        raise UnusableReply("asked before")
+        raise NoPairError("asked before")
     if not (declines(pair.refusal, pair.unanswerable) or (_REFUSAL.search(pair.refusal) and not _AFTER_ALL.search(pair.refusal))):
-        raise UnusableReply("unanswerable one is answered")
+        raise NoPairError("unanswerable one is answered")
     if declines(pair.answer, pair.answerable):
-        raise UnusableReply("answerable one is declined")
+        raise NoPairError("answerable one is declined")
     if gives_away(pair.answerable, pair.answer):
-        raise UnusableReply("answer in the question")
+        raise NoPairError("answer in the question")
     return pair
 
 
@@ -206,26 +206,26 @@ def gives_away(question: str, answer: str) -> bool:
 
 
 def parts_of(text: str, form: Form) -> dict[str, str]:
-    """Return a reply's parts without labels and quotes; raise UnusableReply if it has none."""
+    """Return a reply's parts without labels and quotes; raise NoPairError if it has none."""
     try:
         return {label: value(part) for label, part in read_labelled(text, form).items()}
     except UnreadableReplyError as why:
-        raise UnusableReply(str(why)) from None
+        raise NoPairError(str(why)) from None
 
 
 def value(text: str) -> str:
-    """Strip labels, quotes and verdicts; raise UnusableReply for an empty or a double part."""
+    """Strip labels, quotes and verdicts; raise NoPairError for an empty or a double part."""
     content, before = text, None
     while content != before:
         before = content
         verdict = _BRACKETED_VERDICT.fullmatch(content)
         content = verdict[1] if verdict else _unbracketed(_BEHIND.sub("", _VERDICT.sub("", strip_decoration(content)).strip()))
         if _PLACEHOLDER.fullmatch(before):
-            raise UnusableReply("empty part")
+            raise NoPairError("empty part")
     if not any(c.isalnum() for c in content):
-        raise UnusableReply("empty part")
+        raise NoPairError("empty part")
     if is_doubtful(content) or _LABEL_INSIDE.search(content):
-        raise UnusableReply("two things in one part")
+        raise NoPairError("two things in one part")
     return content
 
 

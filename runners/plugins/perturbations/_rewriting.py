@@ -9,7 +9,7 @@ from numpy.random import Generator as Chance
 from PIL.Image import Image
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
-from qualm.runners.contracts.generators import GeneratorEngine, Rewriter, UnusableReply, chat
+from qualm.runners.contracts.generators import GeneratorEngine, NoPairError, Rewriter, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
 from qualm.runners.inference.generator import Generator, open_engine
 from qualm.runners.plugins.generators._rounds import GenerationRounds, in_rounds
@@ -72,7 +72,7 @@ def rewritten(
         generator: a plugin: `rules` for scenes, or a model.
         kind: of rewrite, for a generator by rules.
         asking: options of a model.
-        read: (question, reply, labels in the prompt) -> what it says, None for "cannot be done"; raises `UnusableReply`.
+        read: (question, reply, labels in the prompt) -> what it says, None for "cannot be done"; raises `NoPairError`.
 
     Raises:
         GeneratorError: the model or server fails; its replies until then are stored.
@@ -156,7 +156,7 @@ def read_question(question: str, reply: str, labels: Collection[str] = ()) -> Re
     or in some twenty languages), JSON. Two questions are refused, and so is a line that seems to be part of another.
 
     Raises:
-        UnusableReply: with one of the reasons "no part found", "several sets of parts", "part goes on in the next line", "malformed reply",
+        NoPairError: with one of the reasons "no part found", "several sets of parts", "part goes on in the next line", "malformed reply",
             "not a question", "too long", "same question".
     """
     rows = [_after_arrow(question, row) for row in content_lines(clean_reply(reply))]
@@ -181,7 +181,7 @@ def _find_question(question: str, reply: str, rows: Sequence[str], labels: Colle
             return read_labelled(reply, Form({"new": sorted(names)}))["new"]
         except UnreadableReplyError as why:
             if str(why) not in (NONE, MISSING):
-                raise UnusableReply(str(why)) from None
+                raise NoPairError(str(why)) from None
     texts: dict[str, str] = {}
     for before, row in zip(["", *rows], rows, strict=False):
         text = strip_decoration(strip_remarks(row), labels)
@@ -189,10 +189,10 @@ def _find_question(question: str, reply: str, rows: Sequence[str], labels: Colle
             continue
         ended = is_aside(before) or _ARROW.search(before) or before.rstrip("*_`\"' ").endswith((".", "!", ":", "?", "…"))
         if before and (is_continuation(text) or not ended):
-            raise UnusableReply(CUT)
+            raise NoPairError(CUT)
         texts[normalise(text)] = row
     if len(texts) != 1:
-        raise UnusableReply(SEVERAL if texts else NONE)
+        raise NoPairError(SEVERAL if texts else NONE)
     return next(iter(texts.values()))
 
 
@@ -213,7 +213,7 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
         labels: of the prompt.
 
     Raises:
-        UnusableReply: with one of the reasons "malformed reply", "several sets of parts", "part missing", "not a question", "too long",
+        NoPairError: with one of the reasons "malformed reply", "several sets of parts", "part missing", "not a question", "too long",
             "same question", "fewer than two candidates", "yes or no", "unknown reason".
     """
     text = clean_reply(reply)
@@ -221,15 +221,15 @@ def read_variants(question: str, reply: str, labels: Collection[str] = ()) -> di
     if not objects:
         objects = list(_with_variants(map(_normalise_keys, find_json(re.sub("[“”„]", '"', text), _unique_keys))))
     if not objects:
-        raise UnusableReply("malformed reply")
+        raise NoPairError("malformed reply")
     whole: dict[str, Any] = {}
     for name in ("amb", "ive"):
         values = [v[name] for v in objects if name in v]
         if any(other != values[0] for other in values):
-            raise UnusableReply(SEVERAL)
+            raise NoPairError(SEVERAL)
         whole |= {name: values[0]} if values else {}
     if len(whole) < 2:
-        raise UnusableReply(MISSING)
+        raise NoPairError(MISSING)
     return {"AMB": _ambiguous(question, whole["amb"], labels), "IVE": _unseen(question, whole["ive"], labels)}
 
 
@@ -251,12 +251,12 @@ def _ambiguous(question: str, variant: Any, labels: Collection[str]) -> Rewrite 
     answers = re.split(r"\s*(?:[,;/]|\bor\b)\s*", answers) if isinstance(answers, str) else answers
     answers = [str(a) if isinstance(a, int | float) and not isinstance(a, bool) else a for a in answers]
     if not all(isinstance(a, str) and a.strip() for a in answers):
-        raise UnusableReply("malformed reply")
+        raise NoPairError("malformed reply")
     candidates = {normalise(a): a for a in map(strip_decoration, reversed(answers))}
     if len(candidates) < 2:
-        raise UnusableReply("fewer than two candidates")
+        raise NoPairError("fewer than two candidates")
     if candidates.keys() <= {"yes", "no"}:
-        raise UnusableReply("yes or no")
+        raise NoPairError("yes or no")
     return Rewrite(_checked(question, text, labels), tuple(reversed(candidates.values())))
 
 
@@ -266,22 +266,22 @@ def _unseen(question: str, variant: Any, labels: Collection[str]) -> Rewrite | N
     text, named = _parts(variant, {"variant_question": str, "reason_unanswerable": str})
     reason = next((r for r in REASONS if normalise(r) == normalise(named)), None)
     if reason is None:
-        raise UnusableReply("unknown reason")
+        raise NoPairError("unknown reason")
     return Rewrite(_checked(question, text, labels), reason=reason)
 
 
 def _checked(question: str, text: str, labels: Collection[str]) -> str:
     text = strip_decoration(strip_remarks(strip_decoration(text, labels)), labels)
     if not text.endswith("?") or len(text.splitlines()) != 1 or not text.isprintable():
-        raise UnusableReply("not a question")
+        raise NoPairError("not a question")
     if any(mark[0] not in question for mark in _STRANGE.finditer(text)):
-        raise UnusableReply("malformed reply")
+        raise NoPairError("malformed reply")
     if is_doubtful(text, labels) or (_CAPITALS.match(text) and not _CAPITALS.match(question)):
-        raise UnusableReply("malformed reply")
+        raise NoPairError("malformed reply")
     if len(text) > len(question) + LONGEST:
-        raise UnusableReply("too long")
+        raise NoPairError("too long")
     if normalise(text) == normalise(question):
-        raise UnusableReply("same question")
+        raise NoPairError("same question")
     return text
 
 
@@ -294,7 +294,7 @@ def _is_none(variant: Any) -> bool:
 
 def _parts(variant: Any, types: Mapping[str, Any]) -> list[Any]:
     if not isinstance(variant, dict) or not all(isinstance(variant.get(key), kind) for key, kind in types.items()):
-        raise UnusableReply("malformed reply")
+        raise NoPairError("malformed reply")
     return [variant[key] for key in types]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
-from qualm.runners.contracts.generators import GeneratorError, UnusableReply, chat
+from qualm.runners.contracts.generators import GeneratorError, NoPairError, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 from qualm.runners.inference.generator import open_generator
@@ -110,35 +110,35 @@ def question_llm(
 
 
 def read_name(reply: str) -> str:
-    """Parse the name in a reply, without article, quotes and period; `na` if there is none.
+    r"""Parse the name in a reply, without article, quotes and period; `na` if there is none.
 
     >>> read_name("Relevant object: the red car.")
     'red car'
-    >>> read_name("na"), read_name("Relevant object: N/A\\nReasoning: it is about the whole picture")
+    >>> read_name("na"), read_name("Relevant object: N/A\nReasoning: it is about the whole picture")
     ('na', 'na')
 
     Args:
         reply: a line `Relevant object: ...` in any style, or JSON, perhaps with reasoning around it; or a name or `na` alone.
 
     Raises:
-        UnusableReply: those of `qualm.runners.prompts.labelled`, "empty part", "name too long".
+        NoPairError: those of `qualm.runners.prompts.labelled`, "empty part", "name too long".
     """
     first, *rest = content_lines(reply) or [""]
     if _bare(first) in NO_NAME:
         if rest and not _REMARK.match(rest[0]):
-            raise UnusableReply(SEVERAL)
+            raise NoPairError(SEVERAL)
         return NOTHING
     try:
         name = _bare(read_labelled(reply, _FORM)["name"])
     except UnreadableReplyError as why:
         if str(why) != NONE or not (name := _one_line_name(reply)):
-            raise UnusableReply(str(why)) from None
+            raise NoPairError(str(why)) from None
     if name in NO_NAME:
         return NOTHING
     if not normalise(name):
-        raise UnusableReply("empty part")
+        raise NoPairError("empty part")
     if len(name.split()) > LONGEST:
-        raise UnusableReply("name too long")
+        raise NoPairError("name too long")
     return name
 
 

@@ -24,7 +24,7 @@ def _data(rows: Rows) -> Any:
 
 
 def _rounded(rows: Rows) -> list[dict[str, Any]]:
-    """To a precision that threads and processors do not reach."""
+    """Round to a precision that does not depend on threads or processors."""
     return [{name: result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
 
 
@@ -35,8 +35,7 @@ def _axis(**options: Any) -> Any:
 
 
 def reliability(rows: Rows, most: float = 0) -> str:
-    """Accuracy against confidence per bin, the gap to the diagonal, where calibrated answers would lie, and below how many answers
-    each bin holds.
+    """Draw accuracy against confidence per bin, with consistency bars and bin counts.
 
     Args:
         rows: bins.
@@ -56,7 +55,7 @@ def reliability(rows: Rows, most: float = 0) -> str:
 
 
 def risk_coverage(rows: Rows, oracle: Rows, total: float | None, most: float = 0) -> str:
-    """Error among the surest answers against how many are answered; random order is flat, the oracle lies below.
+    """Draw the error among the surest answers against their share, with random and oracle order.
 
     `most` is the largest error of all panels, which share their axes.
     """
@@ -87,7 +86,7 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], most: flo
 
 
 def right_and_wrong(rows: Rows, title: str) -> str:
-    """Two histograms back to back: right answers upward, wrong answers downward, each as shares of its own."""
+    """Draw two histograms back to back: right answers upward, wrong ones downward, as shares."""
     drawn = _rounded(rows)
     ends = plot.nice(min(0.0, *(row["share"] for row in drawn)), max(1e-3, *(row["share"] for row in drawn)))
     domain = (min(row["low"] for row in drawn), max(row["high"] for row in drawn))
@@ -106,12 +105,12 @@ _WIDTH, _BELOW = 190, 40
 
 
 def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
-    """A plot whose x goes from 0 to 1."""
+    """Return a plot whose x axis goes from 0 to 1."""
     return plot.Plot(_WIDTH, height, plot.between((0, 1), (0, _WIDTH)), plot.between(y, (height, 0)))
 
 
 def quartiles(rows: Rows, order: Sequence[str]) -> str:
-    """Per model the middle half (thick), the middle 80% (thin) and the median of right and of wrong answers."""
+    """Draw median, middle half and middle 80% of right and wrong answers per model."""
     drawn = _rounded(rows)
     panel, place = _row_plot(order, _cut(order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
     for row in drawn:
@@ -123,7 +122,7 @@ def quartiles(rows: Rows, order: Sequence[str]) -> str:
 
 
 def dots(rows: Rows, order: Sequence[str], models: Sequence[str], reference: float | None = None) -> str:
-    """A dot with its interval per row of `order`; models side by side in their colours, or as ticks when they are many."""
+    """Draw a dot with its interval per row; models side by side, or as ticks if many."""
     drawn = _rounded(rows)
     names = [m for m in models if m in {row["model"] for row in drawn}]
     many = len(models) > len(SERIES)
@@ -148,7 +147,7 @@ def dots(rows: Rows, order: Sequence[str], models: Sequence[str], reference: flo
 
 
 def ranked(rows: Rows, reference: float | None = None) -> str:
-    """A row for each, from top to bottom: its value as a dot, or a ring where it is `blind`, its interval where it has one, and the number.
+    """Draw a row per value, top to bottom: dot (ring if `blind`), interval and number.
 
     Args:
         rows: `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
@@ -173,14 +172,14 @@ def ranked(rows: Rows, reference: float | None = None) -> str:
 
 
 def _cut(labels: Sequence[str], longest: int = 26) -> list[str]:
-    """Labels of rows, of so many characters at most."""
+    """Shorten row labels to a number of characters."""
     return shortened(labels, longest, lambda label: label if len(label) <= longest else f"{label[: longest - 1]}…")
 
 
 def _row_plot(
     order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
-    """A plot with a labelled row each, about so wide with its labels; and where a row's middle is, so many pixels further down."""
+    """Return a plot with a labelled row per value, and a function that places a row's middle."""
     low, high = min(values), max(values)
     ends = plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)
     room = max(120.0, width - plot.margin(labels))
@@ -193,7 +192,7 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """A value against a number, one line per series in its colour, with intervals where the series are few; beyond eight, their mean."""
+    """Draw one line per series; intervals if there are few, a mean line beyond eight."""
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)
@@ -223,7 +222,7 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log:
 
 
 def _spread(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]:
-    """Ends of the y axis: of what is drawn; around a goal with some room, so that noise beside it does not look like a trend."""
+    """Return the ends of the y axis, with room around a goal so that noise looks like noise."""
     values = [row[key] for row in rows for key in (("value", "low", "high") if bands else ("value",))]
     if goal is not None:
         return min([goal, *values]) - 0.02, max([goal, *values]) + 0.02
@@ -232,13 +231,13 @@ def _spread(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]:
 
 
 def _plot_width(labels: Sequence[str]) -> float:
-    """Room for the plot beside its row labels, such that all panels of a figure are about equally wide."""
+    """Return the plot's width beside its row labels, so that a figure's panels are equally wide."""
     return max(120.0, 292 - min(140, max((len(text) for text in labels), default=0) * 5.6))
 
 
 @unchecked
 def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
-    """From one value (ring) to another (dot): green where a test calls the change better, red where worse, grey elsewhere."""
+    """Draw changes as a ring and a dot: green if significantly better, red if worse, else grey."""
     import altair as alt
 
     y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=140))
@@ -255,7 +254,7 @@ def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
 
 
 def bumps(rows: Rows, metrics: Sequence[str]) -> str:
-    """Ranks by one metric after another, a line per model, its name and rank at both ends."""
+    """Draw ranks by one metric after another, a line per model, named at both ends."""
     names = list(dict.fromkeys(row["model"] for row in rows))
     column = {metric: 60 + 120 * i for i, metric in enumerate(metrics)}
     height = max(60, 17 * len(names))
@@ -279,7 +278,7 @@ def bumps(rows: Rows, metrics: Sequence[str]) -> str:
 
 @unchecked
 def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: str) -> str:
-    """A dot per model, in its colour where there are few enough, and the least-squares line through them where there are three."""
+    """Draw a dot per model, and a least-squares line from three models on."""
     import altair as alt
     import numpy as np
 
@@ -303,7 +302,7 @@ def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name:
 
 @unchecked
 def bars(rows: Rows, order: Sequence[str], models: Sequence[str], name: str) -> str:
-    """Groups of bars, one bar per model, each with its interval."""
+    """Draw groups of bars, one bar per model, each with its interval."""
     import altair as alt
 
     axis = _axis(title=None, labelAngle=0, ticks=False, labelLimit=90)

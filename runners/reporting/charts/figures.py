@@ -56,7 +56,7 @@ class Figure:
     """(colour, text); colour is a CSS value of ours."""
     wide: bool = False
     broad: bool = False
-    """Of panels that need half a page each."""
+    """True if its panels need half a page each."""
     table: tuple[list[str], list[list[str]]] | None = None
     folded: bool = False
     """Behind its title until that is pressed: one of many of its kind."""
@@ -69,7 +69,7 @@ class Figure:
 
 
 def name(*parts: str) -> str:
-    """An id for a drawing: the same for the same figure, safe whatever the parts hold."""
+    """Return an id for a drawing: equal for equal figures, safe for any parts."""
     return "f" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:10]
 
 
@@ -87,7 +87,7 @@ def coloured(models: list[str], palette: list[str]) -> list[str]:
 
 
 def model_legend(models: list[str], palette: list[str]) -> list[tuple[str, str]]:
-    """The models of a figure in their colours."""
+    """Return the models of a figure with their colours."""
     order = coloured(models, palette)
     if len(order) > len(SERIES):
         return [("var(--accent)", f"one tick or line per model ({len(models)})"), ("var(--ink)", "their mean")]
@@ -126,7 +126,7 @@ def _of(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
 
 
 def reliability(results: Results, dataset: str) -> Figure:
-    """Reliability diagrams, one per model."""
+    """Draw reliability diagrams, one per model."""
     figure = Figure(
         "Reliability",
         "Accuracy in each bin of confidence against mean confidence. Dashed: perfect calibration. ",
@@ -152,7 +152,7 @@ def reliability(results: Results, dataset: str) -> Figure:
 
 
 def _printed(results: Results, model: str, dataset: str, plugin: str, called: str) -> str:
-    """`ECE 0.031` where the main setting measured it by confidence as drawn, on test rows if there is a choice."""
+    """Return `ECE 0.031` if the main setting measured it by the drawn confidence."""
     for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
         if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):
@@ -164,7 +164,7 @@ def _printed(results: Results, model: str, dataset: str, plugin: str, called: st
 
 
 def risk_coverage(results: Results, dataset: str) -> Figure:
-    """Risk-coverage curves, one panel per model, with the random and the oracle order."""
+    """Draw risk-coverage curves, one panel per model, with random and oracle order."""
     figure = Figure(
         "Risk and coverage",
         "Error rate among the answered questions, if the model answers only those with the highest confidence.",
@@ -194,7 +194,7 @@ def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
 
 
 def set_sizes(results: Results, dataset: str) -> Figure:
-    """Histograms of set sizes in the main setting, a bar per conformal score."""
+    """Draw histograms of set sizes in the main setting, a bar per conformal score."""
     figure = Figure(
         "Sizes of the prediction sets", f"Setting {brief(results.main_setting)}, test questions." if results.main_setting else ""
     )
@@ -219,7 +219,7 @@ def set_sizes(results: Results, dataset: str) -> Figure:
 
 
 def right_and_wrong(results: Results, dataset: str) -> Figure:
-    """How the uncertainty of right answers differs from that of wrong ones, per model and estimator."""
+    """Compare the uncertainty of right and wrong answers, per model and estimator."""
     figure = Figure(
         "Uncertainty of right and of wrong answers",
         "A good estimator separates the two histograms. Each is in shares of its own answers.",
@@ -253,8 +253,10 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
 
 
 def _judged_values(results: Results, model: str, dataset: str) -> pl.DataFrame:
-    """`estimator`, `value`, `verdict` and the place in the table (`row`) of a model's answers that have both; where the dataset has no
-    estimators, what the model's own confidence leaves."""
+    """Return `estimator`, `value`, `verdict` and table row of a model's judged answers.
+
+    Without estimators, the value is one minus the model's own confidence.
+    """
     verdicts = _of(results.answers, model, dataset).filter(pl.col("correct").is_finite())
     table = results.uncertainties
     if table is not None and any(key[1:] == (dataset, CLEAN) for key in table):
@@ -273,7 +275,7 @@ def _judged_values(results: Results, model: str, dataset: str) -> pl.DataFrame:
 
 
 def _quartiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
-    """The five quantiles of right and of wrong answers of a model."""
+    """Return the five quantiles of a model's right and wrong answers."""
     ends = [pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90)]
     return rows.group_by("verdict", maintain_order=True).agg(*ends).with_columns(model=pl.lit(brief(model)))
 
@@ -302,7 +304,7 @@ def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def slices(results: Results, dataset: str) -> list[Figure]:
-    """One figure per slice field with at least two values: the headline metrics for each of them."""
+    """Return a figure of headline metrics per slice field with at least two values."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") != "all"))
     fields = frame["slice"].str.split("=").list.first().unique(maintain_order=True).to_list()
     figures = []
@@ -318,7 +320,7 @@ def slices(results: Results, dataset: str) -> list[Figure]:
 
 
 def variants(results: Results, dataset: str) -> Figure:
-    """The headline metrics for each perturbation, the clean variant first and as a dashed line, then by modality."""
+    """Draw the headline metrics of each perturbation, with the clean value as a dashed line."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).with_columns(row=pl.col("variant"))
     modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
@@ -378,12 +380,12 @@ def heading(label: Label) -> str:
 
 
 def end(value: float | None, row: Mapping[str, Any]) -> float:
-    """An end of an interval, or the value itself where there is none."""
+    """Return an end of an interval, or the value itself if there is none."""
     return float(row["value"]) if value is None or not math.isfinite(value) else value
 
 
 def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
-    """The same numbers as a table, for those who want to read them off."""
+    """Return the figure's numbers as a table."""
     models = frame["model"].unique(maintain_order=True).to_list()
     points = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(order))
     by_cell = {(r["row"], r["model"], r["metric"]): r for r in points.iter_rows(named=True)}

@@ -44,7 +44,7 @@ WIDEST = 10
 
 
 def pieces(heat: Heat, most: int = WIDEST) -> list[Heat]:
-    """A wide table as several that fit a page: cut between its groups, and within those that are wide themselves.
+    """Split a wide table into pieces that fit a page, between groups where possible.
 
     >>> wide = Heat("", "", [(str(i), "") for i in range(5)], [("row", [HeatCell(str(i)) for i in range(5)])], [("a", 1), ("b", 4)])
     >>> [[cell.value for cell in piece.rows[0][1]] for piece in pieces(wide, 3)]
@@ -91,7 +91,7 @@ def stars(p: float | None) -> str:
 
 
 def grouped(modalities: list[str]) -> list[tuple[str, int]]:
-    """Neighbouring equal modalities as headings with their widths.
+    """Return neighbouring equal modalities as headings with their widths.
 
     >>> grouped(["image", "image", "text"])
     [('image', 2), ('text', 1)]

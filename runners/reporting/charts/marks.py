@@ -30,7 +30,7 @@ class MarkedNumber:
 
 
 def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
-    """▲ △ ▽ ▼ and its tone, from the corrected p-value and the direction; empty where there is no significant difference."""
+    """Return ▲ △ ▽ ▼ and its tone from corrected p-value and direction; empty if not significant."""
     says = families.verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
     if says not in ("better", "worse"):
         return "", ""
@@ -65,5 +65,5 @@ def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
 
 
 def finite(value: float | None) -> bool:
-    """Whether there is a value at all."""
+    """Return true if there is a finite value."""
     return value is not None and math.isfinite(value)

@@ -46,7 +46,7 @@ def unchecked(function: Callable[P, str]) -> Callable[P, str]:
 
 
 def draw(chart: Any, name: str) -> str:
-    """SVG text of an Altair chart, to stand inside HTML. `name` must be the figure's own within the page."""
+    """Return SVG text of an Altair chart, to stand inside HTML. `name` must be the figure's own within the page."""
     import vl_convert
 
     specification = chart.configure(**theme()).to_dict(validate=False)
@@ -54,7 +54,7 @@ def draw(chart: Any, name: str) -> str:
 
 
 def theme() -> dict[str, Any]:
-    """Thin axes, no frame, numbers a little smaller than the text around them."""
+    """Return a theme with thin axes, no frame and small numbers."""
     import altair as alt
 
     axis = alt.AxisConfig(

@@ -1,4 +1,4 @@
-"""What every model said to the scored samples, whether it was right, how sure it was, and whether it declined."""
+"""Answers of every model to the scored samples: correctness, confidence, abstention."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ ANSWERS: dict[str, Any] = {
 }
 """Columns of a table of answers."""
 VERDICTS = ("model", "dataset", "sample_id", "correct", "confidence")
-"""Those of them that are in memory of all answers."""
+"""Columns that are held in memory for all answers."""
 
 
 def read_frame(path: str | Path | None, schema: Any, columns: list[str] | None = None) -> pl.DataFrame:
-    """A table checked against its schema; empty where the stage has none."""
+    """Read a table and check its schema; empty if the stage has none."""
     if path is None:
         return pl.DataFrame(schema.empty_table())
     frame = pl.from_arrow(read_table(Path(path), schema, columns))
@@ -42,14 +42,14 @@ def read_frame(path: str | Path | None, schema: Any, columns: list[str] | None =
 
 
 def read_scores(path: str | Path | None) -> pl.DataFrame:
-    """A table of scores, the label of each as `metric`; empty where the stage has none."""
+    """Read a table of scores with each label as `metric`; empty if the stage has none."""
     frame = pl.from_arrow(LABELLED_SCORES.empty_table() if path is None else read_labelled(Path(path)))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
 def clean_rows(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows of unperturbed inputs."""
+    """Return rows of unperturbed inputs."""
     return frame.filter(pl.col("variant") == CLEAN)
 
 
@@ -72,10 +72,10 @@ class Judgements:
         first = next((frame["judge"][0] for key in self._cells() if not (frame := self._read(key)).is_empty()), None)
         self._judge = default_judge or first or ""
         self.names = "" if first is None else ", ".join(dict.fromkeys([self._judge, *own.values()]))
-        """Of the judges that count."""
+        """Names of the judges whose ratings count."""
 
     def of(self, model: str, dataset: str) -> pl.DataFrame:
-        """`sample_id`, `judge`, `rating` and `pred_is_idk` of a model's answers to a dataset, those that count before all others."""
+        """Return `sample_id`, `judge`, `rating` and `pred_is_idk` of a model's answers, counting judges first."""
         frame = self._read((model, dataset, CLEAN))
         whose = pl.lit(self._own.get(dataset, self._judge))
         if dataset in self._of_choices and dataset in self._samples:
@@ -105,7 +105,7 @@ def model_answers(
     confidence: str,
     only: Collection[str] | None = None,
 ) -> pl.LazyFrame:
-    """Greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it.
+    """Return greedy answers to clean samples: what was said, whether it was right, and how sure the model was of it.
 
     `only` are the ids of samples; None = all. To be collected: of what is not selected nothing is worked out.
     """
@@ -141,8 +141,10 @@ def model_answers(
 
 
 def abstaining_answers(abstentions: pl.DataFrame, answers: pl.DataFrame, samples: dict[str, pl.DataFrame]) -> list[pl.DataFrame]:
-    """Answers of models that abstain: those of the model beneath, and a refusal where it is too unsure. Rows it was fitted on are not
-    among them. They have the columns that `answers` have."""
+    """Return the answers of models that abstain, in the columns of `answers`.
+
+    An answer is the underlying model's, or an abstention where it is too uncertain. Rows that the threshold was fitted on are left out.
+    """
     frames = []
     for (model, dataset, method), rows in abstentions.filter(~pl.col("is_fit")).group_by("model", "dataset", "method", maintain_order=True):
         below = answers.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))

@@ -23,7 +23,7 @@ NOTE = (
 
 
 def coverage_by_part(results: Results) -> list[Sheet]:
-    """A sheet for each dataset and conformal setting with `per:`."""
+    """Return a sheet for each dataset and conformal setting with `per:`."""
     rows = results.thresholds.filter(pl.col("per").is_not_null())
     sheets = []
     for (dataset, setting), part in rows.group_by(["dataset", "setting"], maintain_order=True):

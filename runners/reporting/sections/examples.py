@@ -30,7 +30,7 @@ KINDS = ("most confident wrong", "wrong", "least confident right", "right", "uns
 
 @dataclass
 class AnswerView:
-    """What one model said."""
+    """Answer of one model."""
 
     model: str
     text: str
@@ -41,7 +41,7 @@ class AnswerView:
     why: str = ""
     """For which of `KINDS` this answer was picked, if it was."""
     thinking: str = ""
-    """What it thought before."""
+    """Thinking before the answer."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class ExampleView:
     thumbnail: str = ""
     no_image: str = ""
     several: bool = False
-    """Whether the thumbnail is of several pictures: then it is as wide as the card."""
+    """True if the thumbnail has several images; then it is as wide as the card."""
     answers: list[AnswerView] = field(default_factory=list)
 
 
@@ -85,7 +85,7 @@ def examples(results: Results, how_many: int, datasets: list[str]) -> list[Examp
 
 
 def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
-    """sample_id -> {model: why}, taking turns among models and kinds until there are enough."""
+    """Return sample_id -> {model: reason}, taking turns among models and kinds."""
     queues = []
     for model in results.models:
         rows = results.answers.filter((pl.col("dataset") == dataset) & (pl.col("model") == model))
@@ -142,19 +142,19 @@ def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
 
 
 def confidence_bar(confidence: float | None) -> tuple[str, int]:
-    """A confidence as text and as the width of a bar in percent, which what lies outside 0 to 1 does not leave; a dash where none is."""
+    """Return a confidence as text and as a bar's width in percent, clipped to 0..100; a dash if none."""
     if confidence is None or not math.isfinite(confidence):
         return "–", 0
     return number(confidence, 2), round(100 * min(max(confidence, 0.0), 1.0))
 
 
 def options_of(sample: dict[str, Any]) -> list[str]:
-    """The options of a multiple-choice question; none of an open one."""
+    """Return the options of a multiple-choice question; empty for an open one."""
     return [c or "" for c in sample["choices"] or []]
 
 
 def worded(text: str, picked: int | None, options: list[str]) -> str:
-    """An answer in words: of a multiple-choice question the option that was picked."""
+    """Return an answer as text; for multiple choice, the option that was picked."""
     if not options or picked is None:
         return text
     return f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
@@ -173,7 +173,7 @@ def letter(place: int) -> str:
 
 
 def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
-    """The bytes of the wanted images, read a batch at a time."""
+    """Read the bytes of images, a batch at a time."""
     images: dict[str, bytes] = {}
     if not image_ids or not folder.is_dir():
         return images
@@ -186,8 +186,10 @@ def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
 
 
 def thumbnail(files: Sequence[bytes | None], budget: int) -> tuple[str, str]:
-    """(data URI, "") or ("", why there is none) of a question's images, several side by side. They are decoded and drawn anew, never
-    passed through."""
+    """Return (data URI, "") of a question's images side by side, or ("", reason).
+
+    Images are decoded and encoded again; original bytes never reach the page.
+    """
     picture, why = decoded_together(files)
     if picture is None:
         return "", why

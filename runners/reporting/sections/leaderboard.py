@@ -77,7 +77,7 @@ def undefined(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> lis
 
 
 def leaderboards(results: Results, dataset: str) -> list[Table]:
-    """Tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
+    """Return tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
     labels = results.main_labels(dataset)
     kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), ("Prediction sets", [a for a in labels if a.score])]
     tables = [_table(results, dataset, _part(title, labels, chosen), chosen) for title, chosen in kinds if chosen]
@@ -101,7 +101,7 @@ def macro_averages(results: Results) -> list[tuple[str, list[Table]]]:
 
 
 def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
-    """A row for each estimator, the best first: where there are more of them than models, the other way round is too wide to read."""
+    """Return a table with a row per estimator, best first, for more estimators than models."""
     models = models_of(results, dataset)
     metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
     columns = [(m, a) for m in models for a in metrics]
@@ -144,7 +144,7 @@ def _chance(results: Results, dataset: str, cells: Sequence[tuple[str, Label]]) 
 
 
 def parts(results: Results, dataset: str) -> str:
-    """Which rows columns of one dataset are over, where a conformal setting has some of them calibrate; else nothing."""
+    """Describe the rows of each column, if a conformal setting calibrates on some; else empty."""
     setting = next((a.setting for a in results.main_labels(dataset) if of_test_part(a)), "")
     if not setting:
         return ""
@@ -159,14 +159,14 @@ def parts(results: Results, dataset: str) -> str:
 
 
 def _part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
-    """A caption; with the part that all of a table is over, where a dataset has columns over different ones."""
+    """Return a caption that names the part of the dataset, if columns are over different parts."""
     if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
         return title
     return f"{title}: {'test part' if of_test_part(chosen[0]) else 'all rows'}"
 
 
 def of_test_part(label: Label) -> bool:
-    """Whether rows that calibrate a conformal setting are left out of a metric."""
+    """Return true if rows that calibrate a conformal setting are left out of a metric."""
     return bool(label.setting) and "rows=all" not in label.sweep
 
 
@@ -174,7 +174,7 @@ K = TypeVar("K")
 
 
 def _over(results: Results, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
-    """How many rows each column is over and of which part, where columns of one table are not all over the same."""
+    """Return how many rows each column is over and of which part, if columns differ."""
     counts = {
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
         for key, of in columns.items()
@@ -186,7 +186,7 @@ def _over(results: Results, dataset: str, columns: Mapping[K, list[tuple[str, La
 
 
 def _order(row: dict[str, Any] | None, by: Label) -> float:
-    """Where a row stands among others: the best first, undefined ones last."""
+    """Return the sort key of a row: best first, undefined last."""
     if row is None or _missing(row["value"]):
         return math.inf
     return float(row["value"]) * (1 if by.higher_is_better is False else -1)

@@ -20,7 +20,7 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Results) -> list[Figure]:
-    """A scatter per dataset, over all its questions: confidence-weighted accuracy against accuracy and against calibration error."""
+    """Draw confidence-weighted accuracy against accuracy and calibration error, per dataset."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
@@ -57,7 +57,7 @@ def metric_study(results: Results) -> list[Figure]:
 
 
 def study_claims(results: Results) -> list[tuple[str, str]]:
-    """Figure 4b in numbers: dataset and sentence, of datasets with unanswerable questions."""
+    """Return dataset and sentence of Figure 4b, for datasets with unanswerable questions."""
     rows = results.correlations.to_dicts()
     return [(visible(d, 80), visible(text, 600)) for d, text in claims(rows) if not answerable_only(results, d)]
 
@@ -76,7 +76,7 @@ def _correlation(results: Results, dataset: str, metric: str) -> str:
 
 
 def by_category(results: Results) -> list[Figure]:
-    """Bars per category, a bar per model; datasets with at least two categories of the taxonomy."""
+    """Draw bars per category and model, for datasets with at least two categories."""
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)

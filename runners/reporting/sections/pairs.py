@@ -23,7 +23,7 @@ BUDGET = 900_000
 
 @dataclass
 class MemberAnswer:
-    """What one model said to one member."""
+    """Answer of one model to one member."""
 
     model: str
     text: str
@@ -32,7 +32,7 @@ class MemberAnswer:
     confidence: str
     width: int
     worth: str
-    """What the answer adds to confidence-weighted accuracy, in [-1, 1]."""
+    """Contribution of the answer to confidence-weighted accuracy, in [-1, 1]."""
 
 
 @dataclass
@@ -87,13 +87,13 @@ def pairs(results: Results, how_many: int) -> list[PairView]:
 
 
 def paired(results: Results, dataset: str) -> bool:
-    """Whether a dataset is made of pairs."""
+    """Return true if a dataset is made of pairs."""
     samples = results.samples.get(dataset)
     return samples is not None and bool(samples["pair_id"].is_not_null().any())
 
 
 def _choose(results: Results, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
-    """Pairs of every category in turn, by how differently models fare on them, then by a draw that follows the seed."""
+    """Choose pairs of every category in turn, those with the most different outcomes first."""
     members: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
         members[row["pair_id"]].append(row)
@@ -119,7 +119,7 @@ def _next(turn: Any, chosen: list[str]) -> bool:
 
 
 def _spread(fared: Mapping[str, list[float]]) -> int:
-    """How many different outcomes a pair had: right on both, on one, on none."""
+    """Count the different outcomes of a pair: right on both, on one, on none."""
     return len({tuple(sorted(v)) for v in fared.values()})
 
 
@@ -145,7 +145,7 @@ def _pair_view(
 
 
 def _meta(row: Mapping[str, Any]) -> dict[str, str]:
-    """A map column, which some versions of polars give as a list of keys and values."""
+    """Return a map column as a dict; some versions of polars give a list of keys and values."""
     meta = row["meta"] or {}
     entries = meta.items() if isinstance(meta, Mapping) else ((e["key"], e["value"]) for e in meta)
     return {str(key): str(value) for key, value in entries}

@@ -34,7 +34,7 @@ MOST_ROWS = 60
 
 
 def perturbed(results: Results) -> dict[str, Any] | None:
-    """The section; None for a spec without perturbations, or with none of what it shows."""
+    """Return the section; None for a spec without perturbations or without its metrics."""
     variants = results.stage.params.get("variants")
     if not variants:
         return None
@@ -83,7 +83,7 @@ ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "sc
 
 
 def _rest(there: int, limit: int, what: str, path: str | None) -> str:
-    """What is not on the page, and where it is; empty where everything is."""
+    """Say how many rows are not on the page and where they are; empty if none."""
     if there <= limit:
         return ""
     where = f" All are in {visible(path, 200)}." if path else ""
@@ -91,7 +91,7 @@ def _rest(there: int, limit: int, what: str, path: str | None) -> str:
 
 
 def _unscored(variants: list[str]) -> str:
-    """Which perturbations ask another question, so that right and wrong mean nothing under them."""
+    """Name the perturbations that ask another question and so have no accuracy."""
     if not variants:
         return ""
     names = ", ".join(visible(v, 60) for v in variants)
@@ -99,14 +99,14 @@ def _unscored(variants: list[str]) -> str:
 
 
 def _head(variant: str, about: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
-    """The heading of a variant: how many inputs it leaves as they are, and whether the model collapses under it."""
+    """Return a variant's heading, with the share of unchanged inputs and a collapse."""
     name, strength = column(variant, about)
     parts = [strength, f"{percent(unchanged, 0)} unchanged" if unchanged else "", "collapse" if collapsed else ""]
     return name, " · ".join(p for p in parts if p)
 
 
 def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside: str, label: str, most: float) -> list[Heat]:
-    """A grid per model, dataset and metric."""
+    """Return a grid per model, dataset and metric."""
     if frame.is_empty():
         return []
     heats = []
@@ -147,7 +147,7 @@ def _cell(row: dict[str, Any] | None, beside: str, label: str, most: float) -> H
 
 
 def _changed(row: dict[str, Any]) -> str:
-    """What a cell's title says of the samples whose input is changed."""
+    """Return a cell's tooltip on the samples with changed input."""
     if not row["unchanged_rate"] or row["value_changed"] is None:
         return ""
     of = {"value": row["value_changed"], "low": row["low_changed"], "high": row["high_changed"]}
@@ -155,8 +155,10 @@ def _changed(row: dict[str, Any]) -> str:
 
 
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[Heat]:
-    """A grid per model: rows datasets, by what is known of their samples; columns the modality attributed. Samples of unknown modality
-    only where attribution is validated."""
+    """Return a grid per model: datasets by known modality against attributed modality.
+
+    Samples of unknown modality are shown only if attribution is validated.
+    """
     rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
     return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
 
@@ -225,7 +227,7 @@ def _ranked_by(metric: str) -> str:
 
 
 def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
-    """Metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
+    """Return metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
     rows = frame.filter(~pl.col("metric").str.contains("|".join(NAMES)))
     if rows.is_empty():
         return None

@@ -92,7 +92,7 @@ class Comparison:
 
 
 def compare(results: Results) -> Comparison | None:
-    """Everything the section on published results shows; None for a spec that names none."""
+    """Return the section on published results; None if the spec names none."""
     folder = results.stage.inputs.get("published") or results.stage.params.get("published")
     if not folder:
         return None
@@ -159,7 +159,7 @@ def _float(text: str, where: str) -> float:
 
 
 def key(name: str) -> str:
-    """Names that differ in case and punctuation only are the same model or dataset."""
+    """Return names that differ in case and punctuation only are the same model or dataset."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
@@ -171,7 +171,7 @@ def title(table: str) -> str:
 
 
 def label(results: Results, table: str, setting: str, **instead: str) -> Label | None:
-    """Our metric behind a published table, in one setting; None where the spec does not measure it."""
+    """Return our metric behind a published table, in one setting; None where the spec does not measure it."""
     plugin, score, arguments = TABLES[table]
     expected = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
     candidates = [a for a in results.labels.values() if (a.plugin, a.setting, a.score) == (plugin, setting, score)]
@@ -228,7 +228,7 @@ def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], dif
 
 
 def _explain(comparison: Comparison, results: Results) -> None:
-    """Our own setting beside the published one, and the difference step by step."""
+    """Return our own setting beside the published one, and the difference step by step."""
     if OURS not in results.settings:
         comparison.notes.append(f"No conformal setting is called '{OURS}', so our defaults are not compared.")
         return
@@ -272,7 +272,7 @@ Place = tuple[str, str]
 
 
 def _steps(results: Results) -> list[tuple[str, Place, Place]]:
-    """From `published` to `ours`, one factor at a time where the spec has settings in between; last, the rows of ECE."""
+    """Return the steps from `published` to `ours`, one factor at a time where settings lie between."""
     path = _path(results)
     steps: list[tuple[str, Place, Place]] = []
     for (a, b), what in path:
@@ -284,7 +284,7 @@ def _steps(results: Results) -> list[tuple[str, Place, Place]]:
 
 
 def _path(results: Results) -> list[tuple[tuple[str, str], str]]:
-    """Pairs of settings on the way from one to the other and what changes; without their definitions, by name."""
+    """Return pairs of settings from one to the other and what changes; by name without definitions."""
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in factors or OURS not in factors:
@@ -295,7 +295,7 @@ def _path(results: Results) -> list[tuple[tuple[str, str], str]]:
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """From `published` to `ours` in the smallest steps: the least sum of squared numbers of changed factors."""
+    """Return the chain of smallest steps: the least sum of squared numbers of changed factors."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):

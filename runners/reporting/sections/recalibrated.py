@@ -27,7 +27,7 @@ NOTE = (
 
 
 def recalibrated(results: Results) -> list[Sheet]:
-    """A sheet for each dataset and setting of the spec's `calibrators:`, clean inputs, all questions."""
+    """Return a sheet for each dataset and calibrator setting, clean inputs, all questions."""
     of_settings: dict[str, list[Label]] = {}
     for label in results.labels.values():
         if label.calibrator:
@@ -54,7 +54,7 @@ def _rows(results: Results, dataset: str, setting: str, labels: list[Label]) -> 
 
 
 def _tests(results: Results, dataset: str, setting: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """(model, metric, calibrator) -> its test against raw."""
+    """Return (model, metric, calibrator) -> its test against raw."""
     rows = results.calibrator_comparisons.filter(
         (pl.col("dataset") == dataset)
         & (pl.col("setting") == setting)
@@ -82,12 +82,12 @@ def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | N
 
 
 def significant(test: dict[str, Any]) -> str:
-    """`better` or `worse` than raw where the corrected p and the interval of the difference both say so; else empty."""
+    """Return `better` or `worse` than raw if corrected p and interval agree, else empty."""
     if test["low"] is None or test["high"] is None or test["low"] <= 0 <= test["high"]:
         return ""
     return verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
 
 
 def _inner(label: Label) -> str:
-    """`raw`, a method, or METHOD/ESTIMATOR."""
+    """Return the bracket's text: `raw`, a method, or METHOD/ESTIMATOR."""
     return label.calibrator.partition("/")[2]

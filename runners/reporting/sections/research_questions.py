@@ -44,7 +44,7 @@ def answers(
     attributions: pl.DataFrame,
     agreement: pl.DataFrame,
 ) -> list[tuple[str, str]]:
-    """Each question with its answer, or with what it takes; nothing where none is answered.
+    """Return each question with its answer or what it needs; empty if none is answered.
 
     Args:
         results: of the spec.
@@ -76,14 +76,14 @@ def answers(
 
 
 def _unwarned(results: Results) -> str:
-    """Why there is no grid of HCC."""
+    """Explain why there is no grid of HCC."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
         return f"the spec does not name {CONSISTENCY}."
     return f"under all of these perturbations, correctness is undefined ({NO_REFERENCE})."
 
 
 def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
-    """Sentences about a grid that has cells: in how many it is clear of chance, and the most extreme ones."""
+    """Describe how many cells of a grid differ from chance, and the most extreme ones."""
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:
@@ -113,7 +113,7 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
 
 
 def _over_changed(row: dict[str, Any]) -> float:
-    """A cell's value over the samples whose input is changed, where that is known and defined; else over all."""
+    """Return a cell's value over changed samples if known, else over all."""
     return float(row["value"] if row["value_changed"] is None else row["value_changed"])
 
 
@@ -133,13 +133,13 @@ def _named(row: dict[str, Any]) -> str:
 
 
 def validated(agreement: pl.DataFrame) -> list[str]:
-    """Models whose attribution is above the floor, by its strictest check: of damage that was held out, where there are several kinds."""
+    """Return the models whose attribution beats the floor in the strictest available check."""
     strictest = {row["model"]: row for row in sorted(agreement.to_dicts(), key=lambda row: str(row["held_out"]) == GROUP_AND_KIND)}
     return [model for model, row in strictest.items() if beats_the_floor(row)]
 
 
 def _perturbs_two(results: Results) -> bool:
-    """Whether some model has perturbations of two modalities, collapses left out."""
+    """Return true if a model has perturbations of two modalities without a collapse."""
     cells = results.scores.group_by("model", "variant").agg(pl.col("collapsed").is_not_null().all())
     gone = {(model, variant) for model, variant, collapsed in cells.iter_rows() if collapsed}
     variants = results.stage.params.get("variants", ())
@@ -148,7 +148,7 @@ def _perturbs_two(results: Results) -> bool:
 
 
 def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreement: pl.DataFrame) -> str:
-    """How often attribution is right where the truth is known; what it says elsewhere only of models for which it is validated."""
+    """Describe how often attribution is right, and unknown samples of validated models."""
     if agreement.is_empty():
         return ""
     trusted, texts = validated(agreement), list[str]()
@@ -176,7 +176,7 @@ def _accuracy(row: dict[str, Any]) -> str:
 
 
 def _shares(attributions: pl.DataFrame, model: str) -> str:
-    """What a model's samples of unknown modality are attributed to; empty where there are none."""
+    """Describe the attribution of a model's samples of unknown modality; empty without any."""
     others = attributions.filter((pl.col("model") == model) & pl.col("truth").is_null()).drop_nulls("blamed")["blamed"].to_list()
     shares = [f"{name} {percent(others.count(name) / len(others), 0)}" for name in MODALITIES if others.count(name)]
     return f"Of {len(others):,} other samples: {', '.join(shares)}." if others else ""

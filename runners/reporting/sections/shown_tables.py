@@ -13,7 +13,7 @@ from qualm.runners.reporting.text import number, visible
 from qualm.runners.runtime.stage import StageError
 
 MOST_ROWS, MOST_COLUMNS = 200, 24
-"""Of a table that are shown."""
+"""Most rows and columns of a table that are shown."""
 
 
 def shown_tables(results: Results) -> list[Sheet]:

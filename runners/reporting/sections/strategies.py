@@ -60,7 +60,7 @@ class Averages:
     rows: list[tuple[str, list[str]]]
     """(model, values)."""
     sizes: str
-    """How many questions the categories have."""
+    """Numbers of questions of the categories."""
 
 
 @dataclass
@@ -101,9 +101,9 @@ class Strategies:
     categories: list[str] = field(default_factory=list)
     correction: str = ""
     decided: str = ""
-    """How abstention is detected."""
+    """Sentence on how abstention is detected."""
     prevalence: str = ""
-    """How many of the questions are unanswerable."""
+    """Number of unanswerable questions, as text."""
     without: list[str] = field(default_factory=list)
     """Models without confidences."""
     subsets: list[str] = field(default_factory=list)

@@ -1,5 +1,6 @@
-"""The studies of VLM-Uncertainty-Bench, drawn wherever a spec's own results allow: how much calibration data is needed,
-whether accuracy and certainty rank models alike, and what size and chat tuning change.
+"""Studies of VLM-Uncertainty-Bench, drawn if a spec's results allow.
+
+Amount of calibration data; whether accuracy and certainty rank models alike; effects of size and of chat tuning.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def studies(results: Results) -> list[Figure]:
 
 
 def _quality(results: Results, dataset: str) -> list[Label]:
-    """Accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
+    """Return accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
     labels = results.main_labels(dataset)
     quality = []
     for plugin in STUDIED:
@@ -47,7 +48,7 @@ def _finite(results: Results, model: str, dataset: str, label: Label) -> float |
 
 
 def calibration_share(results: Results) -> list[Figure]:
-    """Coverage and set size against the share of questions that calibrate."""
+    """Return coverage and set size against the share of questions that calibrate."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
     title = "How much calibration data is needed"
     if len(set(fractions.values())) < 2:
@@ -85,7 +86,7 @@ def _share_rows(results: Results, dataset: str, plugin: str, score: str, fractio
 
 
 def ranks(results: Results) -> list[Figure]:
-    """Do accuracy and certainty rank models alike? A line per model from its rank by one to its rank by the next."""
+    """Draw a line per model from its rank by accuracy to its rank by certainty."""
     title = "Ranks by accuracy and by uncertainty"
     figures = []
     for dataset in ["", *results.datasets]:
@@ -98,7 +99,7 @@ def ranks(results: Results) -> list[Figure]:
 
 
 def _table(results: Results, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
-    """Values per model; over all datasets (dataset = "") their unweighted mean, for models measured on each."""
+    """Return values per model; over all datasets (dataset = "") their unweighted mean."""
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
     by_model: dict[str, list[float]] = {}
     for model in results.models:
@@ -150,7 +151,7 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
 
 
 def plain(label: Label) -> str:
-    """A heading without its arrow."""
+    """Return a heading without its arrow."""
     return heading(label).rstrip(" ↑↓")
 
 
@@ -159,7 +160,7 @@ def _about(results: Results) -> dict[str, dict[str, Any]]:
 
 
 def scale(results: Results) -> list[Figure]:
-    """Accuracy and set size against the number of parameters, within a family of models."""
+    """Draw accuracy and set size against the number of parameters, within a family of models."""
     title = "Size of the language model"
     families: dict[str, list[tuple[float, str]]] = {}
     for model, facts in _about(results).items():
@@ -219,7 +220,7 @@ _TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 
 def chat_tuning(results: Results) -> list[Figure]:
-    """From a base model to its chat-tuned form."""
+    """Compare base models with their chat-tuned forms."""
     title = "Chat tuning"
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
@@ -251,7 +252,7 @@ def chat_tuning(results: Results) -> list[Figure]:
 
 
 def _change(results: Results, dataset: str, base: str, tuned: str, label: Label) -> str:
-    """What the corrected test says of the tuned model against its base; `open` where it says nothing, or there is none."""
+    """Return the verdict of the corrected test of a tuned model against its base; `open` if none."""
     if (test := _test(results, dataset, base, tuned, label)) is None:
         return "open"
     difference = test["difference"] if test["b"] == tuned else -test["difference"]

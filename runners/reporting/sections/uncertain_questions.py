@@ -30,7 +30,7 @@ class UncertainQuestions:
 
 
 def uncertain_questions(results: Results) -> UncertainQuestions | None:
-    """The section; None for a spec that names none of its metrics."""
+    """Return the section; None for a spec with none of its metrics."""
     about = {d for d in results.datasets if _is_asked(results, d)}
     plain = [d for d in results.datasets if d not in about and any(_rows(results, m, d, p) for m in results.models for p in (AUROC, F1))]
     subsets = [piece for model in results.models for piece in _subsets(results, model, plain)]
@@ -39,13 +39,13 @@ def uncertain_questions(results: Results) -> UncertainQuestions | None:
 
 
 def _is_asked(results: Results, dataset: str) -> bool:
-    """Whether models are asked whether its questions are uncertain."""
+    """Return true if models are asked which questions of the dataset are uncertain."""
     samples = results.samples.get(dataset)
     return samples is not None and any(ASKED in dict(meta or ()) for meta in samples["meta"].to_list())
 
 
 def _rows(results: Results, model: str, dataset: str, plugin: str) -> dict[str, Row]:
-    """Estimator -> its row of a metric over all questions."""
+    """Return estimator -> its row of a metric over all questions."""
     best_rows = {}
     for label in results.main_labels(dataset):
         if label.plugin == plugin and label.estimator and (row := results.cells.get((model, dataset, label.text))) is not None:
@@ -54,7 +54,7 @@ def _rows(results: Results, model: str, dataset: str, plugin: str) -> dict[str, 
 
 
 def _subsets(results: Results, model: str, datasets: list[str]) -> list[Heat]:
-    """AUROC and best F1 of each estimator on each dataset."""
+    """Return AUROC and best F1 of each estimator on each dataset."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}
@@ -79,7 +79,7 @@ def _subsets(results: Results, model: str, datasets: list[str]) -> list[Heat]:
 
 
 def _floors(floors: list[float]) -> str:
-    """Of calling every question uncertain; a range where estimators have values of different questions."""
+    """Format the F1 of calling every question uncertain; a range if estimators cover different questions."""
     ends = list(dict.fromkeys(number(floor) for floor in sorted(floors)))
     if len(ends) < 2:
         return f"floor {ends[0]}" if ends else ""
@@ -101,7 +101,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
 
 
 def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
-    """The best estimator on a dataset beside what models say of the same questions when asked."""
+    """Compare the best estimator with models' own statements on the same questions."""
     ids = set(results.samples[dataset]["sample_id"].to_list()) if dataset in results.samples else set()
     answered = {d for model, d, metric in results.cells if metric == SAID}
     ways = [d for d in results.datasets if d in about & answered and set(results.samples[d]["sample_id"].to_list()) == ids]

@@ -22,9 +22,9 @@ from qualm.runners.data.calibration_split import Floats
 from qualm.runners.scoring.conformal.sets import SUM_TOLERANCE, Ints, fewest_units, order_statistic, required_sum
 
 LEVEL = 0.95
-"""Of the band."""
+"""Probability of the band."""
 Unit = Literal["question", "group", "split", "none"]
-"""What is exchangeable: questions; groups; questions of a random split, though they have groups; or nothing that the quantile counts."""
+"""Exchangeable unit: questions, groups, questions of a random split despite groups, or none."""
 UNITS: Mapping[Unit, str] = {"group": "groups of questions", **dict.fromkeys(("question", "split", "none"), "questions")}
 
 

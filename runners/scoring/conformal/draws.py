@@ -29,7 +29,7 @@ from qualm.runners.store.last_value import LastValue
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""
 NODES_OF_PART = 128
-"""The same within a part of the questions, which has few thresholds and few groups."""
+"""Number of nodes for a part of the questions, which has few thresholds and few groups."""
 WINDOW = 96
 AT_ONCE, CHUNK = 64_000_000, 64
 """Rows of resamples whose sets by parts are kept for the next slice, and resamples whose sets are made at once."""
@@ -69,22 +69,22 @@ class Redraw:
     quantile: str
     slack: float
     clean: bool = True
-    """Whether these are the inputs that it was calibrated on."""
+    """True for the inputs that the sets were calibrated on."""
     kept: tuple[float, ...] = ()
     """Thresholds of the sample itself, which nothing stands in for."""
     parts: QuestionParts | None = None
-    """Where each part of the questions has a threshold of its own."""
+    """Parts of the questions with their own thresholds, if any."""
     lacking: str = ""
     """Which of them have none."""
     unit: Unit = "question"
-    """What is exchangeable; `units` has its codes."""
+    """Exchangeable unit; `units` has its codes."""
     _last: LastValue[Floats] = field(default_factory=LastValue, init=False, repr=False)
     _each: LastValue[list[dict[str, NDArray[np.int8]]]] = field(default_factory=LastValue, init=False, repr=False)
     _steps: LastValue[list[Steps]] = field(default_factory=LastValue, init=False, repr=False)
     _calibrating: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
-        """(B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
+        """Return (B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
         return self._last.of(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
@@ -123,7 +123,7 @@ class Redraw:
             yield {"covered": covered, "set_size": size}
 
     def sets(self, rows: Ints, limit: float) -> dict[str, Floats]:
-        """The columns `covered` and `set_size` of some rows at a threshold."""
+        """Return the columns `covered` and `set_size` of some rows at a threshold."""
         inside = self.enters[rows] <= min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
         covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
         return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
@@ -159,7 +159,7 @@ class Redraw:
         return Steps(members, limits, which, lowest, members[rows], at, before, after)
 
     def calibrating(self, resamples: Resamples) -> int:
-        """How many groups of all rows calibrate."""
+        """Return the number of groups of all rows that calibrate."""
         return self._calibrating.of(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
 
     @cached_property
@@ -169,7 +169,7 @@ class Redraw:
 
     @cached_property
     def calibrating_units(self) -> list[int]:
-        """How many exchangeable units calibrate the threshold, or that of each part."""
+        """Numbers of exchangeable units that calibrate the threshold, or that of each part."""
         of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
         there = ~np.isnan(self.own) & (of_row >= 0)
         of_units = np.unique(np.stack([of_row[there], self.units[there]]), axis=1)[0]
@@ -184,7 +184,7 @@ class Redraw:
         return f"every set has all options: {n} {UNITS[self.unit]} calibrate, and a threshold at alpha = {self.alpha:g} needs {needed}"
 
     def band(self, rows: Ints, covered: Floats, group: Ints) -> Band:
-        """Where coverage of these test rows is to be expected.
+        """Return the band in which the coverage of these test rows is expected.
 
         Args:
             rows: places of the test rows.
@@ -204,13 +204,13 @@ class Redraw:
         return replace(found, promise=self.why_every_option or promise(self.unit, found, self.clean, within, mean))
 
     def taken(self, rows: Ints) -> Redraw:
-        """The same of some rows; those that calibrate and are not among them calibrate no more."""
+        """Return some rows; calibration rows outside them no longer calibrate."""
         parts = None if self.parts is None else self.parts.taken(rows)
         columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)
 
     def beside(self, other: Redraw) -> Redraw:
-        """This model's rows, then another's."""
+        """Stack this model's rows and another's."""
         width = max(self.enters.shape[1], other.enters.shape[1])
         wide = [np.pad(r.enters, ((0, 0), (0, width - r.enters.shape[1])), constant_values=np.inf) for r in (self, other)]
         own, truth = np.concatenate([self.own, other.own]), np.concatenate([self.truth, other.truth])
@@ -229,7 +229,7 @@ def redraw(
     calibrates: Floats,
     samples: Samples,
 ) -> Redraw:
-    """What the stage `calibrate` computed, kept so that it can be done again with other calibration rows.
+    """Prepare a calibration of the stage `calibrate` to be repeated on other calibration rows.
 
     Args:
         setting: of the stage's parameters.
@@ -306,7 +306,7 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
 
 
 def nodes(limits: Floats, kept: tuple[float, ...], most: int = NODES) -> tuple[Floats, Ints]:
-    """The thresholds to compute sets at, and which of them stands for each resample's: itself, where there are few."""
+    """Return the thresholds to compute sets at, and the index of each resample's threshold."""
     distinct, which = np.unique(limits, return_inverse=True)
     if len(distinct) <= most:
         return distinct, which

@@ -44,27 +44,27 @@ class QuestionParts:
 
     @property
     def words(self) -> str:
-        """What questions are alike in within a part."""
+        """Description of what the questions of a part share."""
         return OPTION_PARTS.get(self.per, self.per)
 
     def thresholds(self, own: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
-        """(P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where their units are too few."""
+        """Return (P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where their units are too few."""
         of_part = [~np.isnan(own) & (self.of_row == p) for p in range(len(self.names))]
         limits = [threshold(own[rows], alpha, quantile, units[rows]) for rows in of_part]
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """(n, K): the threshold of every option; NaN where its question has none, +inf where its label has none."""
+        """Return (n, K): the threshold of every option; NaN where its question has none, +inf where its label has none."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
 
     def without(self, limits: Floats) -> NDArray[np.bool_]:
-        """(n,): rows of no part, or of one without a threshold."""
+        """Return (n,): rows of no part, or of one without a threshold."""
         return np.asarray(np.isnan(np.append(limits, math.nan)[self.of_row]))
 
     def lacking(self, limits: Floats) -> str:
-        """Which parts that any row is of have no threshold, and what to do; empty where all have one."""
+        """Describe the parts without a threshold and the remedy; empty if all have one."""
         there = np.bincount(self.of_row[self.of_row >= 0], minlength=len(self.names)) > 0
         names = [name for name, limit, any_row in zip(self.names, limits, there, strict=True) if any_row and np.isnan(limit)]
         sentences = []
@@ -78,18 +78,18 @@ class QuestionParts:
         return "; ".join(sentences)
 
     def taken(self, rows: Ints) -> QuestionParts:
-        """The same of some rows."""
+        """Return the parts of some rows."""
         return replace(self, of_row=self.of_row[rows], of_option=self.of_option[rows])
 
     def beside(self, other: QuestionParts) -> QuestionParts:
-        """These rows, then those of another model's answers to the same questions."""
+        """Stack the parts of these rows and of another model's answers to the same questions."""
         width = max(self.of_option.shape[1], other.of_option.shape[1])
         wide = [np.pad(p.of_option, ((0, 0), (0, width - p.of_option.shape[1])), constant_values=-1) for p in (self, other)]
         return replace(self, of_row=np.concatenate([self.of_row, other.of_row]), of_option=np.concatenate(wide))
 
 
 def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | None:
-    """The parts that a setting names; None where all questions share a threshold.
+    """Return the parts that a setting names; None if all questions share a threshold.
 
     Args:
         samples: of the dataset.
@@ -184,5 +184,5 @@ def _by_text(samples: Samples, per: str, width: int) -> QuestionParts:
 
 
 def _letter(place: int) -> str:
-    """The letter of an option, as prompts have it; its number beyond Z."""
+    """Return the letter of an option as in prompts, or its number beyond Z."""
     return chr(65 + place) if place < 26 else str(place + 1)

@@ -18,7 +18,7 @@ from qualm.runners.data.calibration_split import Floats
 
 
 def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Floats, samples: Samples, where: str) -> Floats:
-    """(n, K): the score of every option.
+    """Return (n, K): the score of every option.
 
     Args:
         setting: of the stage's parameters.
@@ -34,7 +34,7 @@ def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Flo
 
 
 def uniform(samples: Samples, seed: int) -> Floats:
-    """A number in [0, 1) for each sample, from its name alone: the same for every model, variant, batch and order of rows."""
+    """Return a number in [0, 1) per sample that depends only on its name and the seed."""
     digests = (
         hashlib.sha256(json.dumps(["conformal", seed, samples.name, name], ensure_ascii=False).encode()).digest()
         for name in samples.ids.to_pylist()

@@ -29,7 +29,7 @@ SLACK = {"double": 1e-12, "single": 0.0}
 
 @lru_cache(maxsize=65_536)
 def order_statistic(n: int, alpha: float, quantile: str) -> int:
-    """Which of n scores is the threshold, counted from 1; n + 1 where none is large enough.
+    """Return the rank of the threshold among n scores, from 1; n + 1 if none is large enough.
 
     In whole numbers, with alpha as it is written: in floating point (n + 1)(1 - alpha) misses whole numbers, and its ceiling is one too
     large for .45, .7 or .85.
@@ -107,7 +107,7 @@ def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy
 def prediction_sets(
     scores: Floats, probs: Floats, limit: float | Floats, empty_set: Literal["argmax", "empty"], precision: Precision = "double"
 ) -> tuple[Bools, Bools]:
-    """The options whose score is at most `limit`.
+    """Return the options whose score is at most `limit`.
 
     Args:
         scores: (n, K) nonconformity of every option, NaN where there is no such option.

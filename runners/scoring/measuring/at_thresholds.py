@@ -77,14 +77,14 @@ class _Column:
     """(n,): which of them each row is of."""
     steps: Steps
     is_whole: bool
-    """Whether all of these are whole numbers."""
+    """True if all values are whole numbers."""
 
     @property
     def is_constant(self) -> bool:
         return bool((self.before == self.after).all())
 
     def group_sums(self) -> Floats:
-        """(thresholds, g), or (1, g) of what is the same at all thresholds."""
+        """Return (thresholds, g), or (1, g) of what is the same at all thresholds."""
         groups = len(self.groups)
         lowest: Floats = np.bincount(self.group, self.lowest, groups).astype(np.float64)
         if self.is_constant:
@@ -172,7 +172,7 @@ def _columns(task: MetricTask, states: Sequence[_States]) -> Iterator[list[_Colu
 
 @dataclass
 class _Place:
-    """Where the sums of a column are."""
+    """Position of a column's sums."""
 
     sums: _Sums
     start: int
@@ -180,7 +180,7 @@ class _Place:
     """(B,): the threshold of each resample; None where all are the same."""
 
     def __call__(self) -> Floats:
-        """(b,): in the resamples of the block at hand."""
+        """Return (b,): in the resamples of the block at hand."""
         of_block = self.sums.of_block
         b = of_block.shape[1]
         if self.which is None:
@@ -203,7 +203,7 @@ class _Sums:
     _places: dict[tuple[object, ...], _Place] = field(default_factory=dict)
 
     def place(self, column: _Column) -> _Place:
-        """Of a column, which is added where it is new."""
+        """Return the position of a column, which is added if new."""
         changes = () if column.is_constant else (id(column.steps), column.rows.tobytes(), column.after.tobytes())
         key = (column.group.tobytes(), column.lowest.tobytes(), *changes)
         if key not in self._places:
@@ -214,7 +214,7 @@ class _Sums:
         return self._places[key]
 
     def fill(self, block: Weights, first: int) -> None:
-        """The sums in the resamples of a block, the first of which has this number."""
+        """Fill in the sums of a block of resamples, the first of which has number `first`."""
         self.first = first
         if len(self._tables) > 1:
             self._tables = [np.concatenate(self._tables)]

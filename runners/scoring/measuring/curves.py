@@ -1,4 +1,4 @@
-"""What the plots are drawn from: reliability diagrams, risk-coverage curves, histograms of set sizes. Clean variant only."""
+"""Data of the plots: reliability diagrams, risk-coverage curves, histograms of set sizes. Clean variant only."""
 
 from __future__ import annotations
 
@@ -55,8 +55,10 @@ class Curves:
 
 
 def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Iterator[tuple[float, float, float, float, int, float, float]]:
-    """Low and high edge, mean confidence, accuracy and size of every bin that is not empty, and where its accuracy would be in 95% of
-    samples were the answers calibrated: the consistency bars of Broecker and Smith, 2007, for groups of answers."""
+    """Yield edges, mean confidence, accuracy, size and consistency bar of every non-empty bin.
+
+    The bar holds the accuracy of 95% of samples if answers are calibrated (Broecker, Smith, 2007), with groups of answers.
+    """
     place, as_if = bin_of(confidence, BINS, "torchmetrics"), Calibrated.of(confidence, correct, group)
     for k in range(BINS + 1):
         rows = np.flatnonzero(place == k)

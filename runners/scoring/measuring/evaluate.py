@@ -78,7 +78,7 @@ def _is_unread(task: MetricTask, part: Slice) -> bool:
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
-    """What there is to evaluate, not yet resampled; and every label with the tasks whose mean it is."""
+    """Return the tasks to evaluate, not yet resampled, and the labels that average several tasks."""
     labels: list[tuple[str, list[MetricTask]]] = []
     for metric in metrics:
         reads = frozenset(metric.reads)
@@ -139,7 +139,7 @@ def _tasks_on(
 def _recalibrated_task(
     cell: Cell, metric: Metric, coded: dict[str, Floats], universe: NDArray[np.int64], part: Slice, of: Recalibration
 ) -> MetricTask:
-    """A metric on the rows that do not calibrate, of the recalibrated confidence."""
+    """Return the task of a metric of the recalibrated confidence, on the rows that do not calibrate."""
     readings = cell.columns | {"is_calibration": np.zeros(cell.samples.n)} | coded | of.columns
     task = _task(cell, metric, readings, universe[~of.calibrates[universe]], part)
     task.measured.recalibrated = of
@@ -181,14 +181,14 @@ def _columns_for(
 
 
 def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
-    """What one estimator says of both variants of each sample."""
+    """Return one estimator's values of both variants of each sample."""
     with np.errstate(invalid="ignore"):
         change = values - clean
     return {"uncertainty": values, "clean_uncertainty": clean, "uncertainty_change": np.where(np.isfinite(change), change, np.nan)}
 
 
 def why_absent(metric: Metric, cell: Cell) -> str:
-    """Why a metric that was asked for has no value of this cell."""
+    """Return why a requested metric has no value for this cell."""
     n_options = cell.samples.n_options
     why = cell.why_unscored or (cell.why_unlabelled if set(LABELS) & set(metric.reads) else "")
     return why or absent(metric.reads, cell.known(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns)
@@ -197,7 +197,7 @@ def why_absent(metric: Metric, cell: Cell) -> str:
 def _task(
     cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], part: Slice, redraw: Redraw | None = None
 ) -> MetricTask:
-    """The point estimate, and what is needed to resample it."""
+    """Compute the point estimate, and what is needed to resample it."""
     n_rows = len(universe)
     if metric.of_test_rows and metric.is_row_by_row:
         universe = universe[readings["is_calibration"][universe] == 0]

@@ -16,7 +16,7 @@ from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
-    """The interval of each value, by the method its metric declares, or why there is none.
+    """Compute the interval of each value by its metric's method, or why there is none.
 
     `groups` are those of the slice, for what does not know its own scored ones.
     """
@@ -74,7 +74,7 @@ def freedom_of(one: Measured, groups: int) -> float:
 
 
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
-    """The interval of one fit, wider by what values differ from fit to fit: both variances are added."""
+    """Widen the interval of one fit by the variance between fits."""
     assert one.given is not None and one.calibrating is not None
     reach = critical(level, freedom_of(one, groups)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
@@ -88,7 +88,7 @@ def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]
 
 
 def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """What a row of scores says of its interval."""
+    """Return the columns of a score row that describe its interval."""
     printed = not np.isnan(ends.low)
     fixed = Limits()
     if one.given is not None and printed:

@@ -34,23 +34,25 @@ _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)
 
 @dataclass(frozen=True)
 class LabelParts:
-    """What a label says by itself."""
+    """Parts of a label that its text alone tells."""
 
     name: str
     sweep: str = ""
     """The parameters that were given."""
     setting: str = ""
-    """Of conformal sets."""
+    """Conformal setting."""
     score: str = ""
-    """What stands behind the setting: a nonconformity score, or of a metric that reads no sets an estimator."""
+    """Name after the setting: a nonconformity score, or an estimator if the metric reads no sets."""
     estimator: str = ""
     calibrator: str = ""
     """A setting of calibrators, a method and perhaps an estimator: `held_out/platt/perplexity`."""
 
 
 def taken_apart(text: str, settings: Collection[str], calibrators: Collection[str]) -> LabelParts:
-    """A label by itself: what stands in brackets is a setting, and perhaps a score, if it begins with one of `settings`, a calibrator if it
-    begins with one of `calibrators`, else an estimator.
+    """Split a label into metric and bracket.
+
+    A bracket that begins with one of `settings` is a setting, perhaps with a score; one that begins with one of `calibrators` is a
+    calibrator; any other is an estimator.
 
     >>> taken_apart("ece@bins=5[ours]", ["ours"], []).setting, taken_apart("auroc[p_true]", ["ours"], []).estimator
     ('ours', 'p_true')
@@ -69,7 +71,7 @@ def taken_apart(text: str, settings: Collection[str], calibrators: Collection[st
 
 
 def plugin_of(label: str) -> str:
-    """The metric's plugin.
+    """Return the metric's plugin.
 
     >>> plugin_of("ece@bins=5[ours/lac]"), metric_of("ece@bins=5[ours/lac]"), in_brackets("ece@bins=5[ours/lac]"), in_brackets("ece")
     ('ece', 'ece@bins=5', 'ours/lac', '')
@@ -78,12 +80,12 @@ def plugin_of(label: str) -> str:
 
 
 def metric_of(label: str) -> str:
-    """The metric with the parameters that were given, as the spec's list of metrics has it."""
+    """Return the metric with its given parameters, as in the spec's list of metrics."""
     return label.partition("[")[0]
 
 
 def in_brackets(label: str) -> str:
-    """What the metric is of: an estimator, a setting, a calibrator; empty where it is of none."""
+    """Return the text in brackets: an estimator, a setting or a calibrator; empty if none."""
     return label.partition("[")[2].removesuffix("]")
 
 
@@ -98,7 +100,7 @@ class Labels:
         self._plugin = cache(partial(rule.get, "metrics"))
 
     def parts(self, label: str, judge: str | None = None) -> dict[str, Any]:
-        """The parts of a label, as PARTS names them; `parameters` are null of a metric that the stage does not have (any more).
+        """Return the parts of a label, as PARTS names them; `parameters` is null for an unknown metric.
 
         `judge` is the one whose ratings are the correctness of the data set's answers.
         """
@@ -120,7 +122,7 @@ class Labels:
 
 
 def of_estimator(label: str, estimator: str) -> str:
-    """`auroc` -> `auroc[perplexity]`; `auroc[ours]` -> `auroc[ours/perplexity]`."""
+    """Return a label with an estimator: `auroc` -> `auroc[perplexity]`, `auroc[ours]` -> `auroc[ours/perplexity]`."""
     return f"{label[:-1]}/{estimator}]" if label.endswith("]") else f"{label}[{estimator}]"
 
 
@@ -129,20 +131,20 @@ SHARE = "share@"
 
 
 def main_setting(settings: Sequence[str]) -> str:
-    """The conformal setting that leaderboards and figures use: `ours`, else the first that does not belong to a study; empty for none."""
+    """Return the conformal setting of leaderboards and figures: `ours`, else the first outside a study; or ""."""
     plain = [s for s in settings if not s.startswith(SHARE)] or [*settings, ""]
     return "ours" if "ours" in plain else plain[0]
 
 
 def _judge(reads: Collection[str], scored_by: str | None) -> str | None:
-    """The judge whose word a metric with these columns is."""
+    """Return the judge that a metric with these columns depends on."""
     named = [judge for column in sorted(reads) if (judge := judge_of(column)) is not None]
     rests = "" in named or not OF_THE_JUDGE.isdisjoint(reads)
     return next(filter(None, named), scored_by if rests else None)
 
 
 def _begins(where: str, names: Collection[str]) -> str:
-    """The longest name that this is, or begins with before a `/`; empty where none does."""
+    """Return the longest name that equals or is a prefix before `/`; empty if none."""
     return max((name for name in names if where == name or where.startswith(f"{name}/")), key=len, default="")
 
 
@@ -179,5 +181,5 @@ def words(name: str) -> str:
 
 
 def titled(plugin: str) -> str:
-    """A metric's name as a heading."""
+    """Return a metric's name as a heading."""
     return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or words(plugin)

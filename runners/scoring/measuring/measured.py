@@ -23,7 +23,7 @@ UNKNOWN: Bounds = (math.nan, math.nan)
 
 
 def or_null(value: float) -> float | None:
-    """A value as tables hold it: null where it is undefined."""
+    """Return a value as tables hold it: null if undefined."""
     return None if math.isnan(value) else float(value)
 
 
@@ -60,7 +60,7 @@ class Measured:
     """Why too few groups enter for an interval."""
     own_interval: Callable[[float], tuple[float, float] | str] | None = None
     given: Floats | None = None
-    """Of conformal sets: in every resample of the test rows at the sample's own threshold. `resampled` has thresholds of its own."""
+    """For conformal sets: values of every resample at the sample's own threshold; `resampled` has redrawn thresholds."""
     calibrating: int | None = None
     """Groups that calibrate, where they are drawn anew too."""
     band: Band | None = None
@@ -70,25 +70,25 @@ class Measured:
     least_error: Callable[[float], float] | None = None
     null_test: Callable[[], tuple[float, str]] | None = None
     recalibrated: Recalibration | None = None
-    """What the confidence that it reads was recalibrated by."""
+    """Recalibration of the confidence that it reads."""
     deleted: Floats = field(default_factory=lambda: np.empty(0))
     """(parts,) Value with each part of the groups deleted (`Resamples.deletions`), test rows alone; empty without a jackknife."""
     bounds: Bounds = UNBOUNDED
     """Which its value cannot leave, nor its interval."""
     chance: float = math.nan
-    """What an uncertainty without information reaches on the same rows."""
+    """Value of an uninformative uncertainty on the same rows."""
     scored_share: float = math.nan
     """Share of the rows that have a value, those that cannot have one left out."""
     if_unread: Bounds = UNKNOWN
     """The value if all unread answers were wrong, and if all were right; NaN where nothing is unread or the metric does not say."""
     slice_of_macro: str = ""
-    """Of a value that a macro average is over: its slice."""
+    """Slice of a value that a macro average is over."""
     group_codes: NDArray[np.int64] | None = None
     """The groups with a scored row."""
     unread: bool = False
-    """Whether nobody reads its resamples, so that there are none."""
+    """True if its resamples are not needed and so do not exist."""
     averaged: Sequence[Measured] = ()
-    """Of a macro average: the values that it is over."""
+    """For a macro average: the averaged values."""
 
     def __post_init__(self) -> None:
         if math.isnan(self.value) and not self.why:
@@ -117,13 +117,13 @@ class MetricTask:
     counted: NDArray[np.bool_]
     """Rows that the metric is over; the others only calibrate."""
     redraw: Redraw | None = None
-    """How to calibrate its sets anew."""
+    """Recalibration of its conformal sets in resamples."""
     refit: Recalibration | None = None
-    """How to recalibrate its confidence anew."""
+    """Refit of its recalibrated confidence in resamples."""
 
     @property
     def sums_row_by_row(self) -> bool:
-        """Whether the metric sums columns of which each row is made of that row alone."""
+        """True if each row of the summed columns depends on that row alone."""
         return self.weights.only_sums and self.metric.is_row_by_row
 
 
@@ -224,7 +224,7 @@ def _mean_if_unread(parts: Sequence[Measured]) -> Bounds:
 
 
 def mean_bounds(parts: Sequence[Measured]) -> Bounds:
-    """Of the mean of some values."""
+    """Return the bounds of the mean of some values."""
     lows, highs = zip(*(p.bounds for p in parts), strict=True)
     return sum(lows) / len(parts), sum(highs) / len(parts)
 

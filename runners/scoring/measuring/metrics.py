@@ -46,7 +46,7 @@ class Metric:
     """Gives 1 for rows in the denominator, where a metric of ranks has not all in it."""
     own_interval: Callable[..., tuple[float, float] | str] | None = None
     why_no_interval: str = ""
-    """Of the method `none`."""
+    """Reason for the method `none`."""
     least_error: Callable[..., float] | None = None
     """The smallest standard error there can be."""
     null_test: Callable[..., tuple[float, str]] | None = None
@@ -54,7 +54,7 @@ class Metric:
     bounds: Callable[..., Bounds] | None = None
     """The lowest and the highest value that there can be, where its method does not say."""
     chance: Callable[..., float] | None = None
-    """What an uncertainty without information reaches."""
+    """Function that returns the value of an uninformative uncertainty."""
     rating: str = ""
     """The column of ratings with which the metric never falls; empty where none is declared."""
 
@@ -64,12 +64,12 @@ class Metric:
 
     @property
     def is_row_by_row(self) -> bool:
-        """Whether each row of what the metric sums is made of that row alone."""
+        """True if each row of the summed columns depends on that row alone."""
         return bool(self.plugin.declares.get("row_by_row", False))
 
 
 def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
-    """The metric that a label is of, with or without something in brackets behind its own.
+    """Return the metric of a label, with or without brackets behind it.
 
     Raises:
         KeyError: it is of none.
@@ -114,7 +114,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
 
 
 def bounds_of(metric: Metric, taken: Callable[[str], Floats | None]) -> Bounds:
-    """What a value cannot leave: of the plugin's function `bounds`, else of the method of its interval.
+    """Return the bounds of a value: of the plugin's `bounds`, else of its interval method.
 
     Args:
         metric: whose.
@@ -150,12 +150,12 @@ def _arguments_of(metric: Metric, function: Callable[..., Any], taken: Callable[
 
 @cache
 def _arguments(function: Callable[..., Any]) -> list[tuple[str, bool]]:
-    """Names of a function's arguments, and which of them are keywords: parameters of the metric."""
+    """Return names of a function's arguments, and which of them are keywords: parameters of the metric."""
     return [(name, argument.kind is argument.KEYWORD_ONLY) for name, argument in signature(function).parameters.items()]
 
 
 def _over(declared: Any, args: Mapping[str, Any]) -> str | None:
-    """The column of OVER, which may depend on a parameter."""
+    """Return the column of OVER, which may depend on a parameter."""
     if not isinstance(declared, Mapping):
         return None if declared is None else str(declared)
     return next((column for flag, column in declared.items() if args[flag]), None)

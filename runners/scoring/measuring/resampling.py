@@ -25,8 +25,10 @@ TOGETHER = 1_000_000
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in every task's values in all resamples; those of conformal sets at thresholds, and of recalibrated confidences by fits, that
-    are drawn anew."""
+    """Fill in every task's values in all resamples.
+
+    Conformal sets use redrawn thresholds, recalibrated confidences redrawn fits.
+    """
     # Of sets and fits each resample has columns of its own.
     _resample([task for task in tasks if task.redraw is None and task.refit is None], bootstrap)
     refitted: dict[int, list[MetricTask]] = {}
@@ -191,7 +193,7 @@ def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> 
 
 
 def _parts(weights: Weights, n: int) -> Iterator[Weights]:
-    """The resamples a few at a time, so that what a metric of ranks makes of them stays in the processor's cache."""
+    """Yield a few resamples at a time, so that rank metrics stay in the processor's cache."""
     step = max(1, CACHED // max(1, n))
     for start in range(0, len(weights.counts), step):
         yield Weights(weights.counts[start : start + step], weights.group)

@@ -22,7 +22,7 @@ def read_labelled(path: Path) -> pa.Table:
 
 
 def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str, str | None] | None = None) -> pa.Table:
-    """Scores, their labels in parts.
+    """Return scores with their labels split into parts.
 
     Args:
         labelled: as LABELLED_SCORES says.

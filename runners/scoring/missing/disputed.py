@@ -1,4 +1,4 @@
-"""Where a recorded log's own verdict on an answer is another one than ours."""
+"""Answers on which a recorded log's own verdict differs from ours."""
 
 from __future__ import annotations
 

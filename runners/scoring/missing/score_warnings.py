@@ -1,4 +1,4 @@
-"""What a reader of a score table must not miss: few of many answers scored, no value, a collapse. For terminal and report."""
+"""Warnings on score tables: many unscored answers, no value, a collapse. For terminal and report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL = "all"
 
 
 def warnings(rows: Iterable[Row]) -> list[str]:
-    """A line for every dataset of which many answers are unscored: of which models, how many, by which metrics, why, and what to do.
+    """Return a warning for every dataset with many unscored answers.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
@@ -37,7 +37,7 @@ def warnings(rows: Iterable[Row]) -> list[str]:
 
 
 def _together(labels: Iterable[str]) -> str:
-    """Labels of metrics, those of one metric as one."""
+    """Return labels of metrics, those of one metric as one."""
     settings_of: dict[str, list[str]] = {}
     for label in labels:
         setting = in_brackets(label)
@@ -46,7 +46,7 @@ def _together(labels: Iterable[str]) -> str:
 
 
 def collapses(rows: Iterable[Row]) -> list[str]:
-    """A line for every model and dataset with variants under which the model collapses: which, why, and what follows from it.
+    """Return a warning for every model and dataset with variants under which the model collapses.
 
     Args:
         rows: of LABELLED_SCORES, of any variant.

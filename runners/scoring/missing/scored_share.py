@@ -1,4 +1,4 @@
-"""How large a share of the answers a score is over: when a reader must be told, and in which words."""
+"""Scored share of the answers: from which value readers are warned, and the words for it."""
 
 from __future__ import annotations
 

@@ -74,10 +74,10 @@ class Reasons:
 
     texts: NDArray[np.object_]
     probed: bool = False
-    """Whether probes are among the estimators."""
+    """True if probes are among the estimators."""
 
     def most_common(self, rows: NDArray[np.int64]) -> str:
-        """The reason of most of these rows, with its count where there are others."""
+        """Return the most common reason of these rows, with its count if there are others."""
         counts_of = Counter(text for text in self.texts[rows] if text)
         if not counts_of:
             return ""
@@ -89,11 +89,11 @@ class Reasons:
         return np.isin(self.texts[rows], list(BY_DESIGN))
 
     def of_whole_rows(self, rows: NDArray[np.int64]) -> bool:
-        """Whether none of these can be scored, whatever a metric reads."""
+        """Return true if none of these rows can be scored by any metric."""
         return len(rows) > 0 and set(self.texts[rows]) <= WHOLE_ROWS
 
     def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
-        """Those of a model that abstains.
+        """Return the reasons for a model that abstains.
 
         Args:
             rows: of its answers.
@@ -114,7 +114,7 @@ def reasons(
     where: str,
     clean: pa.Table | None = None,
 ) -> Reasons:
-    """Why each row would be unscored, if it is.
+    """Return why each row would be unscored.
 
     Args:
         samples: of the dataset.
@@ -156,7 +156,7 @@ def _is_for_open(label: str) -> bool:
 
 
 def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
-    """Why rows of a metric are unscored: by the column that most of them lack.
+    """Return why rows of a metric are unscored: by the column that most of them lack.
 
     Args:
         reasons_of_cell: of the cell; None where that is not known.
@@ -175,7 +175,7 @@ def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mappin
 
 
 def absent(reads: Collection[str], columns: Collection[str], all_choice: bool, judged: bool) -> str:
-    """Why a metric has no value at all of some answers: the first of its columns that they have not.
+    """Return why a metric has no value for any answer: the first column that is missing.
 
     Args:
         reads: the metric's columns.

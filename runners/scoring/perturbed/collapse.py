@@ -22,7 +22,7 @@ from qualm.runners.scoring.limits import critical, score_ends
 SHARE = 0.9
 """One answer to so many samples is a collapse."""
 LEVEL = 0.95
-"""Of the interval around the accuracy."""
+"""Confidence level of the interval around the accuracy."""
 FEWEST = 20
 """Samples below which nothing is called a collapse."""
 
@@ -31,7 +31,7 @@ Frequent = tuple[str, float]
 
 
 def most_frequent(answers: Iterable[str | None]) -> Frequent:
-    """The most frequent of some answers, in lower case, and its share; of equals the first by name. No answer counts as none.
+    """Return the most frequent answer in lower case and its share; ties by name, None ignored.
 
     >>> most_frequent(["Yes", "yes ", "no", None])
     ('yes', 0.6666666666666666)
@@ -44,7 +44,7 @@ def most_frequent(answers: Iterable[str | None]) -> Frequent:
 
 
 def constant_answer(samples: Samples) -> Frequent:
-    """The answer that is right most often, and how often: an option, or of open questions the reference that most people gave."""
+    """Return the most frequent reference answer and its share."""
     return most_frequent(_references(samples))
 
 
@@ -58,7 +58,7 @@ def _references(samples: Samples) -> Iterable[str | None]:
 
 
 def collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent: Frequent, clean_frequent: Frequent) -> str:
-    """Why a model collapses under a variant, empty where it does not.
+    """Describe how a model collapses under a variant; empty if it does not.
 
     Args:
         samples: of the dataset.
@@ -82,7 +82,7 @@ def collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent:
 
 
 def upper(correct: Floats, groups: Ints) -> float:
-    """Upper end of Wilson's interval of a mean, as if each group of samples were one sample."""
+    """Return upper end of Wilson's interval of a mean, as if each group of samples were one sample."""
     units = len(np.unique(groups))
     value = float(np.clip(correct.mean(), 0.0, 1.0))
     return score_ends(value, math.sqrt(value * (1 - value) / units), critical(LEVEL, math.inf), units)[1]

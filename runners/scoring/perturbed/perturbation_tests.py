@@ -62,7 +62,7 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice) -> Iterator[Effe
 
 
 def _swapped(cell: Cell) -> Cell:
-    """As if the clean answers were the perturbed ones and the other way round."""
+    """Swap the clean and the perturbed answers."""
     columns = cell.columns | {"correct": cell.columns["clean_correct"], "clean_correct": cell.columns["correct"]}
     return replace(cell, columns=columns, uncertainties=cell.clean_uncertainties, clean_uncertainties=cell.uncertainties)
 

@@ -18,20 +18,20 @@ AT_ONCE = 4
 
 
 class ByCell:
-    """A table on disk, split by cell; a cell's rows are read when it is asked for."""
+    """A table on disk, split by cell; a cell's rows are read when it is asked for.
+
+    Args:
+        path: of the table.
+        schema: its columns.
+        columns: those that are read beside `CELL` and `sample_id`.
+        numbered: adds `row`, the place of a row in the table.
+        words: those of few different texts, which come as dictionaries; `CELL` does too.
+
+    Raises:
+        RecordError: it is not what its schema says.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, columns: Sequence[str], numbered: bool = False, words: Sequence[str] = ()) -> None:
-        """
-        Args:
-            path: of the table.
-            schema: its columns.
-            columns: those that are read beside `CELL` and `sample_id`.
-            numbered: adds `row`, the place of a row in the table.
-            words: those of few different texts, which come as dictionaries; `CELL` does too.
-
-        Raises:
-            RecordError: it is not what its schema says.
-        """
         self._groups = RowGroups(path, schema, [*CELL, "sample_id", *columns], [*CELL, *words])
         self._recent: dict[int, dict[Key, pa.Table]] = {}
         self._numbered = numbered
@@ -49,11 +49,11 @@ class ByCell:
         self._keys = sorted(first, key=lambda key: first[key])
 
     def __iter__(self) -> Iterator[Key]:
-        """The cells, in the order of their first rows."""
+        """Yield the cells, in the order of their first rows."""
         return iter(self._keys)
 
     def get(self, key: Key) -> pa.Table | None:
-        """A cell's rows in their order; None where there are none."""
+        """Return a cell's rows in their order; None if there are none."""
         if key not in self._places:
             return None
         return pa.concat_tables([self._cells_of(place)[key] for place in self._places[key]])
@@ -73,7 +73,7 @@ def _with_rows(group: pa.Table, start: int) -> pa.Table:
 
 
 def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """The parts of a table with equal values in these columns, in order of first appearance, rows in their order."""
+    """Yield the parts of a table with equal values in these columns, by first appearance."""
     if not table.num_rows:
         return
     code = np.zeros(table.num_rows, dtype=np.int64)
@@ -93,7 +93,7 @@ def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table
 
 
 def _coded(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str | None]]:
-    """The number of each row's text, and the texts in the order of their first rows."""
+    """Return the code of each row's text, and the texts in the order of their first rows."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     texts = encoded.dictionary.to_pylist()

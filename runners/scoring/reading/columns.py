@@ -1,4 +1,4 @@
-"""What was answered and judged, as the columns that metrics read."""
+"""Columns of answers and judgements that metrics read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FINAL_ANSWER = "final_answer"
 def answer_columns(
     samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str, unread_is_wrong: bool = False
 ) -> dict[str, Floats]:
-    """The columns of answers that metrics read, from what was said and what judges said of it.
+    """Return the columns that metrics read, from answers and judgements.
 
     With `unread_is_wrong` sampled answers without a rating are wrong; else a question with one has no mean rating.
     """
@@ -54,7 +54,7 @@ def answer_columns(
 
 
 def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats, where: str) -> None:
-    """Of open answers: P(yes) when asked to verify them, or the whole answer's probability, exp(sum of token log-probabilities)."""
+    """Fill in the confidence of open answers: P(yes) if verified, else exp(sum of token log-probabilities)."""
     rows = samples.rows_of(table["sample_id"], where)
     is_open = samples.n_options[rows] == 0
     if "p_yes" in table.column_names:
@@ -100,7 +100,7 @@ def _sampled(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong
 
 
 def _in_words(samples: Samples, part: pa.Table, rows: NDArray[np.int64], correct: Floats, columns: dict[str, Floats]) -> None:
-    """Answers in words to multiple-choice questions: right or not, and whether they decline."""
+    """Return answers in words to multiple-choice questions: right or not, and whether they decline."""
     in_words = (samples.n_options > 0) & np.isnan(correct)
     correct[rows] = numbers(part["rating"])
     columns[IN_WORDS] = in_words.astype(np.float64)
@@ -123,8 +123,10 @@ def _of_open(
 
 
 def _declining(samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]) -> None:
-    """What was declined, and what should be: known of every question of this kind, answered or not, so that what was not answered
-    counts as unscored in the right place."""
+    """Add the columns of abstention for every question of this kind, answered or not.
+
+    So unanswered questions count as unscored in the right place.
+    """
     for name in ("pred_is_idk", "gt_is_idk", "hedges"):
         columns.setdefault(name, np.full(samples.n, np.nan))
     columns["pred_is_idk"][rows] = numbers(part["pred_is_idk"])
@@ -133,7 +135,7 @@ def _declining(samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: ND
 
 
 def _marks(samples: Samples, marks_of: pa.ChunkedArray, rows: NDArray[np.int64]) -> dict[str, Floats]:
-    """A column for each name that any answer was marked with."""
+    """Return a column for each mark of any answer."""
     columns: dict[str, Floats] = {}
     for row, marks in zip(rows, marks_of.to_pylist() if marks_of.null_count < len(marks_of) else (), strict=False):
         for name, value in marks or ():
@@ -142,5 +144,5 @@ def _marks(samples: Samples, marks_of: pa.ChunkedArray, rows: NDArray[np.int64])
 
 
 def numbers(column: pa.ChunkedArray) -> Floats:
-    """Numbers or booleans as float64, null as NaN."""
+    """Return numbers or booleans as float64, null as NaN."""
     return np.asarray(pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy(), dtype=np.float64)

@@ -30,11 +30,11 @@ from qualm.runners.scoring.recalibration.fits import FittedOn, Recalibration, Sc
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)
 CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
-"""What the confidence of an open answer is read from."""
+"""Columns that the confidence of an open answer is read from."""
 
 
 def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None = None) -> Iterator[Cell]:
-    """The cells of one dataset, models by name or `only` one, variants in the order of their generations, each beside its clean one."""
+    """Yield the cells of one dataset, by model and variant, each beside its clean one."""
     for model, files in sorted(stage.inputs["generations"].items()):
         if samples.name in files and only in (None, model):
             yield from _of_model(stage, samples, tables, model, files[samples.name])
@@ -63,7 +63,7 @@ def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: 
 def _cells(
     samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table, alone: bool = True
 ) -> Iterator[Cell]:
-    """The cell of one model and variant, and those of the model's ways to abstain; `alone` = there is no variant to hold it against."""
+    """Yield the cell of one model and variant, and its abstaining versions; `alone` = no clean variant to compare with."""
     key, answers, where = (model, samples.name, variant), samples.kept(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
     cell = Cell(
@@ -149,14 +149,14 @@ def _count_unread_as_wrong(cell: Cell) -> None:
 
 
 def _said(cell: Cell, answers: pa.Table, where: str) -> Iterator[str | None]:
-    """What was answered to each question: the option or the words."""
+    """Yield the answer to each question: the option or the text."""
     predicted = cell.columns.get("predicted", np.full(cell.samples.n, np.nan))
     for row, text in zip(cell.samples.rows_of(answers["sample_id"], where), answers["text"].to_pylist(), strict=True):
         yield text if np.isnan(predicted[row]) else f"option {chr(65 + int(predicted[row]))}"
 
 
 def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: str) -> dict[str, Floats]:
-    """Which inputs are not the clean ones; nothing where that is recorded of no answer."""
+    """Return which inputs differ from the clean ones; None if that is not recorded."""
     before = dict(zip(clean["sample_id"].to_pylist(), clean["input_digest"].to_pylist(), strict=True))
     changed = np.full(samples.n, np.nan)
     names, after = answers["sample_id"].to_pylist(), answers["input_digest"].to_pylist()
@@ -167,7 +167,7 @@ def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: 
 
 
 def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell]:
-    """The cell once more under each method of abstention.
+    """Yield the cell under each method of abstention.
 
     A refusal that a threshold makes is right where declining is. Answers that the threshold was chosen on, and those it
     cannot be applied to, are unscored. Estimators spoke of the answer that was turned, so they have no say here.

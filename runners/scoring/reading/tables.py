@@ -56,7 +56,7 @@ class Tables:
         self.subsets: dict[str, dict[str, int]] = stage.params.get("subsets", {})
         """Model -> the part of every data set that it is asked."""
         self.unread: str = stage.params.get("unread", BOUNDS_OF_UNREAD)
-        """What an answer counts as that no judge could read."""
+        """Treatment of an answer that no judge could read."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
         """Variants whose answers are not held to their references."""
 
@@ -69,12 +69,12 @@ class Tables:
         return Tables(self._stage, [read_held(self._stage, name, folder) for name, folder in sorted(folders.items())])
 
     def asked(self, model: str, samples: Samples) -> NDArray[np.bool_] | None:
-        """The rows that a model is asked; None where all are."""
+        """Return the rows that a model is asked; None if all are."""
         part = self.subsets.get(model)
         return None if part is None else stratified(samples.name, samples.table, part["per_category"], part["seed"])
 
     def calibrating(self, setting: dict[str, Any], samples: Samples) -> NDArray[np.bool_]:
-        """The rows that calibrators of a setting are fitted on: whole groups, the same for every model.
+        """Return the rows that a setting's calibrators are fitted on: whole groups, equal for all models.
 
         Raises:
             StageError: a side of the split would be empty.
@@ -89,7 +89,7 @@ class Tables:
         return self._calibrating[key]
 
     def held_draws(self, setting: dict[str, Any], dataset: str) -> HeldDraws:
-        """Resamples of the answers that are not scored, the same for every model."""
+        """Return resamples of the answers that are not scored, the same for every model."""
         assert self.held is not None
         key = (setting["label"], dataset)
         if key not in self._held_draws:
@@ -98,31 +98,31 @@ class Tables:
         return self._held_draws[key]
 
     def judge(self, dataset: str) -> str | None:
-        """The judge whose ratings are the correctness of a data set's open answers."""
+        """Return the judge whose ratings are the correctness of a dataset's open answers."""
         judge: str | None = self._judge_of.get(dataset, self._judge)
         return judge
 
     def judge_of_answers(self, samples: Samples) -> str | None:
-        """The judge whose ratings are the correctness of any answer to these questions; None where options alone are compared."""
+        """Return the judge whose ratings are the correctness of any answer; None if options alone are compared."""
         return self.judge(samples.name) if (samples.n_options == 0).any() else self.judge_of_choices.get(samples.name)
 
     def _split(
         self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "", words: Sequence[str] = ()
     ) -> CellRows:
-        """The rows of the cells of a table, and of `other` behind them; `words` are columns of few different texts."""
+        """Read a table by cell, and rows of `other` behind it; `words` are columns with few distinct texts."""
         paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
         return CellRows([ByCell(path, schema, columns, words=words) for path in paths], self._datasets)
 
 
 @dataclass(frozen=True)
 class CellRows:
-    """What tables have of a cell, without samples that are not wanted."""
+    """Rows of a cell in each table, without unwanted samples."""
 
     tables: Sequence[ByCell]
     datasets: Mapping[str, Samples]
 
     def get(self, key: Key) -> pa.Table | None:
-        """None where no table has the cell."""
+        """Return the rows of a cell; None if no table has it."""
         parts = [part for table in self.tables if (part := table.get(key)) is not None]
         if not parts:
             return None
@@ -153,5 +153,5 @@ def _read_labels(stage: Stage) -> AnswerLabels:
 
 
 def fits_elsewhere(setting: dict[str, Any]) -> bool:
-    """Whether calibrators of a setting are fitted on answers that are not scored."""
+    """Return true if a setting's calibrators are fitted on answers that are not scored."""
     return bool(setting["calibration"].get("fit") == VALIDATION)

@@ -9,7 +9,7 @@ from qualm.runners.scoring.recalibration.fits import Recalibration
 
 
 def recalibrated_answers(cell: Cell, of: Recalibration) -> pa.Table:
-    """Rows of RECALIBRATED, of the answers that calibrate and those that have a recalibrated confidence."""
+    """Return rows of RECALIBRATED, of the answers that calibrate and those that have a recalibrated confidence."""
     confidence = of.columns["confidence"]
     fitted = np.zeros(cell.samples.n, dtype=bool)
     fitted[of.rows] = True

@@ -17,11 +17,11 @@ from qualm.runners.scoring.recalibration.logistic import sigmoids
 from qualm.runners.scoring.recalibration.newton import blocks, least, separated
 
 STEEPEST = 200.0
-"""Of a slope where the other is 0; no answers that a threshold does not separate ask for more."""
+"""Steepest slope where the other one is 0; larger ones change no answer that a threshold does not separate."""
 
 
 def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
-    """(B, 3) a, b and c of each resample; NaN where no loss is least.
+    """Return (B, 3) parameters a, b, c of each resample; NaN if the loss has no minimum.
 
     Args:
         score: (n,) log odds of the confidence p.
@@ -47,7 +47,7 @@ def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:
 
 
 def _rises(score: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """(B,) where a threshold has all right answers above it and all wrong ones below it, or one of the two is missing."""
+    """Return (B,) where a threshold separates right from wrong, or one of the two is missing."""
     least_right = np.where((weights > 0) & (right > 0), score, np.inf).min(axis=1)
     most_wrong = np.where((weights > 0) & (right < 1), score, -np.inf).max(axis=1)
     return np.asarray(least_right >= most_wrong)
@@ -58,7 +58,7 @@ def _design(ends: Floats) -> Floats:
 
 
 def _unheld(ends: Floats, right: Floats, weights: Floats) -> Floats:
-    """Logistic regression on both; slopes may be negative."""
+    """Fit a logistic regression on both terms; slopes may be negative."""
     middle, scale = ends.mean(axis=0), ends.std(axis=0)
     scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(middle)), scale, 1.0)
     x = _design((ends - middle) / scale)

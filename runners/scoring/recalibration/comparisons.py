@@ -34,7 +34,7 @@ CALIBRATORS = "calibrators"
 
 @dataclass(frozen=True)
 class One:
-    """What was measured of one calibrator, or of the raw confidence."""
+    """Measurements of one calibrator, or of the raw confidence."""
 
     recalibration: Recalibration
     measured: Measured
@@ -83,7 +83,7 @@ class Comparisons:
         return ranked(place, better, candidates, groups, self.level), setting, usable
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of CALIBRATOR_COMPARISONS."""
+        """Return rows of CALIBRATOR_COMPARISONS."""
         rows: list[dict[str, Any]] = []
 
         def together(column: tuple[Ranked, str, list[One]]) -> tuple[Any, ...]:
@@ -129,7 +129,7 @@ class Comparisons:
 
 
 def difference(a: One, b: One, level: float) -> Limits:
-    """The interval of b minus a."""
+    """Return the interval of b minus a."""
     value = b.measured.value - a.measured.value
     if a.measured.null_test is not None:
         if math.isnan(a.ends.low) or math.isnan(b.ends.low):
@@ -151,7 +151,7 @@ def difference(a: One, b: One, level: float) -> Limits:
 
 
 def _correlation(a: One, b: One) -> float:
-    """Of two values over their common resamples; 0 where it is negative or unknown."""
+    """Return the correlation of two values over common resamples; 0 if negative or unknown."""
     times = min(len(a.measured.resampled), len(b.measured.resampled))
     drawn = np.stack([a.measured.resampled[:times], b.measured.resampled[:times]])
     drawn = drawn[:, ~np.isnan(drawn).any(axis=0)]
@@ -161,5 +161,5 @@ def _correlation(a: One, b: One) -> float:
 
 
 def _together(one: float, other: float, correlation: float) -> float:
-    """How far a difference may lie on one side, by how far its two values may."""
+    """Combine the one-sided errors of two correlated values into that of their difference."""
     return math.sqrt(max(0.0, one**2 + other**2 - 2 * correlation * one * other))

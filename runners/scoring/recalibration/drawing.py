@@ -27,7 +27,7 @@ class HeldDraws:
         return np.concatenate([np.empty((0, self._resamples.groups)), *(block.counts for block in self._resamples.blocks())])
 
     def weights(self, rows: Ints, times: int, start: int | None) -> Weights:
-        """Of some rows, in `times` resamples from `start` on; each once, without a start."""
+        """Return the weights of some rows in `times` resamples from `start` on; all 1 without a start."""
         counts = np.ones((times, self._resamples.groups)) if start is None else self._counts[start : start + times]
         return Weights(counts, self._resamples.group[rows])
 
@@ -40,12 +40,12 @@ class First:
 
     @property
     def whole(self) -> Any:
-        """The same of all rows of the data set."""
+        """Resamples of all rows of the dataset."""
         whole = self.of.whole
         return self if whole is self.of else First(whole, self.times)
 
     def groups_of(self, rows: NDArray[Any]) -> Ints:
-        """The group of each of some rows."""
+        """Return the group of each of some rows."""
         groups: Ints = self.of.groups_of(rows)
         return groups
 

@@ -51,37 +51,37 @@ class Recalibration:
     ends: Floats | None = None
     """(2, n): both ends of the interval of a method that gives one, NaN where a row has none."""
     paired: bool = False
-    """Of two models side by side: fitted anew in every resample that there is."""
+    """True for two models side by side: refitted in every resample."""
     _last: LastValue[list[dict[str, Floats]]] = field(default_factory=LastValue, init=False, repr=False)
 
     @property
     def label(self) -> str:
-        """As it stands in a metric's brackets."""
+        """Name in a metric's brackets."""
         return "/".join(filter(None, (self.setting, self.method, self.of)))
 
     @property
     def rows(self) -> Ints:
-        """Of the cell, that are fitted on."""
+        """Rows of the cell that it is fitted on."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(part.rows for part in self.parts if part.held is None)])
 
     def groups(self, resamples: Resamples) -> int:
-        """How many groups it is fitted on."""
+        """Return the number of groups that it is fitted on."""
         own = [resamples.whole.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
         return len(np.unique(np.concatenate(own)))
 
     def redrawn_in(self, resamples: Any) -> Any:
-        """Those of some resamples in which it is fitted anew."""
+        """Return the resamples in which it is refitted."""
         return resamples if self.paired else First(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Of every resample of all rows of the data set, by the resample's own fit: column -> (b, n), some resamples at a time."""
+        """Yield recalibrated columns (b, n), a few resamples at a time, each by the resample's own fit."""
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
         return iter(self._last.of(source, lambda: list(self._chunks(resamples)), also=resamples.times))
 
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """(b, n), some resamples at a time."""
+        """Yield (b, n) weights, some resamples at a time."""
         width = max(len(self.calibrates), *(part.scores.size for part in self.parts))
         step, before = max(1, AT_ONCE // max(1, width)), 0
         for block in resamples.blocks():
@@ -91,7 +91,7 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Those of all parts together; where a part does not speak of a column, the cell's own stay."""
+        """Return the columns of all parts; a column that a part does not change stays the cell's."""
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():
@@ -100,7 +100,7 @@ class Recalibration:
         return whole
 
     def beside(self, other: Recalibration) -> Recalibration:
-        """This model's rows, then another's; rows without one of the two have neither. Fits on unscored answers stay."""
+        """Stack this model's rows and another's; rows without one of the two have neither."""
         n = len(self.calibrates)
         calibrates = np.tile(self.calibrates | other.calibrates, 2)
         columns = {}
@@ -116,7 +116,7 @@ class Recalibration:
         return replace(self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None)
 
     def taken(self, rows: Ints) -> Recalibration:
-        """The same of some rows; those that calibrate and are not among them calibrate no more."""
+        """Return some rows; calibration rows outside them no longer calibrate."""
         place = np.full(len(self.calibrates), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         parts = []
@@ -134,7 +134,7 @@ class Recalibration:
 
 @dataclass(frozen=True)
 class Scores:
-    """What one model says of how sure it is, under one variant."""
+    """Confidences of one model under one variant."""
 
     confidence: Floats
     correct: Floats
@@ -143,7 +143,7 @@ class Scores:
     uncertainties: Mapping[str, Floats]
 
     def of(self, estimator: str) -> Floats:
-        """(n,), HIGHER = MORE LIKELY RIGHT: log odds of the confidence, or an estimator's value with its sign turned; NaN where unknown."""
+        """Return (n,) scores, higher = more likely right: log odds of the confidence, or minus an estimator."""
         return -self.uncertainties[estimator] if estimator else log_odds(self.confidence)
 
 
@@ -161,11 +161,11 @@ class FittedOn:
     calibrates: Bools
     """(n,) which of them do."""
     held: HeldDraws | None = None
-    """How they are drawn, where none of them is among the scored answers; else they are some of those."""
+    """Draws of calibration answers outside the scored ones; None if they are among the scored ones."""
 
 
 def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints) -> Iterator[Recalibration]:
-    """Every calibrator of a setting on one cell, and the raw confidence on the same rows.
+    """Yield every calibrator of a setting on one cell, and the raw confidence on the same rows.
 
     Args:
         setting: of the stage's parameters.
@@ -191,7 +191,7 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
 def _fitted(
     setting: Mapping[str, Any], method: Method, of: str, fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints, calibrates: Bools
 ) -> Recalibration:
-    """One calibrator, fitted on the sample. It has no fit where either kind of rows has none."""
+    """Fit one calibrator on the sample; no fit if a kind of rows is missing."""
     parts: list[KindOfAnswers] = []
     why = ""
     for is_choice in (True, False):
@@ -247,7 +247,7 @@ def _of_options(method: Method, fit: Ints, read: Ints, fitted_on: FittedOn, own:
 
 
 def lacking(part: KindOfAnswers, groups: Ints) -> str:
-    """Why rows are too few to fit anything to, and what to do; empty where they are not."""
+    """Describe why there are too few rows to fit, and the remedy; empty if there are enough."""
     whose, who = ("answers that calibrate", "groups that calibrate")
     remedy = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
     if part.held is not None:

@@ -1,4 +1,4 @@
-"""What a calibrator is fitted on and what it is read at: answers of one kind, all multiple choice or all open."""
+"""Kinds of answers that a calibrator is fitted on and applied to: all multiple choice or all open."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Method:
         return cls(ref["label"], plugin, function, ref["args"], getattr(sys.modules[function.__module__], "interval", None))
 
     def ends(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats | None:
-        """(2, m) of the sample; None of a method that has none."""
+        """Return (2, m) of the sample; None of a method that has none."""
         if self.interval is None:
             return None
         returned = called(self.plugin, f"'{self.label}', interval", partial(self.interval, score, right, weights, at, **self.args))
         return numbers(self.plugin, f"'{self.label}', both ends of each probability", returned, (2, 1, len(at)))[:, 0]
 
     def __call__(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-        """(B, m) or (B, m, K) probabilities; a resample's are all NaN where it has no fit."""
+        """Return (B, m) or (B, m, K) probabilities; a resample's are all NaN where it has no fit."""
         shape = (weights.shape[0], *at.shape)
         returned = called(self.plugin, f"'{self.label}'", partial(self.function, score, right, weights, at, **self.args))
         values = numbers(self.plugin, f"'{self.label}', a probability of each score in each resample", returned, shape)
@@ -72,10 +72,10 @@ class KindOfAnswers:
     truth: Ints
     """(m,) of these: the place of the right option, -1 where none is known."""
     held: HeldDraws | None = None
-    """How answers that calibrate are drawn, where none of them is among the scored ones."""
+    """Draws of calibration answers, if none of them is among the scored ones."""
 
     def probabilities(self, weights: Weights, start: int | None = None) -> Floats:
-        """(B, m) or (B, m, K), of resamples of all rows, the first of which is the `start`th; of the sample without a start."""
+        """Return (B, m) or (B, m, K), of resamples of all rows, the first of which is the `start`th; of the sample without a start."""
         drawn = weights.rows(self.rows) if self.held is None else self.held.weights(self.rows, len(weights.counts), start)
         if self.score.ndim == 1 or self.method.plugin.declares.get("OPTIONS", False):
             return self.method(self.score, self.right, drawn, self.scores)
@@ -95,7 +95,7 @@ class KindOfAnswers:
         return np.asarray(shared)
 
     def columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """(B, n): the columns of cells that change, NaN in rows that are not read."""
+        """Return (B, n): the columns of cells that change, NaN in rows that are not read."""
         values = self.probabilities(weights, start)
         if values.ndim == 2:
             return {"confidence": _spread(values, self.at, n)}
@@ -107,7 +107,7 @@ class KindOfAnswers:
         return {name: _spread(of, self.at, n) for name, of in (("confidence", largest), ("predicted", predicted), ("correct", correct))}
 
     def beside(self, other: KindOfAnswers, n: int) -> KindOfAnswers:
-        """These rows, then those of another model's."""
+        """Stack these rows and those of another model."""
         if self.score.ndim == 2:
             width = max(self.score.shape[1], other.score.shape[1])
             self, other = self._wide(width), other._wide(width)
@@ -130,7 +130,7 @@ def _spread(values: Floats, rows: Ints, n: int) -> Floats:
 
 
 def log_odds(p: Floats) -> Floats:
-    """log(p / (1 - p)), finite: 0 and 1 count as the nearest numbers that are neither."""
+    """Return log(p / (1 - p)); 0 and 1 count as their nearest neighbours."""
     least, most = LEAST, float(np.nextafter(1.0, 0.0))
     inside = np.clip(p, least, most)
     return np.asarray(np.log(inside) - np.log1p(-inside))

@@ -18,7 +18,7 @@ WIDEST = 50.0
 
 
 def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
-    """(B,) temperatures T under which the log-loss of softmax(logits / T) is least.
+    """Return (B,) temperatures T under which the log-loss of softmax(logits / T) is least.
 
     Args:
         logits: (n, K), NaN where there is no option.
@@ -36,7 +36,7 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
 
 
 def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats:
-    """1 / T of each resample: the root of the loss's slope, which rises. Newton's steps, halved into what still can hold it."""
+    """Return 1 / T of each resample: the root of the loss's slope, by safeguarded Newton steps."""
     times = len(weights)
     low, high = np.full(times, 1 / WIDEST), np.full(times, WIDEST)
     inverse = np.full(times, start)
@@ -67,7 +67,7 @@ def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats
 
 
 def at_temperatures(logits: Floats, temperature: Floats) -> Floats:
-    """(B, m, K) softmax at each temperature; NaN where there is no option."""
+    """Return (B, m, K) softmax at each temperature; NaN where there is no option."""
     z = logits - np.nanmax(logits, axis=1, keepdims=True)
     powers = np.exp(z / temperature[:, None, None])
     return np.asarray(powers / np.nansum(powers, axis=2, keepdims=True))
@@ -76,7 +76,7 @@ def at_temperatures(logits: Floats, temperature: Floats) -> Floats:
 def sigmoids(
     score: Floats, right: Floats, weights: Any, prior_correction: bool, least_slope: float = -np.inf, largest_slope: float = np.inf
 ) -> Floats:
-    """(B, 2) slopes a and shifts b under which the log-loss of sigmoid(a * score + b) is least; NaN where none is.
+    """Return (B, 2) slopes a and shifts b under which the log-loss of sigmoid(a * score + b) is least; NaN where none is.
 
     Args:
         score: (n,).
@@ -106,7 +106,7 @@ def sigmoids(
 
 
 def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, ends: tuple[float, float]) -> Floats:
-    """The fits held to slopes between two ends, also those that have no least loss without."""
+    """Fit with slopes between two ends, also where the unbounded loss has no minimum."""
     outside = np.flatnonzero(~((fits[:, 0] >= ends[0]) & (fits[:, 0] <= ends[1])))
     if not len(outside):
         return fits
@@ -119,7 +119,7 @@ def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, f
 
 
 def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> Floats:
-    """(2, B): what the sums of the score and of 1, weighed by the fitted probabilities, come to where the loss is least."""
+    """Return (2, B): what the sums of the score and of 1, weighed by the fitted probabilities, come to where the loss is least."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     high, low = np.ones(len(weights)), np.zeros(len(weights))
     if prior_correction:
@@ -128,7 +128,7 @@ def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> 
 
 
 def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, start: Floats, with_slope: bool) -> Floats:
-    """Slopes and shifts of a centred score; without `with_slope` the slope stays what it is at the start."""
+    """Fit slopes and shifts of a centred score; the slope stays fixed without `with_slope`."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)
@@ -161,8 +161,11 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
 
 
 def _has_least(x: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """(B,): whether the loss has a least. It falls for ever with the slope where no wrong one lies above any right one, or none below any
-    (Albert and Anderson 1984); where all scores are equal, the slope does not matter."""
+    """Return (B,) whether the loss has a minimum.
+
+    It falls without end with the slope if no wrong answer scores above any right one, or none below any (Albert, Anderson, 1984). If all
+    scores are equal, the slope does not matter.
+    """
     ends = []
     for share in (right, 1 - right):
         among = (weights > 0) & (share > 0)

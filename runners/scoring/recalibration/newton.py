@@ -18,13 +18,13 @@ SEPARATED = 1e4
 
 
 def blocks(weights: Floats, numbers: int) -> Iterator[Floats]:
-    """Some resamples at a time, one at least, where an intermediate array holds so many `numbers` for each."""
+    """Yield resamples a few at a time; `numbers` is the size of an intermediate array per resample."""
     step = max(1, AT_ONCE // max(1, numbers))
     return (weights[i : i + step] for i in range(0, len(weights), step))
 
 
 def least(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
-    """(B, k) parameters under which each resample's loss is least, and (B,) these losses.
+    """Return (B, k) parameters under which each resample's loss is least, and (B,) these losses.
 
     It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.
 
@@ -50,5 +50,5 @@ def least(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Float
 
 
 def separated(fit: Floats) -> NDArray[np.bool_]:
-    """(B,) where a parameter went beyond all bounds."""
+    """Return (B,) where a parameter went beyond all bounds."""
     return np.asarray((np.abs(fit) > SEPARATED).any(axis=1))

@@ -12,7 +12,7 @@ from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.model_inputs import MAX_LOSSLESS_SIDE, ModelInputs, drawn
 from qualm.compiler.viewing.site import Site
-from qualm.runners.data.dataset import BrokenSample, Item
+from qualm.runners.data.dataset import BrokenSampleError, Item
 
 
 def opened(data: bytes | None) -> PIL.Image.Image:
@@ -72,7 +72,7 @@ def test_what_variants_change(site: Site, answers: AnswerTable) -> None:
 
 def test_a_question_that_alone_is_changed_needs_no_picture(site: Site, answers: AnswerTable, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(item: Item) -> tuple[PIL.Image.Image, ...]:
-        raise BrokenSample("cannot be read")
+        raise BrokenSampleError("cannot be read")
 
     inputs: ModelInputs = site.parts["small"].model_inputs
     sample = answers.samples.row(2, named=True)

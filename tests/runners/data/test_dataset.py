@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.plugins.rule import get, load, names
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, _Pictures, decoded, read_variants
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant, _Pictures, decoded, read_variants
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.data.hostile import READABLE, pictures
@@ -67,7 +67,7 @@ def test_row_groups_stay_in_memory_while_there_is_room_those_that_were_read_last
 
 @pytest.mark.parametrize("data", [b"", b"not a picture", png(0, size=(90, 90))[:60], None])
 def test_a_broken_picture_is_named(tmp_path, data):
-    with pytest.raises(BrokenSample, match=r"d: sample 's1', image 'i1'"):
+    with pytest.raises(BrokenSampleError, match=r"d: sample 's1', image 'i1'"):
         dataset(tmp_path, [png(0), data], ["i0", "i1"]).image(1)
 
 
@@ -75,16 +75,16 @@ def test_of_several_pictures_the_broken_one_is_named(tmp_path):
     data = dataset(
         tmp_path, [png(0), b"none", png(1)], ['["i0", "i1", "i2"]', '["i0", "i9"]', '["i0", "i2", "i0", "i2", "i0", "i2"]', None]
     )
-    with pytest.raises(BrokenSample, match=r"^d: sample 's0', images 'i0', 'i1', 'i2': number 2 of 3: cannot be decoded \(4 bytes\)"):
+    with pytest.raises(BrokenSampleError, match=r"^d: sample 's0', images 'i0', 'i1', 'i2': number 2 of 3: cannot be decoded \(4 bytes\)"):
         data.item(0).images()
-    with pytest.raises(BrokenSample, match=r"^d: sample 's1', images 'i0', 'i9': 'i9' is not in the dataset's images$"):
+    with pytest.raises(BrokenSampleError, match=r"^d: sample 's1', images 'i0', 'i9': 'i9' is not in the dataset's images$"):
         data.item(1)
     assert data.where(2) == "d: sample 's2', images 'i0', 'i2', 'i0', 'i2' and 2 more" and data.where(3) == "d: sample 's3', no image"
 
 
 def test_a_picture_of_absurd_size_is_broken(tmp_path, monkeypatch):
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 100)
-    with pytest.raises(BrokenSample, match="exceeds limit"):
+    with pytest.raises(BrokenSampleError, match="exceeds limit"):
         dataset(tmp_path, [png(0, size=(50, 50))], ["i0"]).image(0)
 
 
@@ -196,7 +196,7 @@ def test_odd_pictures_that_can_be_shown_come_as_rgb(name):
 
 @pytest.mark.parametrize("name", sorted(pictures().keys() - set(READABLE)))
 def test_what_is_no_picture_is_named_and_never_shown(name):
-    with pytest.raises(BrokenSample, match=r"^here: "):
+    with pytest.raises(BrokenSampleError, match=r"^here: "):
         decoded(pictures()[name], "here")
 
 
@@ -262,5 +262,5 @@ def test_strangers_are_of_another_group(tmp_path):
 def test_what_takes_one_picture_says_so_of_several(tmp_path):
     data = dataset(tmp_path, [png(1), png(2)], [SEVERAL])
     assert data.files(0) == (png(1), png(2))
-    with pytest.raises(BrokenSample, match="expected one picture, got 2; leave out samples with several"):
+    with pytest.raises(BrokenSampleError, match="expected one picture, got 2; leave out samples with several"):
         data.encoded(0)

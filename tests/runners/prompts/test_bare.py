@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.plugins.pairs._two_pictures import read_new_question
 from qualm.runners.plugins.pairs._written import read_pair
 from qualm.runners.plugins.perturbations._rewriting import read_question, read_variants
@@ -85,7 +85,7 @@ def test_a_rewritten_question_in_any_style(style: str, prompt: str) -> None:
 
 @pytest.mark.parametrize("reply", REFUSED)
 def test_what_is_not_one_new_question_is_refused(reply: str) -> None:
-    with pytest.raises(UnusableReply):
+    with pytest.raises(NoPairError):
         read_question(ASKED, reply, find_labels(read_prompt("inv")))
 
 

@@ -117,7 +117,7 @@ def test_the_upper_pixel_is_the_ink_and_the_lower_one_the_ground(tmp_path: Path)
 
 def test_no_terminal_is_an_error_with_a_way_out(tmp_path: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", (tmp_path / "in").open("w+"))
-    with pytest.raises(terminal.NoTerminal, match="--page opens a browser page"):
+    with pytest.raises(terminal.NoTerminalError, match="--page opens a browser page"):
         terminal.run(ReviewSession(pool, ReviewJournal(tmp_path, "reviews", "ann")))
 
 

@@ -1,4 +1,4 @@
-"""What perturbations do to questions of each kind: VLM-UQBench's Table 5, and its Figures 3 and 14 to 25.
+"""Effects of perturbations by kind of question: VLM-UQBench's Table 5 and Figures 3 and 14 to 25.
 
 Wang, Chen, Ahmad, Batmanghelich, Li. Kinds are the values of `category`, where the spec slices by it.
 """
@@ -19,7 +19,7 @@ from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION
 
 
 def kinds(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:
-    """Hallucination rate by perturbation, kind of question and model: the paper's Table 5."""
+    """Return hallucination rate by perturbation, kind of question and model: the paper's Table 5."""
     labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
     rows = results.scores.filter(
         pl.col("metric").is_in(labels) & ((pl.col("slice") == "all") | pl.col("slice").str.starts_with("category="))
@@ -58,7 +58,7 @@ def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
 
 
 def by_kind(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[tuple[str, list[Heat]]]:
-    """HCC of estimators under perturbations, of each kind of question by itself: the paper's Figures 3 and 14 to 25."""
+    """Return HCC of estimators under perturbations, of each kind of question by itself: the paper's Figures 3 and 14 to 25."""
     labels = {t: a for t, a in results.labels.items() if a.plugin == CONSISTENCY and a.estimator}
     rows = results.scores.filter(pl.col("metric").is_in(list(labels)) & pl.col("slice").str.starts_with("category="))
     most = widest(rows)
@@ -78,7 +78,7 @@ def by_kind(results: Results, order: list[str], about: dict[str, Any], tested: T
 
 
 def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
-    """A cell of one kind of question."""
+    """Return the cell of one kind of question."""
     if row is None:
         return HeatCell("–", title="not measured")
     if row["value"] is None:
@@ -92,11 +92,11 @@ def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> He
 
 
 def column(variant: str, about: dict[str, Any]) -> tuple[str, str]:
-    """A variant as a heading: its perturbation and its strength."""
+    """Return a variant's heading: its perturbation and its strength."""
     return words(about[variant]["plugin"]), visible(variant.partition("@")[2], 60)
 
 
 def widest(frame: pl.DataFrame) -> float:
-    """The most extreme coefficient, at least 0.2, so that noise around 0 does not look like much."""
+    """Return the largest absolute coefficient, at least 0.2, so that noise looks small."""
     values = [abs(v) for v in frame["value"].to_list() if v is not None and math.isfinite(v)] if not frame.is_empty() else []
     return float(max([0.2, *values]))

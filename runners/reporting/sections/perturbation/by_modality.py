@@ -1,4 +1,4 @@
-"""What perturbations of one modality do on the whole, as grids and in sentences.
+"""Effects of the perturbations of one modality, as grids and in sentences.
 
 Wang, Chen, Ahmad, Batmanghelich, Li. Everything said here is a mean over the perturbations of a modality or over the cells of a grid;
 the grids below it have each perturbation by itself.
@@ -62,7 +62,7 @@ def grids(means: pl.DataFrame) -> list[Heat]:
 
 
 def comparable(means: pl.DataFrame) -> tuple[list[Row], str]:
-    """The rows by which modalities are set against each other, and over which samples they are, in words.
+    """Return the rows by which modalities are compared, and a description of their samples.
 
     A perturbation that leaves most inputs as they are looks harmless over all samples, so those whose input is changed count, where
     it is known which these are.
@@ -86,7 +86,7 @@ def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> 
 
 
 def captured(results: Results, means: pl.DataFrame) -> str:
-    """What is captured: by the datasets that say which questions are uncertain, else by telling perturbed inputs from clean ones."""
+    """Describe which datasets' uncertain questions are detected, or else perturbed inputs."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
@@ -102,7 +102,7 @@ def captured(results: Results, means: pl.DataFrame) -> str:
 
 
 def _best(rows: Iterable[Row], results: Results | None = None) -> str:
-    """The highest value of every variant; with results, a selection-adjusted interval and the number of statistical ties."""
+    """Describe the highest value of every variant, with a selection-adjusted interval and ties."""
     top: dict[str, Row] = {}
     for row in rows:
         if row["value"] is not None and (row["variant"] not in top or row["value"] > top[row["variant"]]["value"]):
@@ -125,7 +125,7 @@ def _named(row: Row, results: Results | None) -> str:
 
 
 def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> str:
-    """How often right answers become wrong, by modality, with the significant differences; and by kind of question."""
+    """Describe how often right answers become wrong, by modality and by kind of question."""
     by: dict[str, list[float]] = {}
     pairs, over = comparable(means)
     for row in pairs:
@@ -144,7 +144,7 @@ def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> 
 
 
 def _by_kind(results: Results) -> dict[str, float]:
-    """Kind of question -> its hallucination rate: the mean over models, datasets and perturbations, of each its variants first."""
+    """Return kind of question -> mean hallucination rate over models, datasets and perturbations."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}
     rows = results.scores.filter(
@@ -159,7 +159,7 @@ def _by_kind(results: Results) -> dict[str, float]:
 
 
 def _split(label: str) -> tuple[str, str]:
-    """`metric[estimator]` -> its two parts."""
+    """Split `metric[estimator]` into its parts."""
     return metric_of(label), in_brackets(label)
 
 

@@ -22,7 +22,7 @@ UNTESTED = "Modalities are not tested against each other: such a test needs at l
 
 
 def leaning(tests: pl.DataFrame) -> str:
-    """Of how many estimators the reaction to one modality differs significantly from that to another, and where the most."""
+    """Count the estimators that react significantly differently to two modalities."""
     rows = _of(tests, REFLECTION)
     if not rows:
         return UNTESTED
@@ -44,7 +44,7 @@ def leaning(tests: pl.DataFrame) -> str:
 
 
 def hallucinated_more(tests: pl.DataFrame) -> str:
-    """Under which modality more right answers become wrong, of every model and dataset; nothing where it was not tested."""
+    """Describe under which modality more right answers become wrong; empty if not tested."""
     rows = _of(tests, HALLUCINATION)
     if not rows:
         return ""
@@ -57,7 +57,7 @@ def hallucinated_more(tests: pl.DataFrame) -> str:
 
 
 def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
-    """The tests as a table."""
+    """Return the tests as a table."""
     if tests.is_empty():
         return None
     rows = [
@@ -103,7 +103,7 @@ def _titled(row: Row) -> str:
 
 
 def _pair(row: Row) -> str:
-    """Both values and their difference, the higher one first."""
+    """Return both values and their difference, the higher one first."""
     (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
     turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
     difference = f"{signed(high - low, decimals(turned))}{aside(between(turned, form=signed))}"

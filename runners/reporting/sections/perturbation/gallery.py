@@ -14,7 +14,7 @@ import polars as pl
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.formats.pictures import tile_images
 from qualm.registry.sample import GENERATIONS, GREEDY
-from qualm.runners.data.dataset import BrokenSample, DatasetFolder, Item, Variant, read_variants
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant, read_variants
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.sections.examples import options_of, worded
@@ -37,7 +37,7 @@ class Tile:
     strength: str
     modality: str
     picture: str = ""
-    """Of the clean question, and where the variant changes it."""
+    """Image of the clean question, or of a variant that changes it."""
     no_image: str = ""
     question: str = ""
     """Likewise."""
@@ -58,7 +58,7 @@ class Gallery:
 
 
 def gallery(results: Results) -> Gallery | None:
-    """The question to which most variants could be applied, of those one that the first model answers right, of those by chance.
+    """Return a question, chosen by chance, to which most variants apply and which is answered right.
 
     None where no variant of a dataset's questions has been answered.
     """
@@ -68,7 +68,7 @@ def gallery(results: Results) -> Gallery | None:
 
 
 def _of_dataset(results: Results, dataset: str) -> Gallery | None:
-    """A question of one dataset; None where it was not perturbed."""
+    """Return the gallery of one dataset; None if it was not perturbed."""
     answered = results.stage.inputs["generations"]
     models = [m for m in results.models if dataset in answered.get(m, {})][:MODELS]
     labels = [CLEAN, *(v["variant"] for v in results.stage.params["variants"])]
@@ -108,7 +108,7 @@ def _chosen(results: Results, dataset: str, model: str, answers: pl.DataFrame) -
 
 
 def _tiles(results: Results, name: str, sample_id: str, texts: dict[str, dict[str, str]]) -> list[Tile]:
-    """The clean question first, then its variants by modality, of each in the order of the spec."""
+    """Return the clean question and its variants by modality, in the spec's order."""
     stage = results.stage
     there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in texts.values())]
     entries = [{"variant": CLEAN, "plugin": None}, *sorted(there, key=lambda v: MODALITIES.index(v["modality"]))]
@@ -128,7 +128,7 @@ def _tile(plugin: str, variant: Variant, item: Item | None, clean: Item, seed: i
     try:
         images, question = (item and variant.shown(seed, item, item.images())) or ((), clean.question)
         tile.picture = small(tile_images(images), SIDE) if images else ""
-    except BrokenSample as error:
+    except BrokenSampleError as error:
         tile.no_image, question = visible(str(error), 120), clean.question
     if not plugin or question != clean.question:
         tile.question = visible(question, 300)

@@ -19,7 +19,7 @@ UNCERTAINTY = "mean_uncertainty"
 
 
 def sweeps(results: Results) -> list[Figure]:
-    """Per dataset: accuracy (a line per model), URR (a line per estimator), mean uncertainty (a figure per estimator, folded)."""
+    """Draw accuracy, URR and mean uncertainty against strength, per dataset."""
     frame = results.plots.get("sweeps", pl.DataFrame())
     if frame.is_empty():
         return []
@@ -45,7 +45,7 @@ def sweeps(results: Results) -> list[Figure]:
 
 
 def _parts(names: list[str], most: int) -> list[list[str]]:
-    """As few parts as hold at most so many each, about equally large.
+    """Split names into the fewest parts of at most `most`, about equally large.
 
     >>> _parts(list("abcdefghi"), 8)
     [['a', 'b', 'c', 'd', 'e'], ['f', 'g', 'h', 'i']]
@@ -56,7 +56,7 @@ def _parts(names: list[str], most: int) -> list[list[str]]:
 
 
 def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], every: list[str]) -> list[Figure]:
-    """A panel per sweep, none where there is nothing to draw. `every`: what is coloured anywhere, of which `order` stands here."""
+    """Draw a panel per sweep. `every` are all coloured names, `order` those of this figure."""
     if frame.is_empty():
         return []
     figure = Figure(title, "Intervals are bands if there are few lines; all are in the table.")
@@ -86,7 +86,7 @@ def _axis(metric: str) -> str:
 
 
 def coverage(results: Results, order: list[str]) -> list[Figure]:
-    """Coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
+    """Return coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
     figures = []
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
     for dataset in results.datasets:

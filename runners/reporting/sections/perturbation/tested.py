@@ -28,14 +28,14 @@ class Tested:
     plugins: dict[str, str]
     """Label of a metric -> its plugin."""
     how: str
-    """How they were corrected, in a sentence; empty where nothing was tested."""
+    """Sentence on the correction; empty if nothing was tested."""
     path: str = ""
     holding_zero: frozenset[tuple[str, str, str, str]] = frozenset()
     """(model, dataset, metric, variant) of coefficients over all questions whose interval holds 0: not called clear."""
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
-        """(slice, variant) -> corrected p-value of one label."""
+        """Return (slice, variant) -> corrected p-value of one label."""
         if not self._found:
             for r in self.effects.iter_rows(named=True):
                 self._found.setdefault((r["model"], r["dataset"], r["metric"]), {})[r["slice"], r["variant"]] = r["p_adjusted"]

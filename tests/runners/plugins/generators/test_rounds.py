@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.runners.contracts.generators import GeneratorError, Reply, UnusableReply, chat
+from qualm.runners.contracts.generators import GeneratorError, NoPairError, Reply, chat
 from qualm.runners.plugins.generators._rounds import ATTEMPTS, FIRST, GenerationRounds, hold_share, in_rounds
 
 
@@ -32,7 +32,7 @@ class Context:
 
 def read(key, text):
     if text == "bad":
-        raise UnusableReply("malformed")
+        raise NoPairError("malformed")
     return f"{key}: {text}"
 
 

@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.plugins.rule import load
 from qualm.registry.sample import SAMPLES
 from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, prove
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.judges._refusals import is_refusal
@@ -295,9 +295,9 @@ def test_a_random_model_writes_no_pair(captioned, tmp_path_factory):
 
 def test_what_is_no_pair():
     for text, reason in ((GOOD.replace("Q2", "Q3"), "text between"), (GOOD.replace("a dog", ""), "part missing"), ("", "no part found")):
-        with pytest.raises(UnusableReply, match=reason):
+        with pytest.raises(NoPairError, match=reason):
             read_pair(text)
-    with pytest.raises(UnusableReply, match="no reply"):
+    with pytest.raises(NoPairError, match="no reply"):
         read_pair(None)
 
 

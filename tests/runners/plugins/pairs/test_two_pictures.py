@@ -10,7 +10,7 @@ import pytest
 from qualm.registry.sample import Sample
 from qualm.registry.scenes.contrast import possible_answers, understand
 from qualm.registry.scenes.removal import remove_objects
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.data.scene_graphs import read_scenes
 from qualm.runners.plugins.pairs._two_pictures import NewQuestion, read_new_question
@@ -126,5 +126,5 @@ def test_replies_that_can_be_read():
     ],
 )
 def test_replies_that_cannot(reply, reason):
-    with pytest.raises(UnusableReply, match=reason):
+    with pytest.raises(NoPairError, match=reason):
         read_new_question(reply)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.plugins.pairs._two_pictures import read_new_question
 from qualm.runners.plugins.pairs._written import Written, gives_away, questions_of, read_pair, sections, value
 
@@ -373,14 +373,14 @@ def test_numbers_are_answers():
     ],
 )
 def test_why_a_reply_is_no_pair(text, reason):
-    with pytest.raises(UnusableReply) as error:
+    with pytest.raises(NoPairError) as error:
         read_pair(text)
     assert str(error.value) == reason
 
 
 @pytest.mark.parametrize("question", sorted(questions_of(EXPECTED)))
 def test_a_question_that_was_asked_before(question):
-    with pytest.raises(UnusableReply, match="asked before"):
+    with pytest.raises(NoPairError, match="asked before"):
         read_pair(reply(), {question})
 
 
@@ -397,7 +397,7 @@ def test_any_text_is_a_pair_in_its_own_words_or_refused(text):
     for read in (read_pair, read_new_question):
         try:
             parts = vars(read(text)).values()
-        except UnusableReply as reason:
+        except NoPairError as reason:
             assert str(reason)
             continue
         squeezed = " ".join(text.replace('\\"', '"').split())
@@ -414,7 +414,7 @@ def test_what_was_written_is_what_is_read(q1, q2, a2, style):
     text = "\n".join(style.format(f"{label}: {part}") for label, part in parts.items())
     try:
         pair = read_pair(text)
-    except UnusableReply as reason:
+    except NoPairError as reason:
         assert str(reason) in ("answer in the question", "answerable one is declined", "same question twice", "two things in one part")
     else:
         assert tuple(vars(pair).values()) == tuple(parts.values())
@@ -422,7 +422,7 @@ def test_what_was_written_is_what_is_read(q1, q2, a2, style):
 
 @pytest.mark.parametrize("nested", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "1" + "]" * 900, "Q1" * 50_000, "Q1: " * 20_000])
 def test_hostile_replies_end_soon(nested):
-    with pytest.raises(UnusableReply):
+    with pytest.raises(NoPairError):
         read_pair(nested)
 
 
@@ -436,7 +436,7 @@ def test_answers_that_stand_in_their_question(question, answer, does):
 
 def test_a_value_is_one_thing():
     assert value('"red"') == "red" and value("(answerable) »red«") == "red"
-    with pytest.raises(UnusableReply):
+    with pytest.raises(NoPairError):
         value("  ")
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.perturbations import PerturbError
 from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, read_question, read_variants, rewritten
 from qualm.runners.prompts.templates import PromptError
@@ -64,7 +64,7 @@ def test_one_question_perhaps_in_quotes(reply):
     ],
 )
 def test_anything_else_is_no_question(reply, reason):
-    with pytest.raises(UnusableReply, match=reason):
+    with pytest.raises(NoPairError, match=reason):
         read_question(ASKED, reply)
 
 
@@ -145,7 +145,7 @@ def test_variants_are_looked_for_eight_levels_down(n):
         if n <= 8:
             assert read_variants(ASKED, reply) == whole
         else:
-            with pytest.raises(UnusableReply, match="malformed reply"):
+            with pytest.raises(NoPairError, match="malformed reply"):
                 read_variants(ASKED, reply)
 
 
@@ -198,7 +198,7 @@ def ive(**changes):
     ],
 )
 def test_json_that_is_not_just_so(found, reason):
-    with pytest.raises(UnusableReply, match=reason):
+    with pytest.raises(NoPairError, match=reason):
         read_variants(ASKED, json.dumps(found))
 
 
@@ -210,7 +210,7 @@ def test_json_that_is_not_just_so(found, reason):
     ],
 )  # fmt: skip
 def test_what_is_no_json(reply):
-    with pytest.raises(UnusableReply, match="malformed reply"):
+    with pytest.raises(NoPairError, match="malformed reply"):
         read_variants(ASKED, reply)
 
 
@@ -234,17 +234,17 @@ def test_a_word_for_none_is_none_and_numbers_are_candidates():
 
 
 def test_two_objects_that_differ_are_refused():
-    with pytest.raises(UnusableReply, match="several sets of parts"):
+    with pytest.raises(NoPairError, match="several sets of parts"):
         read_variants(ASKED, json.dumps(said()) + json.dumps(said(AMB=None)))
 
 
 def test_hostile_replies_are_unusable_or_a_question():
     for reply in questions():
-        with pytest.raises(UnusableReply):
+        with pytest.raises(NoPairError):
             read_variants(ASKED, reply)
         try:
             made = read_question(ASKED, reply).question
-        except UnusableReply:
+        except NoPairError:
             continue
         assert made.endswith("?") and made.isprintable() and len(made) < 500
 
@@ -291,7 +291,7 @@ def test_each_reply_is_read_with_its_own_question_and_what_cannot_be_done_is_cou
 
 def test_a_reply_that_cannot_be_used_is_no_refusal(prompt):
     def read(question, reply, labels):
-        raise UnusableReply("malformed reply")
+        raise NoPairError("malformed reply")
 
     with serving(lambda body, nth: "x") as running:
         made, given = written(running.url, custom_prompt=prompt, read=read)

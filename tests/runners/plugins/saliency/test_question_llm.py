@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 import qualm.runners.plugins.saliency.question_llm as module
-from qualm.runners.contracts.generators import UnusableReply
+from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.plugins.saliency.question_llm import question_llm, read_name
 from tests.support.data.targets import context
@@ -128,7 +128,7 @@ def test_replies_that_can_be_read(reply, name):
     ],
 )
 def test_replies_that_cannot(reply, reason):
-    with pytest.raises(UnusableReply, match=reason):
+    with pytest.raises(NoPairError, match=reason):
         read_name(reply)
 
 
