@@ -1,1 +1,1 @@
-"""Pages and terminal dialogues of `qualm verify` (questions of a dataset or pair set) and `qualm calibrate` (strength of a perturbation)."""
+"""Pages and terminal dialogues of `qualm verify` (questions) and `qualm calibrate` (strengths of perturbations)."""
