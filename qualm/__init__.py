@@ -15,14 +15,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from qualm import conformal, estimators, metrics
     from qualm.compiler.library.columns import ArgumentError
-    from qualm.compiler.library.results import SpecResults, load
+    from qualm.compiler.library.results import Results, load
     from qualm.compiler.library.scoring import compare, score
     from qualm.compiler.results.integrity import ChangedResultsWarning
 
-__all__ = ["ArgumentError", "ChangedResultsWarning", "SpecResults", "compare", "conformal", "estimators", "load", "metrics", "score"]
+__all__ = ["ArgumentError", "ChangedResultsWarning", "Results", "compare", "conformal", "estimators", "load", "metrics", "score"]
 
 _PLACES = {
-    **dict.fromkeys(("ChangedResultsWarning", "SpecResults", "load"), "results"),
+    **dict.fromkeys(("ChangedResultsWarning", "Results", "load"), "results"),
     **dict.fromkeys(("compare", "score"), "scoring"),
     "ArgumentError": "columns",
 }

@@ -5,16 +5,27 @@ text goes through `qualm.registry.system.guard` in any case.
 """
 
 import ast
+import difflib
 import io
 import json
 import sys
 import tokenize
 import unicodedata
+from bisect import bisect
+from collections.abc import Iterable
 from typing import Any
 
 MAX_LENGTH = 600
 """Characters of one text that a page shows; a question longer than this is cut, with its length told."""
+COMPARED = 1000
+"""Maximum number of names that a misspelt one is compared with, those next to it in the alphabet."""
+LISTED = 60
+"""Maximum number of names in a list of choices."""
 _DIRECTION = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+
+
+class ProjectError(Exception):
+    """A command or stage cannot be carried out; the message says why and what to do."""
 
 
 def is_hidden(character: str) -> bool:
@@ -111,3 +122,16 @@ def print_json(value: Any) -> None:
 
 def complain(*lines: str) -> None:
     print("qualm: " + "\n".join(lines), file=sys.stderr)
+
+
+def nearest(word: str, choices: Iterable[str], limit: int = 1, otherwise: str = "") -> str:
+    """Return `did you mean 'x'?`, with at most `limit` similar names; if none is similar, `otherwise`, or else the list of choices."""
+    choices = sorted(choices)
+    start = max(0, bisect(choices, word) - COMPARED // 2)
+    near = difflib.get_close_matches(word[:LISTED], choices[start : start + COMPARED], limit, 0.6)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    if otherwise:
+        return otherwise
+    more = f" and {len(choices) - LISTED:,} more" if len(choices) > LISTED else ""
+    return f"there are: {', '.join(choices[:LISTED])}{more}" if choices else "there are none"

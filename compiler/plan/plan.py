@@ -10,6 +10,7 @@ from typing import Any
 from qualm.compiler.spec.plugin_ref import HUB, REVISION, Ref
 from qualm.runners.contracts.stages import IN_GIT
 from qualm.runners.runtime.parameters import to_mappings
+from qualm.runners.runtime.stage import leaves as leaves
 
 
 @dataclass(frozen=True)
@@ -107,15 +108,6 @@ def marker(spec: str) -> str:
 def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:
     """Yield the stages with an output of this key."""
     return (stage for stage in stages if key in stage.outputs)
-
-
-def leaves(tree: Any) -> Iterator[str]:
-    """Yield the paths in nested mappings."""
-    if isinstance(tree, Mapping):
-        for value in tree.values():
-            yield from leaves(value)
-    else:
-        yield str(tree)
 
 
 def hub_models(stages: Iterable[PlannedStage]) -> list[tuple[str, str | None]]:

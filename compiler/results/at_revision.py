@@ -11,11 +11,11 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qualm.compiler.plan.plan import PlannedStage, leaves, writers
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.scores import derived_models
+from qualm.compiler.results.scores import results_in
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.formats import atomic
 from qualm.registry.system.dvc_files import cache_folder, parse_lock, read_config
@@ -24,6 +24,9 @@ from qualm.registry.system.dvc_remote import RemoteStore
 from qualm.registry.system.git import output, refusal
 from qualm.runners.runtime.parameters import to_lists
 
+if TYPE_CHECKING:
+    from qualm.runners.results.results import Results
+
 EXPERIMENTS = "refs/exps"
 NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
 """Names that DVC keeps under refs/exps beside experiments."""
@@ -31,14 +34,10 @@ NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The score stage of one spec in one state, and the folder that its paths are of."""
+    """One spec in one state: its results, and all its stages then."""
 
-    stage: PlannedStage
-    models: tuple[str, ...]
-    """Names of the scored models, including those that abstain."""
-    root: Path
-    stages: tuple[PlannedStage, ...] = ()
-    """All stages of the spec then."""
+    results: Results
+    stages: tuple[PlannedStage, ...]
 
 
 def commit_of(project: Project, revision: str) -> str:
@@ -90,7 +89,7 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
     objects = {path: _hash(path, hashes, revision) for path in paths}
     place = f"{spec}-{commit[:16]}{'-tables' if tables else ''}"
     root = _folder(project, f"{revision}:{spec}", place, objects, pull)
-    return Benchmark(scored, (*scored.inputs["generations"], *derived_models(stages.values())), root, tuple(stages.values()))
+    return Benchmark(results_in(stages.values(), scored, spec, root), tuple(stages.values()))
 
 
 def scores_at(project: Project, revision: str, spec: str, pull: bool = False) -> Path:

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
-from qualm.compiler.results.scores import Row, read_scores, score_stage, scored_models, select
+from qualm.compiler.results.scores import Row, read_scores, results_of, select
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare
+from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
 from qualm.registry.text import print_json
+from qualm.runners.runtime.stage import leaves
 from qualm.runners.scoring.measuring.labels import main_setting
 
 if TYPE_CHECKING:
+    from qualm.runners.results.results import Results
     from qualm.runners.runtime.stage import Stage
     from qualm.runners.scoring.cells import Cell
 
@@ -85,7 +87,7 @@ def compare_scores(
         return _paired((one, {one.name: one.model}), (other, {one.name: other.model}), one.name, other.name, metrics)
     if one.model or other.model:
         raise ProjectError(f"'{a}' and '{b}': one is a model, the other a spec; name two models, two specs or two scores.parquet")
-    mine, yours = one.models, other.models
+    mine, yours = one.results.models, other.results.models
     shared = {m: m for m in mine if m in yours} or ({mine[0]: yours[0]} if len(mine) == len(yours) == 1 else {})
     if not shared:
         raise ProjectError(
@@ -95,20 +97,18 @@ def compare_scores(
     return _paired((one, {m: m for m in shared}), (other, shared), one.name, other.name, metrics)
 
 
-def compare_models(side: ComparisonSide, a: str, b: str) -> dict[str, Any]:
+def compare_models(results: Results, a: str, b: str) -> dict[str, Any]:
     """Compare two models of one spec, as `compare_scores` does."""
+    side = ComparisonSide(results.spec, results)
     return _paired((side, {a: a}), (side, {a: b}), a, b)
 
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """Side of a comparison: a score stage and the models of its spec, or one of them."""
+    """Side of a comparison: results of a spec, or of one model."""
 
     name: str
-    stage: PlannedStage
-    models: Sequence[str]
-    root: Path
-    """Folder to which the stage's paths are relative."""
+    results: Results
     model: str | None = None
     """The one that is meant; None where the spec is."""
 
@@ -118,7 +118,7 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
-    if others and not (first in project.specs() and others[0] in side_here(project, first).models):
+    if others and not (first in project.specs() and others[0] in side_here(project, first).results.models):
         return _then(project, first, others[0] or spec, None, text, pull)
     if others:
         spec, model = first, others[0]
@@ -130,22 +130,21 @@ def _side(project: Project, spec: str | None, text: str, revision: str | None, p
         is_spec = not others and text in specs_at(project, commit_of(project, revision))
         return _then(project, revision, text if is_spec else spec, None if is_spec else model, f"{revision}:{text}", pull)
     here = side_here(project, spec)
-    if model in here.models:
+    if model in here.results.models:
         return replace(here, name=text, model=model)
     if text in project.specs():
         return replace(side_here(project, text), name=text)
-    raise ProjectError(
-        f"'{text}' is neither a model of this spec, nor a spec, nor a .parquet file; {nearest(text, [*here.models, *project.specs()])}"
-    )
+    hint = nearest(text, [*here.results.models, *project.specs()])
+    raise ProjectError(f"'{text}' is neither a model of this spec, nor a spec, nor a .parquet file; {hint}")
 
 
 def _then(project: Project, revision: str, spec: str | None, model: str | None, name: str, pull: bool) -> ComparisonSide:
     from qualm.compiler.results.at_revision import benchmark_at
 
-    benchmark = benchmark_at(project, revision, spec or project.plan(None).spec, pull)
-    if model is not None and model not in benchmark.models:
-        raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, benchmark.models)}")
-    return ComparisonSide(name, benchmark.stage, benchmark.models, benchmark.root, model)
+    results = benchmark_at(project, revision, spec or project.plan(None).spec, pull).results
+    if model is not None and model not in results.models:
+        raise ProjectError(f"{name}: '{model}' is no model of that spec; {nearest(model, results.models)}")
+    return ComparisonSide(name, results, model)
 
 
 def against_revision(
@@ -157,8 +156,8 @@ def against_revision(
         ProjectError: the revision's answers are missing, or the two share no model or metric.
     """
     then, now = _then(project, revision, spec, None, revision, pull), side_here(project, spec)
-    shared = {m: m for m in models if m in then.models and m in now.models}
-    mine, yours = ({m["label"] for m in side.stage.params["metrics"]} for side in (then, now))
+    shared = {m: m for m in models if m in then.results.models and m in now.results.models}
+    mine, yours = ({m["label"] for m in side.results.stage.params["metrics"]} for side in (then, now))
     names = [name for name in sorted(mine & yours) if any(label == name or label.startswith(f"{name}[") for label in labels)]
     if not shared or not names:
         raise ProjectError("no metric changed for a model that both sides have")
@@ -166,8 +165,7 @@ def against_revision(
 
 
 def side_here(project: Project, spec: str | None) -> ComparisonSide:
-    stage = score_stage(project, spec)
-    return ComparisonSide(spec or "", stage, scored_models(project, stage, spec), project.root)
+    return ComparisonSide(spec or "", results_of(project, spec))
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
@@ -202,7 +200,8 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     from qualm.compiler.results.paired import PairedDifference, align, corrected_together, differences, tests
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
-    stage, theirs = one[0].stage, {json.dumps(m, sort_keys=True) for m in other[0].stage.params["metrics"]}
+    stage = one[0].results.stage
+    theirs = {json.dumps(m, sort_keys=True) for m in other[0].results.stage.params["metrics"]}
     shared = [m for m in stage.params["metrics"] if json.dumps(m, sort_keys=True) in theirs]
     metrics = read_metrics(chosen_metrics(shared, names))
     interval, test = stage.params["interval"], _test_of(stage)
@@ -228,7 +227,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs, metrics)]
     rows = corrected_together([d for _, d in model_differences], test["correction"], test["family"])
     result["differences"] = [d.as_json() | model for (model, _), d in zip(model_differences, rows, strict=True)]
-    if one[0].root != other[0].root:
+    if one[0].results.root != other[0].results.root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:
         raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common; name sides that were scored alike")
@@ -244,7 +243,7 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
     return [m for m in metrics if not chosen or {m["label"], m["plugin"]} & set(chosen)]
 
 
-def _test_of(stage: PlannedStage) -> dict[str, Any]:
+def _test_of(stage: Stage) -> dict[str, Any]:
     """Return the settings of the tests: those of the spec's `compare:`, or the defaults without one."""
     from qualm.runners.scoring.families import PAIRED_TEST
 
@@ -256,46 +255,18 @@ def report_inputs(*sides: Chosen) -> list[str]:
     """Report on standard error which answers and judgements of these sides differ from their recorded hashes; return the sentences."""
     files: dict[Path, list[str]] = {}
     for side, models in sides:
-        files.setdefault(side.root, []).extend(leaves(run_time_stage(side, set(models.values())).inputs))
+        files.setdefault(side.results.root, []).extend(leaves(side.results.at_run_time(set(models.values())).inputs))
     return [notice for root, paths in files.items() for notice in report_changed(root, paths)]
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
     """Return (name, dataset) -> the clean cell of the model that stands for the name."""
-    from qualm.runners.data.splits import read_scored
-    from qualm.runners.runtime.records import RecordError
-    from qualm.runners.runtime.stage import StageError
-    from qualm.runners.scoring.reading.read_cells import read_cells
-    from qualm.runners.scoring.reading.tables import Tables
-
-    stage = run_time_stage(side, set(models.values()))
     cells = {}
-    try:
-        datasets = [read_scored(stage, name, folder) for name, folder in stage.inputs["datasets"].items()]
-        tables = Tables(stage, datasets)
-        for samples in datasets:
-            for cell in read_cells(stage, samples, tables):
-                if cell.variant == "clean":
-                    main = main_setting(list(cell.settings))
-                    cell.settings = {name: s for name, s in cell.settings.items() if name == main}
-                    cells.update({(name, samples.name): cell for name, model in models.items() if model == cell.model})
-    except (RecordError, StageError) as error:
-        raise ProjectError(f"{error}; `qualm plan` shows what is missing, `dvc pull` fetches what others have computed") from error
+    for cell in side.results.cells(set(models.values()), variant=CLEAN):
+        main = main_setting(list(cell.settings))
+        cell.settings = {name: s for name, s in cell.settings.items() if name == main}
+        cells.update({(name, cell.samples.name): cell for name, model in models.items() if model == cell.model})
     return cells
-
-
-def run_time_stage(side: ComparisonSide, models: set[str]) -> Stage:
-    """Return the score stage as a runner sees it: absolute paths, only these models."""
-    from qualm.runners.runtime.settings import Settings
-    from qualm.runners.runtime.stage import Stage
-
-    def absolute(tree: Any) -> Any:
-        return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(side.root / tree)
-
-    planned = side.stage
-    inputs = absolute(dict(planned.inputs))
-    inputs["generations"] = {m: files for m, files in inputs["generations"].items() if any(n == m or n.startswith(f"{m}+") for n in models)}
-    return Stage(planned.name, "", planned.name, planned.kind, planned.params, inputs, {}, planned.seed, Settings())
 
 
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:

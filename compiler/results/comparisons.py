@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler.results.scores import Row, read_rows
+from qualm.compiler.results.scores import Row
 from qualm.compiler.results.tables import metrics_down
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
@@ -20,13 +19,6 @@ from qualm.runners.scoring.missing.scored_share import share_in_words, shares_di
 
 MAX_PLACES = 3
 """Comparisons that a note names."""
-
-
-def read_comparisons(path: Path) -> list[Row]:
-    """Read the table of paired tests; empty if the spec compares nothing."""
-    from qualm.registry.sample import COMPARISONS
-
-    return read_rows(path, COMPARISONS)
 
 
 def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:

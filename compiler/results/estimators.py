@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 
 from rich.text import Text
 
-from qualm.compiler.results.scores import Row, read_rows
+from qualm.compiler.results.scores import Row
 from qualm.registry.system.console import Console
 from qualm.runners.scoring.families import how_corrected
 from qualm.runners.scoring.measuring.labels import of_estimator
-
-
-def read_rankings(path: Path) -> list[Row]:
-    """Return the rows of `rankings.parquet`; none if nothing was ranked."""
-    from qualm.registry.sample import RANKINGS
-
-    return read_rows(path, RANKINGS)
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, run_time_stage, side_here
+from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, side_here
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import DATASETS
@@ -83,7 +83,7 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
         ProjectError: neither answers nor samples are there, and no number of questions was named.
     """
     side = side_here(project, spec)
-    models = {name: name for name in side.models}
+    models = {name: name for name in side.results.models}
     report_inputs((side, models))
     try:
         cells = clean_cells(side, models)
@@ -93,7 +93,7 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
     by_dataset: dict[str, list[Cell]] = {}
     for (_, dataset), cell in cells.items():
         by_dataset.setdefault(dataset, []).append(cell)
-    for dataset in side.stage.inputs["datasets"]:
+    for dataset in side.results.datasets:
         if len(by_dataset.get(dataset, [])) > 1:
             rows += _from_answers(side, by_dataset[dataset], metrics or ["accuracy"], assumptions)
         else:
@@ -117,7 +117,7 @@ def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[s
 
 def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
     """Return the spec's metrics, plus accuracy if it is missing."""
-    metrics: list[dict[str, Any]] = side.stage.params["metrics"]
+    metrics: list[dict[str, Any]] = side.results.stage.params["metrics"]
     return (
         metrics if any(m["plugin"] == "accuracy" for m in metrics) else [*metrics, {"label": "accuracy", "plugin": "accuracy", "args": {}}]
     )
@@ -155,7 +155,7 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
     if assumptions.questions is not None:
         parts = [("all", assumptions.questions, max(1, round(assumptions.questions / assumptions.group_size)))]
     else:
-        stage = run_time_stage(side, set(side.models))
+        stage = side.results.at_run_time()
         try:
             samples = read_scored(stage, dataset, stage.inputs["datasets"][dataset])
         except (RecordError, StageError) as error:
@@ -173,10 +173,10 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
 def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
     from qualm.runners.stages.score import make_slices
 
-    params = side.stage.params
+    params = side.results.stage.params
     # What a macro average varies by is known from answers alone, for which there are resamples.
     averaged = [name for name in params.get("macro_averages", []) if name != DATASETS] if times else []
-    return make_slices(samples, params.get("slices", []), times, side.stage.seed, averaged)
+    return make_slices(samples, params.get("slices", []), times, side.results.stage.seed, averaged)
 
 
 def _reach(dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions) -> Reach:

@@ -1,8 +1,7 @@
-"""A spec's score table: where it lies, and which of its rows were asked for."""
+"""Open a spec's results, and select rows of its score table."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,14 @@ from qualm.registry import BLIND, MACRO, REFUSERS, abstaining_name, method_name
 from qualm.runners.scoring.measuring.labels import in_brackets, main_setting, metric_of, plugin_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    import polars as pl
 
     from qualm.compiler.plan.plan import Plan, PlannedStage
+    from qualm.runners.results.results import Results
 
 Row = dict[str, Any]
+Verify = Callable[[Path, Iterable[str | Path]], None]
+"""Called with a root and the paths below it that are about to be read."""
 
 
 def score_stage(project: Project, spec: str | None) -> PlannedStage:
@@ -30,9 +32,26 @@ def score_stage_of(plan: Plan) -> PlannedStage:
     raise ProjectError(f"spec '{plan.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
 
-def scored_models(project: Project, score: PlannedStage, spec: str | None) -> list[str]:
-    """Return the models of a score stage, then those that abstain and the baselines without images."""
-    return [*score.inputs["generations"], *derived_models(project.plan(spec).stages)]
+def results_of(project: Project, spec: str | None, verify: Verify | None = None) -> Results:
+    """Return the results of a spec in this checkout; `verify` is called with the paths that are about to be read.
+
+    Raises:
+        ProjectError: the spec has no metrics.
+    """
+    plan = project.plan(spec)
+    return results_in(plan.stages, score_stage_of(plan), plan.spec, project.root, verify)
+
+
+def results_in(stages: Iterable[PlannedStage], scored: PlannedStage, spec: str, root: Path, verify: Verify | None = None) -> Results:
+    """Return the results of a plan's score stage, whose files are below `root`."""
+    from qualm.runners.results.results import Results
+    from qualm.runners.runtime.settings import Settings
+    from qualm.runners.runtime.stage import Stage
+
+    stage = Stage(
+        scored.name, spec, scored.name, scored.kind, scored.params, dict(scored.inputs), dict(scored.outputs), scored.seed, Settings()
+    )
+    return Results(stage, [*scored.inputs["generations"], *derived_models(stages)], root, verify)
 
 
 def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
@@ -50,43 +69,14 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
     return list(names)
 
 
-def read_scores(path: Path, part: str = "", with_reason: bool = False) -> list[Row]:
-    """Read LABELLED_SCORES, of the slice `part` if given; raise ProjectError without them.
-
-    `with_reason` keeps only rows that say why a value is undefined, answers are not scored, or a log disagrees.
-    """
-    import pyarrow.compute as pc
-
-    from qualm.runners.scoring.measuring.score_table import read_labelled
+def read_scores(path: Path, *filters: pl.Expr) -> list[Row]:
+    """Return the rows of a score table that fit, with their labels as `metric`; raise ProjectError if there is none."""
+    from qualm.registry.sample import SCORES
+    from qualm.runners.results.tables import labelled, scan
 
     if not path.is_file():
         raise ProjectError(f"{path}: no scores there; run the benchmark with `qualm run`, or fetch its results with `dvc pull`")
-
-    def read() -> pa.Table:
-        table = read_labelled(path)
-        if with_reason:
-            table = table.filter(pc.or_(table["why"].is_valid(), table["disputed"].is_valid()))
-        # No scalar of text to compare with: pyarrow would import pandas, which takes longer than all the rest.
-        return table.filter(pc.match_substring_regex(table["slice"], rf"\A{re.escape(part)}\z")) if part else table
-
-    return _rows(read)
-
-
-def read_rows(path: Path, schema: pa.Schema) -> list[Row]:
-    """Read a table of the score stage, empty without a file; ProjectError for another table."""
-    from qualm.runners.runtime.records import read_table
-
-    return _rows(lambda: read_table(path, schema)) if path.is_file() else []
-
-
-def _rows(read: Callable[[], pa.Table]) -> list[Row]:
-    from qualm.runners.runtime.records import RecordError
-
-    try:
-        rows: list[Row] = read().to_pylist()
-    except RecordError as error:
-        raise ProjectError(str(error)) from error
-    return rows
+    return labelled(scan(path, SCORES)).filter(*filters).collect().to_dicts()
 
 
 def select(

@@ -10,17 +10,18 @@ from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_results as compare_results
-from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
-from qualm.compiler.results.estimators import read_rankings, show_best_estimators
+from qualm.compiler.results.comparisons import matching, show_tests
+from qualm.compiler.results.estimators import show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed
-from qualm.compiler.results.refusals import read_correlations, show_claims
-from qualm.compiler.results.scores import Row, conformal_setting, read_scores, score_stage_of, select, settings_of
+from qualm.compiler.results.scores import Row, conformal_setting, read_scores, results_in, score_stage_of, select, settings_of
 from qualm.compiler.results.tables import measure, metrics_down, value_text
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
+from qualm.runners.scoring.families import STUDY
 from qualm.runners.scoring.measuring.labels import plugin_of
+from qualm.runners.studies.confidence_weighted_accuracy import claims
 
 SHOWN = ("scores", "rankings", "correlations", "comparisons")
 """Outputs of the score stage that `qualm show` reads."""
@@ -43,6 +44,7 @@ def show_results(
     if not changed and (edited := edited_since(project.root, plan, stage)):
         complain(edited)
     rows = read_scores(project.root / stage.outputs["scores"])
+    results = results_in(plan.stages, stage, plan.spec, project.root)
     chosen = select(rows, models, datasets, metrics, variants, slices)
     if as_json:
         print_json(chosen)
@@ -53,15 +55,13 @@ def show_results(
     show_coverage(chosen, console)
     show_warnings(chosen, console)
     show_collapses([r for r in rows if (r["model"], r["dataset"]) in {(c["model"], c["dataset"]) for c in chosen}], console)
-    if "rankings" in stage.outputs:
-        rankings = read_rankings(project.root / stage.outputs["rankings"])
-        show_best_estimators(rankings, chosen, stage.params["family"], console)
-    if "correlations" in stage.outputs:
-        show_claims(read_correlations(project.root / stage.outputs["correlations"]), chosen, console)
-    if "comparisons" in stage.outputs:
-        tests = read_comparisons(project.root / stage.outputs["comparisons"])
-        compared = stage.params["compare"]
-        show_tests(matching(tests, chosen), compared["correction"], compared["family"], console)
+    show_best_estimators(results.scan("rankings").collect().to_dicts(), chosen, stage.params.get("family", STUDY), console)
+    shown = {row["dataset"] for row in chosen}
+    for dataset, text in claims(results.scan("correlations").collect().to_dicts()):
+        if dataset in shown:
+            console.print(Text(f"{dataset} · {text}", style="dim"))
+    if compared := stage.params.get("compare"):
+        show_tests(matching(results.scan("comparisons").collect().to_dicts(), chosen), compared["correction"], compared["family"], console)
 
 
 def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] | None = None) -> None:

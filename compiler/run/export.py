@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import changed_results, may_publish
-from qualm.compiler.results.scores import score_stage, scored_models
+from qualm.compiler.results.scores import results_in, score_stage
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import CLEAN
@@ -189,7 +189,7 @@ def _results(project: Project, plan: Plan, request: ExportRequest, runs: bool) -
     if request.variants:
         raise ProjectError(f"--to {request.to} writes one variant: say which with -O variant=NAME")
     for what, names, there in (
-        ("model", request.models, scored_models(project, stage, plan.spec)),
+        ("model", request.models, results_in(plan.stages, stage, plan.spec, project.root).models),
         ("dataset", request.datasets, list(stage.inputs["datasets"])),
     ):
         for name in names or ():

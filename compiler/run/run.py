@@ -184,12 +184,15 @@ def no_room(root: Path) -> list[str]:
 
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:
+    import polars as pl
+
     from qualm.compiler.results.scores import read_scores
     from qualm.runners.scoring.missing.score_warnings import ALL
 
+    has_reason = pl.col("why").is_not_null() | pl.col("disputed").is_not_null()
     for stage in plan.writers("scores"):
         path = project.root / stage.outputs["scores"]
-        if path.is_file() and (rows := read_scores(path, ALL, with_reason=True)):
+        if path.is_file() and (rows := read_scores(path, pl.col("slice") == ALL, has_reason)):
             from qualm.compiler.results.show import show_warnings
 
             show_warnings(rows, out, intervals=False)

@@ -1,12 +1,12 @@
 """Mistakes in a spec: where they are, what is expected, and how to fix them."""
 
-import difflib
-from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from qualm.registry.text import ProjectError as ProjectError
 from qualm.registry.text import masked, one_line
+from qualm.registry.text import nearest as nearest
 
 
 @dataclass(frozen=True, order=True)
@@ -90,25 +90,6 @@ class SpecError(Exception):
         return "\n".join(f"{p}\n{s}" if (s := self.snippet(p)) else str(p) for p in self.problems)
 
 
-COMPARED = 1000
-"""Maximum number of names that a misspelt one is compared with, those next to it in the alphabet."""
-LISTED = 60
-"""Maximum number of names in a list of choices."""
-
-
-def nearest(word: str, choices: Iterable[str], limit: int = 1, otherwise: str = "") -> str:
-    """Return `did you mean 'x'?`, with at most `limit` similar names; if none is similar, `otherwise`, or else the list of choices."""
-    choices = sorted(choices)
-    start = max(0, bisect(choices, word) - COMPARED // 2)
-    near = difflib.get_close_matches(word[:LISTED], choices[start : start + COMPARED], limit, 0.6)
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
-    if otherwise:
-        return otherwise
-    more = f" and {len(choices) - LISTED:,} more" if len(choices) > LISTED else ""
-    return f"there are: {', '.join(choices[:LISTED])}{more}" if choices else "there are none"
-
-
 def quoted(value: Any) -> str:
     """Format a value for a message: with its type, on one line, at most 60 characters."""
     if value is None:
@@ -117,7 +98,3 @@ def quoted(value: Any) -> str:
     text = repr(value) if not isinstance(value, bool) else str(value).lower()
     text = text.replace("\n", "\\n")
     return kind + (text if len(text) <= 60 else text[:57] + "...")
-
-
-class ProjectError(Exception):
-    """A command cannot be carried out; the message says why and what to do. Exit status 2."""

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.chunks import PackedColumn, column, finite
 from qualm.compiler.viewing.failures import expected_answer
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting.text import words
+from qualm.runners.results.results import Results
 
 TEXT_ROWS = 1000
 SAMPLE_ROWS = 1000
@@ -29,7 +29,7 @@ OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id"
 class AnswerTable:
     """Answers of a spec, sorted by question, variant and model."""
 
-    def __init__(self, results: SpecResults) -> None:
+    def __init__(self, results: Results) -> None:
         self.results = results
 
     @cached_property

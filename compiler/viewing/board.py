@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.chunks import finite
 from qualm.runners.reporting.text import titled, words
+from qualm.runners.results.results import Results
 
 SCORE_COLUMNS = (
     *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
@@ -22,7 +22,7 @@ KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
 MODELS, ESTIMATORS = "models", "estimators"
 
 
-def board(results: SpecResults) -> dict[str, Any]:
+def board(results: Results) -> dict[str, Any]:
     """Return all scores by column, and titles and directions of metrics."""
     scores = ranked(results)
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
@@ -32,7 +32,7 @@ def board(results: SpecResults) -> dict[str, Any]:
     }
 
 
-def ranked(results: SpecResults) -> pl.DataFrame:
+def ranked(results: Results) -> pl.DataFrame:
     """Return the scores with ranks of models or estimators; null if unranked."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.results.compare import compare_models
 from qualm.compiler.viewing.board import packed
 from qualm.registry import CLEAN
 from qualm.runners.reporting.text import titled
+from qualm.runners.results.results import Results
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by
 from qualm.runners.scoring.measuring.labels import plugin_of
 from qualm.runners.scoring.missing.scored_share import unequal_shares
@@ -21,7 +21,7 @@ COLUMNS = (
 )
 
 
-def comparisons(results: SpecResults, params: Mapping[str, Any]) -> dict[str, Any]:
+def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tested pairs of models and of estimators, by column, as the score stage wrote them.
 
     Args:
@@ -46,9 +46,9 @@ def comparisons(results: SpecResults, params: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def compared_now(results: SpecResults, a: str, b: str) -> dict[str, Any]:
+def compared_now(results: Results, a: str, b: str) -> dict[str, Any]:
     """Return the comparison of two models that `qualm compare` makes: `tests` by column, and a `note`."""
-    found = compare_models(results.side, a, b)
+    found = compare_models(results, a, b)
     renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
     rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]
     how = how_corrected(found["test"], study="all tests of this comparison")
@@ -56,7 +56,7 @@ def compared_now(results: SpecResults, a: str, b: str) -> dict[str, Any]:
     return {"tests": packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS), "note": note}
 
 
-def _tests(results: SpecResults, table: str) -> dict[str, Any]:
+def _tests(results: Results, table: str) -> dict[str, Any]:
     rows = results.table(table).to_dicts() if table in results.tables else []
     return packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS)
 

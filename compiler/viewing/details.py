@@ -6,19 +6,18 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from qualm.compiler.library.results import answer_source
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.chunks import finite
 from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import GREEDY
 from qualm.runners.prompts.few_shot import user_turn
+from qualm.runners.results.results import answer_source
 
 OF_GREEDY = (
     *("text", "thinking", "no_answer", "token_logprobs", "token_entropies", "option_logits"),
@@ -125,12 +124,9 @@ def _answer(
 
 def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    files = answers.results.inputs["generations"]
     for base in dict.fromkeys(model.partition("+")[0] for model in models):
-        scan = pl.scan_parquet(answers.results.root / files[base][dataset])
-        there = scan.collect_schema().names()
-        columns = ["sample_id", "variant", "draw", *(name for name in OF_GREEDY if name in there)]
-        part = scan.select(columns).filter(pl.col("sample_id").is_in(ids)).sort("draw", maintain_order=True).collect()
+        scan = answers.results.scan_generations(base, dataset).select("sample_id", "variant", "draw", *OF_GREEDY)
+        part = scan.filter(pl.col("sample_id").is_in(ids)).sort("draw", maintain_order=True).collect()
         for row in part.iter_rows(named=True):
             rows[base, row["variant"], row["sample_id"]].append(row)
     return rows
@@ -138,10 +134,7 @@ def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids:
 
 def _table(answers: AnswerTable, name: str, dataset: str, ids: list[str], columns: tuple[str, ...]) -> dict[Key, list[dict[str, Any]]]:
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    path = answers.results.inputs.get(name)
-    if path is None or not (file := Path(answers.results.root / path)).is_file():
-        return rows
-    scan = pl.scan_parquet(file).filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
+    scan = answers.results.scan(name).filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
     for row in scan.select("model", "variant", "sample_id", *columns).collect().iter_rows(named=True):
         rows[row["model"], row["variant"], row["sample_id"]].append(row)
     return rows

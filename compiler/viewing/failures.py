@@ -7,15 +7,15 @@ from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler.library.results import SpecResults
-from qualm.compiler.plan.plan import leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
+from qualm.compiler.results.scores import results_of
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.text import print_json
 from qualm.runners.prompts.question import LETTERS
+from qualm.runners.runtime.stage import leaves
 
 MAX_TEXT = 500
 """Characters of a question or answer that are printed."""
@@ -38,7 +38,7 @@ def show_failures(
     """
     import polars as pl
 
-    results = SpecResults(project, spec)
+    results = results_of(project, spec)
     for name in datasets or ():
         if name not in results.datasets:
             raise ProjectError(f"'{results.spec}' has no dataset '{name}'; {nearest(name, results.datasets)}")

@@ -10,12 +10,12 @@ from typing import Any
 
 import PIL.Image
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.registry.plugins.rule import PluginError
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, read_variants
 from qualm.runners.reporting.thumbnails import decoded
+from qualm.runners.results.results import Results
 from qualm.runners.runtime.stage import StageError
 
 MAX_SIDE = 1000
@@ -27,7 +27,7 @@ MAX_LOSSLESS_SIDE = 320
 class ModelInputs:
     """Images and questions of a spec; thread-safe."""
 
-    def __init__(self, results: SpecResults, stages: Iterable[PlannedStage]) -> None:
+    def __init__(self, results: Results, stages: Iterable[PlannedStage]) -> None:
         self._results = results
         self._lock = threading.Lock()
         self._folders: dict[str, DatasetFolder] = {}

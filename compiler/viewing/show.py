@@ -9,11 +9,10 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
-from qualm.compiler.results.compare import ComparisonSide
 from qualm.compiler.results.integrity import may_publish, report_changed
+from qualm.compiler.results.scores import results_of
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
@@ -81,7 +80,7 @@ def site_of(
     Raises:
         ProjectError: a named spec has no results, or none has.
     """
-    parts = [SitePart(SpecResults(project, name), project.plan(name).stages) for name in dict.fromkeys(specs)]
+    parts = [SitePart(results_of(project, name), project.plan(name).stages) for name in dict.fromkeys(specs)]
     for part in parts:
         part.results.scores  # noqa: B018 - says what to do where there are none
     if not specs:
@@ -100,13 +99,12 @@ def _files(project: Project, site: Site) -> list[str]:
 
 def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart:
     then = benchmark_at(project, revision, spec, pull, tables=True)
-    side = ComparisonSide(spec, then.stage, then.models, then.root)
-    return SitePart(SpecResults(project, spec, side), then.stages, revision)
+    return SitePart(then.results, then.stages, revision)
 
 
 def _with_results(project: Project, spec: str) -> SitePart | None:
     try:
-        results = SpecResults(project, spec)
+        results = results_of(project, spec)
         return SitePart(results, project.plan(spec).stages) if results.is_scored else None
     except (ProjectError, SpecError):
         return None

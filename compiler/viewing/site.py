@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
@@ -24,6 +23,7 @@ from qualm.registry import baseline_model
 from qualm.registry.formats import textfiles
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
+from qualm.runners.results.results import Results
 
 PAGE = Path(__file__).parent / "page"
 REPORT_STYLE = Path(reporting.__file__).parent / "templates" / "style.css"
@@ -57,7 +57,7 @@ Pictures = Literal["all", "clean", "none"]
 class SitePart:
     """Results of one spec, at one revision, on the page."""
 
-    def __init__(self, results: SpecResults, stages: Iterable[PlannedStage], revision: str = "") -> None:
+    def __init__(self, results: Results, stages: Iterable[PlannedStage], revision: str = "") -> None:
         """Read a spec's results; `revision` names an earlier commit or experiment."""
         self.results, self.revision = results, revision
         self.key = results.spec + (f"@{re.sub('[^A-Za-z0-9._-]+', '-', revision)}" if revision else "")

@@ -15,15 +15,18 @@ import pyarrow.parquet as pq
 from qualm.registry.formats import atomic
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.sample import AS_GIVEN
+from qualm.registry.text import ProjectError
 from qualm.runners.runtime.precision import FINEST, result
 
-_NOTHING = "{}: expected a Parquet table, found nothing; run `qualm plan` to see which stage makes it"
+_NOTHING = (
+    "{}: expected a Parquet table, found nothing; `qualm plan` shows which stage makes it, `dvc pull` fetches what others have computed"
+)
 
 GROUP_ROWS = 64 * 1024
 """Maximum rows of a row group."""
 
 
-class RecordError(Exception):
+class RecordError(ProjectError):
     """A table is not as expected; the message names file, expectation and finding."""
 
 
@@ -144,7 +147,17 @@ def read_schema(path: Path) -> pa.Schema:
     except FileNotFoundError as error:
         raise RecordError(_NOTHING.format(path)) from error
     except (pa.ArrowInvalid, OSError) as error:
-        raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
+        raise RecordError(f"{path}: not a readable Parquet table: {error}; `qualm run` makes it anew") from error
+
+
+def check_names(path: Path, schema: pa.Schema) -> list[Path]:
+    """Return the files of a table or folder of tables; raise RecordError if one is missing, damaged, or has other columns."""
+    files = _files(path)
+    for file in files:
+        actual = read_schema(file)
+        _check_names(actual, schema, str(file))
+        _refuse_extra(actual, schema, str(file))
+    return files
 
 
 def read_provenance(path: Path) -> dict[str, Any]:
@@ -277,6 +290,11 @@ def _check_names(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
         raise RecordError(f"{where}: expected columns {', '.join(expected.names)}; missing {', '.join(missing)}")
 
 
+def _refuse_extra(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
+    if extra := [name for name in actual.names if name not in expected.names]:
+        raise RecordError(f"{where}: columns that the schema does not know: {', '.join(extra)}")
+
+
 def _where_used(schema: pa.Schema) -> set[str]:
     """Return the columns that are left out of tables in which they have no value."""
     return {f.name for f in schema if b"written" in (f.metadata or {})}
@@ -291,9 +309,7 @@ def _conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     _check_names(table.schema, schema, where)
     for field in (f for f in schema if f.name not in table.column_names):
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    extra = [n for n in table.column_names if n not in schema.names]
-    if extra:
-        raise RecordError(f"{where}: columns that the schema does not know: {', '.join(extra)}")
+    _refuse_extra(table.schema, schema, where)
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:

@@ -20,6 +20,7 @@ from qualm import __version__
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.atomic import create_folder
 from qualm.registry.formats.locks import ProcessLock
+from qualm.registry.text import ProjectError
 from qualm.runners.runtime.parameters import to_lists
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stamp import here, used
@@ -32,7 +33,7 @@ ANSWERS = "answers"
 """Key of a stage's record: the origins of its answers (`qualm.runners.inference.origins`)."""
 
 
-class StageError(Exception):
+class StageError(ProjectError):
     """A stage cannot continue; the message says why and what to do. Exit status 1."""
 
 
@@ -78,6 +79,15 @@ class Stage:
     def provenance(self) -> dict[str, Any]:
         """Return the facts for tables, equal in all runs of this stage: no times or hosts."""
         return {"stage": self.key, "params_sha256": digest(self.params), "seed": self.seed, "libraries": libraries()}
+
+
+def leaves(tree: Any) -> Iterator[str]:
+    """Yield the paths in nested mappings."""
+    if isinstance(tree, Mapping):
+        for value in tree.values():
+            yield from leaves(value)
+    else:
+        yield str(tree)
 
 
 def digest(value: Any) -> str:

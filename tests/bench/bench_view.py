@@ -26,7 +26,7 @@ KINDS = [f"kind/{i}" for i in range(30)]
 
 
 def made_up(root: Path, n: int) -> Any:
-    """What `SpecResults` gives, of `n` answers."""
+    """What `Results` gives, of `n` answers."""
     rng = np.random.default_rng(0)
     ids = [f"sample-{i:06d}" for i in range(n // 2)]
     questions = [f"What is the colour of thing number {i} that stands left of the {KINDS[i % 30]}?" for i in range(n // 2)]

@@ -26,7 +26,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"contracts"},
         {"data", "store"},
         {"inference", "scoring"},
-        {"studies", "training"},
+        {"results", "studies", "training"},
         {"reporting"},
         {"plugins"},
         {"stages"},

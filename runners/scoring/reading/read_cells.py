@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,14 +33,20 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 """Columns that the confidence of an open answer is read from."""
 
 
-def read_cells(stage: Stage, samples: Samples, tables: Tables, only: str | None = None) -> Iterator[Cell]:
-    """Yield the cells of one dataset, by model and variant, each beside its clean one."""
+def read_cells(
+    stage: Stage, samples: Samples, tables: Tables, only: str | None = None, variants: Collection[str] | None = None
+) -> Iterator[Cell]:
+    """Yield the cells of one dataset, models by name or `only` one, variants in the order of their generations, each beside its clean one.
+
+    `variants` limits them to some; a baseline without the image counts as a clean one.
+    """
+    chosen = None if variants is None else {*variants, *(BLIND_VARIANTS if CLEAN in variants else ())}
     for model, files in sorted(stage.inputs["generations"].items()):
         if samples.name in files and only in (None, model):
-            yield from _of_model(stage, samples, tables, model, files[samples.name])
+            yield from _of_model(stage, samples, tables, model, files[samples.name], chosen)
 
 
-def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str) -> Iterator[Cell]:
+def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: str, chosen: Collection[str] | None) -> Iterator[Cell]:
     """Yield the cells of one model; its table is released before the next model's is read."""
     answers = greedy_by_variant(
         path, ["text", "no_answer", "verdict", "input_digest", "option_logits", *CONFIDENCE[stage.params["confidence"]]]
@@ -50,6 +56,8 @@ def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: 
     of_clean = _scores(clean[model], answers[CLEAN], path) if tables.calibrators and clean else None
     held = _read_held_out(tables, samples.name, model, path, answers[CLEAN]) if of_clean is not None else None
     for variant, table in answers.items():
+        if chosen is not None and variant not in chosen:
+            continue
         if variant in BLIND_VARIANTS:
             yield next(cells_of(variant, table)).blind()
             continue

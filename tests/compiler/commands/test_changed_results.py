@@ -66,13 +66,19 @@ LOADING: dict[str, tuple[Callable[[Any], object], str]] = {
     "scores": (lambda r: r.scores, SCORES),
     "table": (lambda r: r.table("rankings"), RANKINGS),
     "answers": (lambda r: r.answers("base", "scenes"), JUDGEMENTS),
+    "scan": (lambda r: r.scan("rankings"), RANKINGS),
+    "labelled": (lambda r: r.labelled(), SCORES),
+    "verdicts": (lambda r: r.verdicts(), JUDGEMENTS),
+    "cells": (lambda r: next(r.cells()), JUDGEMENTS),
+    "texts": (lambda r: r.texts("base", "scenes"), ANSWERS),
+    "scan_generations": (lambda r: r.scan_generations("base", "scenes"), ANSWERS),
     "generations": (lambda r: r.generations("base", "scenes"), ANSWERS),
     "samples": (lambda r: r.samples("scenes"), SCENES),
     "picture": (lambda r: r.picture("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
     "pictures": (lambda r: r.pictures("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
 }
 """What `qualm.load` gives that reads results."""
-NOT_LOADING = {"root", "inputs", "is_scored", "models", "datasets", "tables"}
+NOT_LOADING = {"at_run_time", "inputs", "is_scored", "datasets", "tables"}
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +174,7 @@ def test_loaded_results_warn(name: str, project: Project) -> None:
 
 
 def test_it_is_known_of_every_property_of_loaded_results_whether_it_reads() -> None:
-    assert {name for name in vars(qualm.SpecResults) if not name.startswith("_")} == set(LOADING) | NOT_LOADING
+    assert {name for name in vars(qualm.Results) if not name.startswith("_")} == set(LOADING) | NOT_LOADING
 
 
 def test_published_pages_and_exports_hold_the_notice(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

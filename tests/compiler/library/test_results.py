@@ -17,13 +17,13 @@ MADE_OF = [name for name in rule.get("metrics", "lave_idk_accuracy").reads if na
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> qualm.SpecResults:
+def results(tmp_path_factory: pytest.TempPathFactory) -> qualm.Results:
     root = tmp_path_factory.mktemp("built")
     build(root)
     return qualm.load("small", root)
 
 
-def test_scores_are_those_of_the_file_with_their_labels_in_parts(results: qualm.SpecResults) -> None:
+def test_scores_are_those_of_the_file_with_their_labels_in_parts(results: qualm.Results) -> None:
     scores = results.scores
     written = results.table("scores")
     file = pl.read_parquet(results.root / "results/small/scores.parquet")
@@ -33,7 +33,7 @@ def test_scores_are_those_of_the_file_with_their_labels_in_parts(results: qualm.
     assert all(label.startswith(name) for label, name in scores.select("label", "metric").rows())
 
 
-def test_answers_hold_what_scores_are_made_of(results: qualm.SpecResults) -> None:
+def test_answers_hold_what_scores_are_made_of(results: qualm.Results) -> None:
     scores = results.scores.filter((pl.col("slice") == "all") & (pl.col("variant") == "clean") & (pl.col("label") == "lave_idk_accuracy"))
     assert scores.height
     for row in scores.to_dicts():
@@ -44,7 +44,7 @@ def test_answers_hold_what_scores_are_made_of(results: qualm.SpecResults) -> Non
     assert {"question", "text", "pred_is_idk", "category"} <= set(answers.columns)
 
 
-def test_scoring_a_table_of_answers_gives_the_scores_of_the_spec(results: qualm.SpecResults) -> None:
+def test_scoring_a_table_of_answers_gives_the_scores_of_the_spec(results: qualm.Results) -> None:
     model, dataset = results.models[0], results.datasets[0]
     again = qualm.score(results.answers(model, dataset), ["lave_idk_accuracy"], groups="group", resamples=200).row(0, named=True)
     own = results.scores.filter(
@@ -54,7 +54,7 @@ def test_scoring_a_table_of_answers_gives_the_scores_of_the_spec(results: qualm.
     np.testing.assert_allclose([again["low"], again["high"]], [own["low"], own["high"]], atol=0.02)
 
 
-def test_all_models_and_samples_and_pictures(results: qualm.SpecResults) -> None:
+def test_all_models_and_samples_and_pictures(results: qualm.Results) -> None:
     assert set(results.answers()["model"]) == set(results.models)
     dataset = results.datasets[0]
     samples = results.samples(dataset)
@@ -77,18 +77,18 @@ def test_all_models_and_samples_and_pictures(results: qualm.SpecResults) -> None
         (lambda r: r.picture(r.datasets[0], "x"), "has no sample 'x'"),
     ],
 )
-def test_names_that_there_are_not(results: qualm.SpecResults, call, message) -> None:
+def test_names_that_there_are_not(results: qualm.Results, call, message) -> None:
     with pytest.raises(ProjectError, match=message):
         call(results)
 
 
-def test_a_damaged_table_is_named(results: qualm.SpecResults) -> None:
+def test_a_damaged_table_is_named(results: qualm.Results) -> None:
     file = results.root / "results/small/rankings.parquet"
     whole = file.read_bytes()
     try:
         file.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table.*; `qualm run small` makes it anew"):
-            results._read("results/small/rankings.parquet")
+        with pytest.raises(ProjectError, match=r"rankings\.parquet: not a readable Parquet table.*; `qualm run` makes it anew"):
+            results.table("rankings")
     finally:
         file.write_bytes(whole)
 

@@ -316,7 +316,7 @@ def test_mcnemar_exact(b: int, c: int, p: float) -> None:
 
 def test_half_right_ratings_have_no_mcnemar(checkout: Checkout) -> None:
     checkout.add("s", {"a": [1, 0], "b": [0, 1]})
-    side = compare.ComparisonSide("s", checkout.plan("s").stages[0], ["a", "b"], checkout.root)
+    side = compare.side_here(checkout, "s")
     cells = compare.clean_cells(side, {"a": "a", "b": "b"})
     cells["a", "d"].columns["correct"][0] = 0.5
     assert paired.tests([(cells["a", "d"], cells["b", "d"])], metrics("accuracy")) == []

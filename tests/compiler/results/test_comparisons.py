@@ -10,8 +10,7 @@ from rich.console import Console
 
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.results import compare, show
-from qualm.compiler.results.comparisons import matching, read_comparisons, show_tests
-from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.results.comparisons import matching, show_tests
 from qualm.registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.runtime.records import write_table
 from tests.support.data.score_files import write_scores
@@ -120,10 +119,3 @@ def test_shown_below_the_scores(tmp_path: Path, capsys: pytest.CaptureFixture[st
     show.show_results(Checkout(tmp_path), None, None, None, None, None, None, False)  # type: ignore[arg-type]
     out = capsys.readouterr().out
     assert out.index("0.500") < out.index("difference from m") < out.index("-0.100**")
-
-
-def test_a_table_that_is_none(tmp_path: Path) -> None:
-    assert read_comparisons(tmp_path / "none.parquet") == []
-    write_scores(tmp_path / "c.parquet", [score_row("m")])
-    with pytest.raises(ProjectError, match="missing"):
-        read_comparisons(tmp_path / "c.parquet")

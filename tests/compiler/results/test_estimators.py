@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from qualm.compiler.results.estimators import best_estimators, read_rankings, show_best_estimators
-from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.sample import RANKINGS
-from qualm.runners.runtime.records import write_table
+from qualm.compiler.results.estimators import best_estimators, show_best_estimators
 from qualm.runners.scoring import rankings
 
 
@@ -68,14 +64,3 @@ def test_printed_with_how_it_was_corrected(capsys: pytest.CaptureFixture[str]) -
     assert "max-T method over all tests of the study" in how
     show_best_estimators([], [], "study", Console(width=300))
     assert not capsys.readouterr().out
-
-
-def test_read_as_the_score_stage_wrote_it(tmp_path: Path) -> None:
-    path = tmp_path / "rankings.parquet"
-    assert read_rankings(path) == []
-    rows = ranked({"luq": 0.6, "perplexity": 0.8})
-    write_table(path, rows, RANKINGS)
-    assert list(best_estimators(read_rankings(path), [score("auroc[perplexity]")]))
-    path.write_text("nothing of the kind")
-    with pytest.raises(ProjectError, match=r"rankings\.parquet"):
-        read_rankings(path)

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 import qualm
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_scores
+from qualm.compiler.results.scores import results_of
 from qualm.compiler.results.show import show_results
 from qualm.compiler.run.export import ExportRequest, export_results
 from qualm.compiler.viewing.chunks import content_of
@@ -45,7 +45,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def tests(scored: Project) -> list[dict[str, Any]]:
     """The rows of comparisons.parquet over all questions."""
-    return SpecResults(scored, "small").table("comparisons").filter(slice="all").to_dicts()
+    return results_of(scored, "small").table("comparisons").filter(slice="all").to_dicts()
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_the_export(scored: Project, tests: list[dict[str, Any]], tmp_path: Path
 
 def test_the_library(scored: Project, tests: list[dict[str, Any]]) -> None:
     """Resamples have a seed of their own, so that standard errors differ by chance."""
-    answers = SpecResults(scored, "small").answers(dataset="options")
+    answers = results_of(scored, "small").answers(dataset="options")
     a, b = (answers.filter(model=model) for model in ("base", "other"))
     found = qualm.compare(a, b, METRICS, on="sample_id", groups="group", resamples=2000, margin=0.4, correction="none", seed=1)
     for row in found.to_dicts():

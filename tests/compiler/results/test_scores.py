@@ -1,9 +1,10 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
-from qualm.compiler.results.scores import conformal_setting, read_scores, score_stage, scored_models, select, settings_of
+from qualm.compiler.results.scores import conformal_setting, read_scores, results_of, score_stage, select, settings_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.scoring.measuring.labels import main_setting
 from tests.support.data.score_files import write_scores
@@ -82,20 +83,22 @@ def test_the_setting_whose_test_rows_a_metric_is_over(label, setting):
 
 def project(*stages):
     plan = SimpleNamespace(spec="s", stages=stages, writers=lambda key: [s for s in stages if key in s.outputs])
-    return SimpleNamespace(plan=lambda spec: plan)
+    return SimpleNamespace(plan=lambda spec: plan, root=Path())
 
 
 def test_the_score_stage_and_its_models():
-    score = SimpleNamespace(outputs=["scores"], inputs={"generations": {"a": {}, "b": {}}})
+    score = SimpleNamespace(
+        name="score", kind="score", outputs={"scores": "s"}, inputs={"generations": {"a": {}, "b": {}}}, params={}, seed=7
+    )
     abstain = SimpleNamespace(outputs=["abstentions"], params={"abstentions": [{"label": "x", "fit": "half", "of": ["a"]}]})
     assert score_stage(project(abstain, score), None) is score
-    models = scored_models(project(abstain, score), score, None)
+    models = results_of(project(abstain, score), None).models
     assert models[:2] == ["a", "b"] and len(models) == 3 and models[2].startswith("a+")
     abstain.params["blind_refuser"] = ["b"]
     variants = [{"variant": "clean"}, {"variant": "swapped_picture", "picture": "swapped"}]
     infer = SimpleNamespace(outputs=["generations"], params={"model": {"label": "a"}, "variants": variants})
     blind = ["a+swapped_picture", "b+blind_refuser"]
-    assert scored_models(project(infer, abstain, score), score, None) == ["a", "b", blind[0], models[2], blind[1]]
+    assert results_of(project(infer, abstain, score), None).models == ["a", "b", blind[0], models[2], blind[1]]
     with pytest.raises(ProjectError, match="spec 's' has no metrics"):
         score_stage(project(abstain), None)
 
@@ -108,7 +111,7 @@ def test_a_table_of_scores(tmp_path):
     rows = [row("accuracy") | {"value": 0.5, "n": 4, "n_unscored": 0, "slice": part} for part in ("all", "category=x")]
     write_scores(tmp_path / "scores.parquet", rows)
     assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet")] == ["all", "category=x"]
-    assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet", "all")] == ["all"]
+    assert [r["slice"] for r in read_scores(tmp_path / "scores.parquet", pl.col("slice") == "all")] == ["all"]
     Path(tmp_path / "scores.parquet").write_bytes(b"no table")
     with pytest.raises(ProjectError):
         read_scores(tmp_path / "scores.parquet")

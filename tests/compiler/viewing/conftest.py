@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.results.scores import results_of
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.site import Site, SitePart
+from qualm.runners.results.results import Results
 from tests.support.processes.chromium import Chromium
 from tests.support.projects.viewed_project import viewed_project
 
@@ -19,12 +20,12 @@ def viewed(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture(scope="session")
-def results(viewed: Project) -> SpecResults:
-    return SpecResults(viewed, "small")
+def results(viewed: Project) -> Results:
+    return results_of(viewed, "small")
 
 
 @pytest.fixture(scope="session")
-def site(viewed: Project, results: SpecResults) -> Site:
+def site(viewed: Project, results: Results) -> Site:
     return Site([SitePart(results, viewed.plan("small").stages)], "Small results", "all")
 
 

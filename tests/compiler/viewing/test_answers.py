@@ -4,12 +4,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable, address
+from qualm.runners.results.results import Results
 from tests.support.projects.viewed_project import ASKED, HOSTILE
 
 
-def test_all_answers_question_by_question(results: SpecResults, answers: AnswerTable) -> None:
+def test_all_answers_question_by_question(results: Results, answers: AnswerTable) -> None:
     rows = answers.rows
     assert rows.height == results.answers(variant=None).height == 2 * 24 * 3 * 2
     assert rows["sample"].is_sorted() and answers.variants[0] == "clean"
@@ -17,7 +17,7 @@ def test_all_answers_question_by_question(results: SpecResults, answers: AnswerT
     assert first == [(variant, model) for variant in answers.variants for model in results.models]
 
 
-def test_columns_say_what_the_results_say(results: SpecResults, answers: AnswerTable) -> None:
+def test_columns_say_what_the_results_say(results: Results, answers: AnswerTable) -> None:
     columns = {c.name: c for c in answers.columns}
     texts = {n: np.array([*(c.values or ()), None], dtype=object)[c.data] for n, c in columns.items() if c.values}
     correct = columns["correct"].data
@@ -38,7 +38,7 @@ def test_questions_and_texts_are_there_in_parts(answers: AnswerTable) -> None:
     assert len(texts) == answers.rows.height and HOSTILE[:1000] in texts and answers.texts(1) == []
 
 
-def test_the_index_names_what_there_is(results: SpecResults, answers: AnswerTable) -> None:
+def test_the_index_names_what_there_is(results: Results, answers: AnswerTable) -> None:
     index = answers.index()
     assert (index["rows"], index["samples"]) == (288, 48)
     assert index["datasets"] == [{"name": name, "samples": 24} for name in results.datasets]

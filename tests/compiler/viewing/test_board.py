@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import polars as pl
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.board import board, ranked
+from qualm.runners.results.results import Results
 
 
 def decoded(made: dict) -> pl.DataFrame:
@@ -15,7 +15,7 @@ def decoded(made: dict) -> pl.DataFrame:
     )
 
 
-def test_every_score_with_its_interval(results: SpecResults) -> None:
+def test_every_score_with_its_interval(results: Results) -> None:
     made, written = board(results), results.table("scores")
     shown = decoded(made)
     assert made["n"] == written.height == shown.height
@@ -27,7 +27,7 @@ def test_every_score_with_its_interval(results: SpecResults) -> None:
     assert made["estimators"]["max_sequence_probability"] == "max sequence probability"
 
 
-def test_places_are_those_of_the_rankings(results: SpecResults) -> None:
+def test_places_are_those_of_the_rankings(results: Results) -> None:
     """Of models by the metric's label, of estimators by the label without the estimator, each among those of its model."""
     where = {"dataset": "scenes", "variant": "clean", "slice": "all"}
     estimators = [
@@ -53,7 +53,7 @@ def test_places_are_those_of_the_rankings(results: SpecResults) -> None:
     }
 
 
-def test_ranks_are_within_one_ranking(results: SpecResults) -> None:
+def test_ranks_are_within_one_ranking(results: Results) -> None:
     """A model that was asked a part of the questions is the first of its own ranking, not the third of both."""
     where = {"dataset": "scenes", "variant": "clean", "slice": "all", "metric": "accuracy", "among": "models", "model": None}
     facts = {"may_be_best": True, "is_best": False, "p_adjusted": 0.5, "candidates": 2, "not_comparable": False}

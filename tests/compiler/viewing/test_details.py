@@ -7,12 +7,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.details import MAX_TEXT, _answer, changed_words, details
 from qualm.compiler.viewing.site import Site
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.prompts.question import render_question
+from qualm.runners.results.results import Results
 from tests.support.projects.viewed_project import ASKED
 
 
@@ -21,7 +21,7 @@ def known(site: Site, answers: AnswerTable) -> list[dict[str, Any]]:
     return details(answers, site.parts["small"].model_inputs, answers.samples)
 
 
-def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[dict[str, Any]]) -> None:
+def test_answers_with_draws_tokens_and_judges(results: Results, known: list[dict[str, Any]]) -> None:
     assert sum(len(of["answers"]) for of in known) == 288
     generations = results.generations("base", "scenes")
     judged = pl.read_parquet(results.root / results.inputs["judgements"])
@@ -39,7 +39,7 @@ def test_answers_with_draws_tokens_and_judges(results: SpecResults, known: list[
         assert set(clean["uncertainty"]) == {"max_sequence_probability", "mean_token_entropy"}
 
 
-def test_options_and_sets(results: SpecResults, known: list[dict[str, Any]]) -> None:
+def test_options_and_sets(results: Results, known: list[dict[str, Any]]) -> None:
     sets = pl.read_parquet(results.root / results.inputs["sets"])
     chosen = [one for one in known if one["dataset"] == "options"]
     assert chosen
@@ -52,7 +52,7 @@ def test_options_and_sets(results: SpecResults, known: list[dict[str, Any]]) -> 
         assert clean["options"] == pytest.approx(np.exp(logits) / np.exp(logits).sum(), abs=1e-6)
 
 
-def test_prompts_are_those_of_inference(results: SpecResults, known: list[dict[str, Any]]) -> None:
+def test_prompts_are_those_of_inference(results: Results, known: list[dict[str, Any]]) -> None:
     samples = {s["sample_id"]: s for name in results.datasets for s in results.samples(name).to_dicts()}
     for of in known:
         sample = samples[of["id"]]
@@ -80,7 +80,7 @@ def test_runs_of_changed_words() -> None:
     assert changed_words("", "new words") == [("", "", "new words")] and changed_words("same", "same") == [("same", "", "")]
 
 
-def test_uncertainty_has_a_place_among_the_models_answers(results: SpecResults, known: list[dict[str, Any]]) -> None:
+def test_uncertainty_has_a_place_among_the_models_answers(results: Results, known: list[dict[str, Any]]) -> None:
     """The share that is less uncertain, counted one by one; equal values are not less."""
     checked = 0
     for model in results.models:
@@ -144,7 +144,7 @@ def test_an_answer_by_hand() -> None:
     assert set(_answer(row, [], [], [])) == {"model", "variant", "correct", "predicted", "uncertainty"}, "what is empty is left out"
 
 
-def test_draws_are_as_probable_as_their_tokens(results: SpecResults, known: list[dict[str, Any]]) -> None:
+def test_draws_are_as_probable_as_their_tokens(results: Results, known: list[dict[str, Any]]) -> None:
     generations = results.generations("base", "scenes")
     sampled = [one for one in known if one["dataset"] == "scenes"]
     assert sampled

@@ -5,13 +5,13 @@ import json
 import polars as pl
 import pytest
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.failures import given_answer, show_failures
+from qualm.runners.results.results import Results
 
 
-def test_confident_errors_come_first(viewed: Project, results: SpecResults, capsys: pytest.CaptureFixture[str]) -> None:
+def test_confident_errors_come_first(viewed: Project, results: Results, capsys: pytest.CaptureFixture[str]) -> None:
     show_failures(viewed, "small", 1000, None, None, None, as_json=True)
     shown = json.loads(capsys.readouterr().out)
     wrong = results.answers().filter(pl.col("correct") == 0)
@@ -29,7 +29,7 @@ def test_confident_errors_come_first(viewed: Project, results: SpecResults, caps
             assert row["expected"] == answer["references"][0]
 
 
-def test_one_model_variant_and_dataset_on_a_terminal(viewed: Project, results: SpecResults, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_model_variant_and_dataset_on_a_terminal(viewed: Project, results: Results, capsys: pytest.CaptureFixture[str]) -> None:
     show_failures(viewed, "small", 2, ["other"], ["scenes"], ["typos@p=0.5"], as_json=False)
     shown = capsys.readouterr().out
     wrong = results.answers("other", "scenes", "typos@p=0.5").filter(pl.col("correct") == 0).sort("confidence", descending=True)

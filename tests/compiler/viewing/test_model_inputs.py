@@ -8,11 +8,11 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.model_inputs import MAX_LOSSLESS_SIDE, ModelInputs, drawn
 from qualm.compiler.viewing.site import Site
 from qualm.runners.data.dataset import BrokenSampleError, Item
+from qualm.runners.results.results import Results
 
 
 def opened(data: bytes | None) -> PIL.Image.Image:
@@ -20,7 +20,7 @@ def opened(data: bytes | None) -> PIL.Image.Image:
     return PIL.Image.open(io.BytesIO(data))
 
 
-def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: SpecResults) -> None:
+def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: Results) -> None:
     noise = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (MAX_LOSSLESS_SIDE, 40, 3), dtype=np.uint8))
     assert np.array_equal(np.asarray(opened(drawn(noise)).convert("RGB")), np.asarray(noise))
     assert opened(drawn(PIL.Image.new("RGB", (3000, 1500)))).size == (1000, 500)
@@ -28,7 +28,7 @@ def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: Sp
     assert not np.array_equal(np.asarray(opened(drawn(larger)).convert("RGB")), np.asarray(larger)), "saved with loss"
 
 
-def test_pictures_of_questions(site: Site, results: SpecResults, answers: AnswerTable) -> None:
+def test_pictures_of_questions(site: Site, results: Results, answers: AnswerTable) -> None:
     inputs = site.parts["small"].model_inputs
     sample = answers.samples.row(1, named=True)
     own = results.picture(sample["dataset"], sample["sample_id"])

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from qualm.compiler.library.results import SpecResults
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.site import Site, SitePart
+from qualm.runners.results.results import Results
 from qualm.runners.scoring.missing.scored_share import share_in_words
 from tests.compiler.viewing.test_server import free_port
 from tests.support.processes.chromium import Chromium
@@ -38,7 +38,7 @@ def text(browser: Chromium, selector: str) -> list[str]:
     return list(browser.run(f"[...document.querySelectorAll({selector!r})].map((one) => one.innerText.trim())"))
 
 
-def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: SpecResults) -> None:
+def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: Results) -> None:
     went(browser, f"{disk}#/?dataset=scenes&metric=accuracy", "document.querySelectorAll('.interval').length")
     assert text(browser, "h1") == ["Small results"] and not browser.run("document.querySelector('h1 i')")
     shown = dict(zip(text(browser, ".drawing:first-child .interval b"), text(browser, ".drawing:first-child .value"), strict=True))
@@ -51,7 +51,7 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: S
         assert counts[row["model"]].startswith(f"n = {row['n']}{unscored}")
 
 
-def test_it_opens_on_plain_accuracy_the_best_first(browser: Chromium, disk: str, results: SpecResults) -> None:
+def test_it_opens_on_plain_accuracy_the_best_first(browser: Chromium, disk: str, results: Results) -> None:
     went(browser, disk, "document.querySelectorAll('.interval').length")
     assert text(browser, ".drawing:first-child h2")[0].startswith("Accuracy") and text(browser, ".metrics [aria-current]") == ["Accuracy ↑"]
     (dataset,) = text(browser, ".controls .tabs [aria-current]")
@@ -60,7 +60,7 @@ def test_it_opens_on_plain_accuracy_the_best_first(browser: Chromium, disk: str,
 
 
 def test_a_banner_says_which_results_changed(
-    browser: Chromium, results: SpecResults, viewed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    browser: Chromium, results: Results, viewed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qualm.compiler.viewing.site.changed_results", lambda root, files: [f"{files[0]} <b>differs</b>"])
     part = SitePart(results, viewed.plan("small").stages)
@@ -97,7 +97,7 @@ def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk
     ]  # fmt: skip
 
 
-def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: SpecResults) -> None:
+def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: Results) -> None:
     answers = results.answers(variant="clean")
     went(browser, disk + TABLE, FIRST_ROW)
     assert text(browser, ".total b") == [str(answers.height)]
@@ -115,9 +115,7 @@ def test_the_table_counts_and_filters(browser: Chromium, disk: str, results: Spe
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_rows_have_the_expected_answer_and_the_confidence_as_a_number(
-    browser: Chromium, disk: str, results: SpecResults, width: int
-) -> None:
+def test_rows_have_the_expected_answer_and_the_confidence_as_a_number(browser: Chromium, disk: str, results: Results, width: int) -> None:
     browser.size(width)
     for dataset in results.datasets:
         answers = results.answers("other", dataset).to_dicts()
@@ -139,13 +137,13 @@ def test_rows_have_the_expected_answer_and_the_confidence_as_a_number(
     browser.size(1280)
 
 
-def test_free_text_finds_answers_and_questions(browser: Chromium, disk: str, results: SpecResults) -> None:
+def test_free_text_finds_answers_and_questions(browser: Chromium, disk: str, results: Results) -> None:
     words = [pl.col("text"), pl.col("question"), *(pl.col(name).list.join(" ") for name in ("references", "choices"))]
     rows = results.answers(variant="clean").filter(pl.any_horizontal(one.str.contains("purple") for one in words))
     went(browser, f"{disk}{TABLE}&q=PURPLE", f"document.querySelector('.total b')?.innerText === '{rows.height}'")
 
 
-def test_two_models_side_by_side(browser: Chromium, disk: str, results: SpecResults) -> None:
+def test_two_models_side_by_side(browser: Chromium, disk: str, results: Results) -> None:
     went(browser, f"{disk}{TABLE}&dataset=scenes&model=base&beside=other", "document.querySelector('.outcome')")
     shown = dict(zip(text(browser, ".outcome span"), text(browser, ".outcome b"), strict=True))
     base, other = (results.answers(m, "scenes").sort("sample_id")["correct"].to_numpy() for m in ("base", "other"))
@@ -240,7 +238,7 @@ def test_keys_lead_to_a_question_and_back(browser: Chromium, disk: str) -> None:
     assert "dataset=options" in browser.run("location.hash")
 
 
-def test_a_text_variant_marks_its_words_for_eyes_and_ears(browser: Chromium, disk: str, results: SpecResults, site: Site) -> None:
+def test_a_text_variant_marks_its_words_for_eyes_and_ears(browser: Chromium, disk: str, results: Results, site: Site) -> None:
     sample = results.samples("scenes").row(2, named=True)
     (asked,) = site.parts["small"].model_inputs.questions("scenes", sample["sample_id"], ["typos@p=0.5"]).values()
     went(browser, f"{disk}#/q/small/scenes/{sample['sample_id']}?variant=typos@p=0.5", "document.querySelector('h1 ins')")
@@ -257,7 +255,7 @@ def test_a_text_variant_marks_its_words_for_eyes_and_ears(browser: Chromium, dis
     assert text(browser, ".sample h1") == [sample["question"]] and not browser.run("document.querySelector('.sample ins')")
 
 
-def test_a_published_site_says_why_an_image_is_missing(browser: Chromium, site: Site, results: SpecResults, tmp_path: Path) -> None:
+def test_a_published_site_says_why_an_image_is_missing(browser: Chromium, site: Site, results: Results, tmp_path: Path) -> None:
     sample_id = results.samples("scenes")["sample_id"][2]
     for pictures, variant, words in (
         ("none", "clean", "Images are not published on this site (--pictures none). Licence of scenes: CC0-1.0. qualm view shows them"),
@@ -272,7 +270,7 @@ def test_a_published_site_says_why_an_image_is_missing(browser: Chromium, site: 
     assert text(browser, ".no-picture") == ["This image cannot be shown: its file is absent from this site, unreadable or too large."]
 
 
-def test_hostile_texts_stay_texts(browser: Chromium, disk: str, results: SpecResults) -> None:
+def test_hostile_texts_stay_texts(browser: Chromium, disk: str, results: Results) -> None:
     rows = results.answers(dataset="scenes", variant=None).filter(pl.col("text").str.contains("<script>", literal=True))
     asked = results.samples("scenes")["sample_id"][0]
     for sample_id, model, variant in [(asked, "base", "clean"), *rows.select("sample_id", "model", "variant").rows()]:
@@ -285,7 +283,7 @@ def test_hostile_texts_stay_texts(browser: Chromium, disk: str, results: SpecRes
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_nothing_runs_over_the_edge(browser: Chromium, disk: str, results: SpecResults, width: int) -> None:
+def test_nothing_runs_over_the_edge(browser: Chromium, disk: str, results: Results, width: int) -> None:
     browser.size(width, 800)
     sample_id = results.samples("options")["sample_id"][0]
     for where, ready in (

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.compiler.library.results import SpecResults
+from qualm.compiler.results.scores import results_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import MARK, publish
 from qualm.compiler.viewing.site import Site, SitePart
+from qualm.runners.results.results import Results
 
 
 def test_every_file_is_the_one_that_is_served(site: Site, published: Path) -> None:
@@ -23,7 +24,7 @@ def test_every_file_is_the_one_that_is_served(site: Site, published: Path) -> No
     assert not [n for n in files if n.startswith("data") and not n.endswith(".js")]
 
 
-def test_numbers_in_the_folder_are_those_of_the_results(results: SpecResults, published: Path) -> None:
+def test_numbers_in_the_folder_are_those_of_the_results(results: Results, published: Path) -> None:
     """Accuracy of each model, taken from the published columns alone."""
     index = json.loads(content_of((published / "data/small/index.js").read_bytes()))
     data = {
@@ -80,7 +81,7 @@ def test_the_page_that_is_there_stays_until_the_new_one_is_written(site: Site, t
 
 
 def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path: Path) -> None:
-    publish(Site([SitePart(SpecResults(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
+    publish(Site([SitePart(results_of(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
     for file in published.rglob("*.js"):
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(published)).read_bytes()
 

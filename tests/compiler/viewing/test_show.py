@@ -6,6 +6,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import Benchmark
+from qualm.compiler.results.scores import results_in
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.show import publish_results, site_of
 
@@ -42,7 +43,7 @@ def test_beside_a_revision(viewed: Project, tmp_path: Path, monkeypatch: pytest.
 
     def then(project: Project, revision: str, spec: str, pull: bool, tables: bool) -> Benchmark:
         wanted.append((revision, spec, pull, tables))
-        return Benchmark(scored, ("base", "other"), project.root, tuple(plan.stages))
+        return Benchmark(results_in(plan.stages, scored, spec, project.root), tuple(plan.stages))
 
     monkeypatch.setattr("qualm.compiler.viewing.show.benchmark_at", then)
     site = site_of(viewed, ["small"], revisions=["v1/x"])

@@ -1,0 +1,73 @@
+"""Tables of a finished benchmark as lazy frames, each with one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from qualm.registry.sample import (
+    ABSTENTION_RULES,
+    ABSTENTIONS,
+    ATTRIBUTIONS,
+    BLAMES,
+    CALIBRATOR_COMPARISONS,
+    COMPARISONS,
+    CONFORMAL_SETS,
+    CONFORMAL_THRESHOLDS,
+    CORRELATIONS,
+    EFFECTS,
+    ESTIMATOR_COMPARISONS,
+    JUDGEMENTS,
+    LABELLED_SCORES,
+    MODALITY_COMPARISONS,
+    RANK_STABILITY,
+    RANKINGS,
+    RECALIBRATED,
+    SCORES,
+    UNCERTAINTIES,
+)
+from qualm.runners.runtime.records import check_names
+
+TABLES: Mapping[str, pa.Schema] = {
+    "scores": SCORES,
+    "comparisons": COMPARISONS,
+    "rankings": RANKINGS,
+    "estimator_comparisons": ESTIMATOR_COMPARISONS,
+    "calibrator_comparisons": CALIBRATOR_COMPARISONS,
+    "recalibrated": RECALIBRATED,
+    "correlations": CORRELATIONS,
+    "effects": EFFECTS,
+    "modality_scores": SCORES,
+    "modality_comparisons": MODALITY_COMPARISONS,
+    "rank_stability": RANK_STABILITY,
+    "attributions": ATTRIBUTIONS,
+    "blames": BLAMES,
+    "judgements": JUDGEMENTS,
+    "uncertainties": UNCERTAINTIES,
+    "sets": CONFORMAL_SETS,
+    "thresholds": CONFORMAL_THRESHOLDS,
+    "abstentions": ABSTENTIONS,
+    "abstention_rules": ABSTENTION_RULES,
+}
+"""Tables of a whole benchmark, each with its schema (`qualm.registry.sample` describes the columns)."""
+
+
+def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
+    """Return a table or folder of tables as a lazy frame with the columns of `schema`; empty without a path.
+
+    Raises:
+        RecordError: the file is missing, damaged, or has other columns.
+    """
+    empty = pl.DataFrame(schema.empty_table())
+    if path is None:
+        return empty.lazy()
+    frame = pl.concat([empty.lazy(), *map(pl.scan_parquet, check_names(path, schema))], how="diagonal")
+    return frame.select(schema.names)
+
+
+def labelled(scores: pl.LazyFrame) -> pl.LazyFrame:
+    """Return scores in the columns of LABELLED_SCORES: `metric` is the whole label."""
+    return scores.drop("metric").rename({"label": "metric"}).select(LABELLED_SCORES.names)
