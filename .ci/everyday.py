@@ -1,7 +1,7 @@
 """Play the everyday tasks of an evaluator in an empty folder with the `qualm` of PATH, and check what comes out.
 
-`python .ci/everyday.py`. Each task is an edit of a spec and at most two commands; commits of one's own work are not counted.
-The first unexpected result ends the script with a message and status 1.
+`python .ci/everyday.py`. Each task is an edit of a spec and at most two commands; commits of one's own work are not counted. `make release`
+plays it with the wheel. The first unexpected result ends the script with a message and status 1.
 """
 
 from __future__ import annotations
@@ -104,6 +104,8 @@ def questions(scores: list[dict[str, Any]]) -> set[int]:
 
 def play(folder: Path, environment: Mapping[str, str]) -> None:
     """Play all tasks in a new project below a folder."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background, where commands would ignore Ctrl-C
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     subprocess.run(["qualm", "init", "bench"], cwd=folder, env=dict(environment), check=True, capture_output=True)
     player = Player(folder / "bench", environment)
     (player.root / "specs/mine.yaml").write_text(SPEC, encoding="utf-8")
@@ -202,8 +204,6 @@ def change(player: Player) -> None:
 
 
 def main() -> None:
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background, where commands would ignore Ctrl-C
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="qualm-everyday-") as folder:
         play(Path(folder), {**os.environ, "DVC_NO_ANALYTICS": "true", "QUALM_PROGRESS": "false"})
 

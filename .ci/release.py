@@ -1,4 +1,4 @@
-"""Build sdist and wheel of the committed tree, and play the tutorial with the wheel (`make release`).
+"""Build sdist and wheel of the committed tree, and play the tutorial and everyday tasks with the wheel (`make release`).
 
 The wheel is installed in an empty environment without requirements.lock: with the newest releases that the bounds of pyproject.toml allow,
 as a new user gets them. Only torch is pinned, to the version of requirements.lock, whose CPU build is small. Versions, sizes and times are
@@ -19,6 +19,8 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import everyday
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -138,6 +140,7 @@ def main() -> None:
             sys.exit(f"expected the package of {scratch / 'venv'}, found {package}")
         before = folder_digest(package)
         run_tutorial(scratch, environment)
+        everyday.play(scratch, environment)
         if folder_digest(package) != before:
             sys.exit(f"{package}: expected an unchanged package after the run, found other files")
     print(f"ready: {', '.join(sorted(p.name for p in DIST.iterdir()))}")
