@@ -71,6 +71,7 @@ def plan(
     With `--jobs 8` or `--on CLUSTER`, it estimates the time with these options and what each worker gets. With
     `--json`, the output is then one object with `stages` and `together`.
     """
+    from qualm.compiler.plan.training_prompts import training_prompt_notes
     from qualm.compiler.project.inference import estimate
     from qualm.compiler.project.kept_answers import kept_answers
     from qualm.compiler.project.needs import needs
@@ -129,6 +130,8 @@ def plan(
         print_pair_counts(list(pair_counts(resolved)))
         print_costs(paid, verbose, spent, project.settings.max_spend)
         print_needs(missing)
+        for note in training_prompt_notes(resolved):
+            typer.echo(f"Note: {note}")
         if beside is not None:
             print_together(beside, on)
     if exit_code and any(f.action != "unchanged" for f in forecasts):

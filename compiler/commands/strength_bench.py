@@ -14,8 +14,9 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
-from qualm.compiler.spec.resolved import Resolved
+from qualm.compiler.spec.resolved import ModelUse, Resolved
 from qualm.registry.plugins.column_names import CONTEXT
+from qualm.runners.runtime.parameters import to_lists
 
 if TYPE_CHECKING:
     from qualm.runners.review.bench import Bench, Respondent
@@ -50,8 +51,10 @@ def open_bench(
         maker = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
         raise ProjectError(f"the data set '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{maker}")
     report_changed(project.root, [folder])
-    params = {"max_new_tokens": resolved.spec.inference.max_new_tokens}
-    stage = Stage(f"{name}/strength", name, "strength", "infer", params, {}, {}, resolved.seed, project.settings)
+    model = None
+    if request.model is not None or (goal is not None and goal.name == "share"):
+        model = _named(list(resolved.models), request.model, "model", lambda m: m.ref.label)
+    stage = Stage(f"{name}/strength", name, "strength", "infer", _asked_as(plan, model, use.label), {}, {}, resolved.seed, project.settings)
     modality = str(entry.plugin.declares.get("MODALITY"))
     dataset = open_dataset(use.label, Path(folder), use.splits, modality, request.samples, resolved.seed)
     asks = entry.plugin.reads[:1] == (CONTEXT,)
@@ -62,16 +65,22 @@ def open_bench(
     main = knobs[0].name if knobs else ""
     subject = Subject(entry.plugin, entry.args, lambda args: entry.name(main, args), workshop)
     with only_writer(stage):
-        subject_model = None
-        if request.model is not None or (goal is not None and goal.name == "share"):
-            subject_model = _respondent(project, resolved, stage, request.model)
-        yield Bench(dataset, subject, resolved.seed, subject_model), knobs, stage
+        respondent = None if model is None else _respondent(project, resolved, stage, model)
+        yield Bench(dataset, subject, resolved.seed, respondent), knobs, stage
 
 
-def _respondent(project: Project, resolved: Resolved, stage: Stage, name: str | None) -> Respondent:
+def _asked_as(plan: Plan, model: ModelUse | None, dataset: str) -> dict[str, Any]:
+    """Return the parameters of the stage in which a model answers a dataset: prompt, splits, lengths; none without a model."""
+    if model is None:
+        return {}
+    stages = (s for s in plan.writers("generations") if s.params["model"]["label"] == model.ref.label)
+    params: dict[str, Any] = to_lists(next(s for s in stages if dataset in s.inputs["datasets"]).params)
+    return params
+
+
+def _respondent(project: Project, resolved: Resolved, stage: Stage, use: ModelUse) -> Respondent:
     from qualm.runners.review.bench import Respondent
 
-    use = _named(list(resolved.models), name, "model", lambda m: m.ref.label)
     for source in [*([use.source] if use.source else []), *use.beneath]:
         if not (project.root / source).exists():
             raise ProjectError(

@@ -6,6 +6,7 @@ from typing import Any
 from qualm.compiler.plan.demands import asked_alike, needs
 from qualm.compiler.plan.layout import Layout, splits, subset, variants
 from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.plan.training_prompts import training_prompts
 from qualm.compiler.spec.plugin_ref import slug
 from qualm.compiler.spec.prompts import IN_WORDS_FORMATS
 from qualm.compiler.spec.resolved import DataUse, FinetuneUse, ModelUse
@@ -23,13 +24,17 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
         inputs["models"] = bases
     inputs |= _beneath(base_models)
     outputs = layout.places("finetune", ["model", "log"], model=ref.label)
-    params = {
+    params: dict[str, Any] = {
         "name": ref.label,
         "plugin": ref.plugin.name,
         "args": ref.args,
         "models": {m.unprompted: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in base_models},
         **r.spec.inference.parameters("finetune"),
     }
+    if prompts := training_prompts(r, f):
+        params["prompts"] = prompts
+        if any(prompt.get("answer_format") in IN_WORDS_FORMATS for prompt in prompts.values()):
+            params[IN_WORDS] = True
     return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in base_models)], model=ref.label)
 
 

@@ -62,11 +62,14 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
             gives = rule.gives(plugin, args) - ({VERIFIED} if entry.confidence else set())
             uses.append(ModelUse(ref, source, gives, entry, beneath, preset))
     uses += tuned_models(reader.spec.name, finetunes, uses, lambda tuned: _loader(reader, tuned))
+    bases = {tuned.ref.label: tuned.models for tuned in finetunes}
     for model, name in swept_bases(finetunes, uses):
         message = f"'{name}' is a sweep over several models; a fine-tune begins from one"
         reader.problem(("finetunes", model), message, "name each value of the sweep as a model of its own")
-    prompted = [p for use in uses for p in _prompted(use, of_spec, own.get(use.ref.label, {}))]
-    return tuple(sorted(prompted, key=lambda m: m.ref.label))
+    for use in uses:  # a fine-tune stands behind its base
+        own.setdefault(use.ref.label, next((own[base] for base in bases.get(use.ref.label, ()) if own.get(base)), {}))
+    prompted = [p for use in uses for p in _prompted(use, of_spec, own[use.ref.label])]
+    return tuple(sorted(prompted, key=lambda m: m.unprompted))
 
 
 def _prompted(use: ModelUse, of_spec: Mapping[str, dict[str, Any]], own: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from qualm.registry.plugins.rule import load
 from qualm.runners.contracts.models import ModelContext
+from qualm.runners.prompts.question import DEFAULT, Prompt
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 
@@ -28,6 +29,10 @@ class FinetuneContext:
     """Base models with own files: name -> folder."""
     stage: Stage | None = None
     """The running stage; None outside of one, where no model can be asked."""
+
+    def prompt(self, dataset: str) -> Prompt:
+        """Return the prompt that the trained model is asked with about a dataset, without few-shot examples."""
+        return Prompt(**self.stage.params.get("prompts", {}).get(dataset, {})) if self.stage else DEFAULT
 
     @property
     def settings(self) -> Settings:

@@ -36,8 +36,8 @@ from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, V
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
 from qualm.runners.prompts.few_shot import examples_of, split_hint
-from qualm.runners.prompts.question import PLACEHOLDER, TEMPLATE, Prompt
-from qualm.runners.prompts.templates import PromptError
+from qualm.runners.prompts.question import Prompt
+from qualm.runners.prompts.templates import PromptError, check_fit
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import Stage, StageError
@@ -149,15 +149,17 @@ class Asker:
         self._misfit: Callable[[str, int], str] = getattr(model, "misfit", lambda prompt, pictures: "")
         self._refusal: Callable[[int], str] = getattr(model, "refusal", lambda pictures: "")
 
-    @property
-    def answers_are_json(self) -> bool:
-        """Return whether replies are JSON objects, whose `answer` is the answer."""
-        return any(prompt.answer_format == "json" for prompt in self._prompts)
+    def answers_are_json(self, dataset: int) -> bool:
+        """Return whether replies about a dataset are JSON objects, whose `answer` is the answer."""
+        return self._prompts[dataset].answer_format == "json"
 
     def survey(self) -> tuple[list[SampleVariant], list[str]]:
         """Return all sample variants in table order, and the faults of samples without any."""
         for dataset, prompt in zip(self.datasets, self._prompts, strict=True):
-            _check_prompt(dataset.whole, prompt, bool(self.stage.params.get(IN_WORDS)))
+            try:
+                check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
+            except PromptError as error:
+                raise StageError(str(error)) from error
         self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[SampleVariant] = []
@@ -374,7 +376,7 @@ def _length(prompt: str, size: tuple[int, int] | None) -> int:
 
 def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
     """Return the prompt of a stage for one of its datasets."""
-    given = dict(stage.params.get("prompt", {}))
+    given = dict(stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {})))
     how = given.pop("examples", None)
     prompt = Prompt(**given)
     if not how:
@@ -385,24 +387,3 @@ def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
         return replace(prompt, examples=examples_of(how, prompt, whole, asked, stage.seed))
     except (PromptError, BrokenSampleError) as error:
         raise StageError(str(error)) from error
-
-
-def _check_prompt(dataset: DatasetFolder, prompt: Prompt, in_words: bool) -> None:
-    """Refuse a template that does not fit a dataset, which would be asked something else than meant."""
-    names, choices = set(PLACEHOLDER.findall(prompt.template)), [bool(sample["choices"]) for sample in dataset.samples]
-    way = "set another `prompt:` for this dataset"
-    if not choices:
-        return
-    needs_options = prompt.answer_format == "letter" or (prompt.template != TEMPLATE and names & {"options", "letters"})
-    if needs_options and not any(choices):
-        what = "`answer_format: letter`" if prompt.answer_format == "letter" else "{options}"
-        raise StageError(f"dataset {dataset.name}: prompt: {what} needs questions with options, and all of this dataset are open; {way}")
-    if "options" not in names and any(choices):
-        raise StageError(f"dataset {dataset.name}: prompt: expected {{options}} in the template, as the dataset has questions with options")
-    if "hint" in names and not any(dataset.hints):
-        raise StageError(f"dataset {dataset.name}: prompt: the template has {{hint}}, and no sample has a hint (`meta.hint`); {way}")
-    if any(choices) and prompt.answer_format in ("free", "short", "json") and not in_words:
-        raise StageError(
-            f"dataset {dataset.name}: prompt: `answer_format: {prompt.answer_format}` answers questions with options in words, "
-            "which a judge reads: add `judges: [option_match]`, or `answer_format: letter`"
-        )

@@ -88,7 +88,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
         wanted_column = name == "text" or name in asker.needs
         columns[name] = thoughts.read(name, _column(name, filled[name] if wanted_column else [], total, stored))
     columns |= thoughts.columns()
-    if asker.answers_are_json:
+    if asker.answers_are_json(number):
         columns |= _json_answers(asker, columns)
     columns["verdict"] = pa.nulls(total, pa.float64())  # only logs have one
     asker.stage.count(**thoughts.counts())

@@ -4,7 +4,6 @@ Every question of a dataset gets the same examples. None is a sample that models
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -125,18 +124,15 @@ def _answer(row: Mapping[str, Any], prompt: Prompt, where: str) -> str | None:
         right = row["answer_index"]
         if right is None or right < 0:
             return None
-        text = row["choices"][right] if prompt.answer_format in ("free", "short") else LETTERS[right]
+        text = LETTERS[right]
     elif row["references"] and prompt.answer_format != "letter":
         text = row["references"][0]
     else:
         return None
-    if prompt.answer_format != "json":
-        return str(text)
-    if prompt.schema is not None and set(prompt.schema["required"]) != {"answer"}:
-        raise PromptError(
-            f"{where}: samples have an answer alone, and the JSON schema requires more; write the examples, or put them in a file"
-        )
-    return json.dumps({"answer": text}, ensure_ascii=False)
+    try:
+        return prompt.reply(str(text), row["choices"] or ())
+    except ValueError as error:
+        raise PromptError(f"{where}: {error}; write the examples, or put them in a file") from error
 
 
 def _example(folder: Folder, row: Mapping[str, Any], number: int, answer: str, has_hint: bool) -> Example:

@@ -115,6 +115,20 @@ class Prompt:
         *before, last = split_at_images(text, self.own_images(int(image)))
         return self._conversation(before, last, int(image))
 
+    def reply(self, answer: str, choices: Sequence[str] = ()) -> str:
+        """Return an answer as the answer format wants it: the option of a letter in words, or a JSON object.
+
+        Raises:
+            ValueError: the JSON schema requires more than an answer.
+        """
+        if self.answer_format in ("free", "short"):
+            answer = dict(zip(LETTERS, choices, strict=False)).get(answer, answer)
+        if self.answer_format != "json":
+            return answer
+        if self.schema is not None and set(self.schema["required"]) != {"answer"}:
+            raise ValueError("samples have an answer alone, and the JSON schema requires more")
+        return json.dumps({"answer": answer}, ensure_ascii=False)
+
     def own_images(self, image: int) -> int:
         """Return how many of so many images belong to the question that is asked."""
         return image - len(self.example_images) if image else 0

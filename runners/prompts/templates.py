@@ -5,11 +5,13 @@ They shape results, so a stage depends on those it uses: a plugin names its own 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins.rule import PROMPTS, ROOT
+from qualm.runners.prompts.question import PLACEHOLDER, TEMPLATE, Prompt
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 _HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
@@ -58,3 +60,41 @@ def replace_sections(prompt: str, sections: Mapping[str, str]) -> str:
             start, end = headings[place].start(), headings[place + 1].start() if place + 1 < len(headings) else len(prompt)
         prompt = f"{prompt[:start]}## {title}\n\n{body}\n\n{prompt[end:]}".rstrip()
     return prompt
+
+
+class Questions(Protocol):
+    """The samples of a dataset."""
+
+    @property
+    def samples(self) -> Sequence[Mapping[str, Any]]: ...
+
+    @property
+    def hints(self) -> Sequence[str]: ...
+
+
+def check_fit(prompt: Prompt, dataset: str, questions: Questions, in_words: bool) -> None:
+    """Check that a prompt fits the questions of a dataset.
+
+    Args:
+        in_words: a judge reads answers in words to questions with options.
+
+    Raises:
+        PromptError: the prompt needs or lacks options, or needs hints.
+    """
+    names, choices = set(PLACEHOLDER.findall(prompt.template)), [bool(sample["choices"]) for sample in questions.samples]
+    way = "set another `prompt:` for this dataset"
+    if not choices:
+        return
+    needs_options = prompt.answer_format == "letter" or (prompt.template != TEMPLATE and names & {"options", "letters"})
+    if needs_options and not any(choices):
+        what = "`answer_format: letter`" if prompt.answer_format == "letter" else "{options}"
+        raise PromptError(f"dataset {dataset}: prompt: {what} needs questions with options, and all of this dataset are open; {way}")
+    if "options" not in names and any(choices):
+        raise PromptError(f"dataset {dataset}: prompt: expected {{options}} in the template, as the dataset has questions with options")
+    if "hint" in names and not any(questions.hints):
+        raise PromptError(f"dataset {dataset}: prompt: the template has {{hint}}, and no sample has a hint (`meta.hint`); {way}")
+    if any(choices) and prompt.answer_format in ("free", "short", "json") and not in_words:
+        raise PromptError(
+            f"dataset {dataset}: prompt: `answer_format: {prompt.answer_format}` answers questions with options in words, "
+            "which a judge reads: add `judges: [option_match]`, or `answer_format: letter`"
+        )

@@ -15,6 +15,7 @@ import PIL.Image
 import pyarrow.compute as pc
 
 from qualm.registry import CLEAN
+from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.rule import Plugin, get, gives, load
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.data.aligned import column
@@ -91,7 +92,8 @@ class Respondent:
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
         """Return answers by variant and sample; raise StageError for samples that cannot be asked."""
-        if "option_logits" not in self.gives and any(s["choices"] for s in dataset.samples):
+        is_read = "option_logits" in self.gives or self.stage.params.get(IN_WORDS)
+        if not is_read and any(s["choices"] for s in dataset.samples):
             raise StageError(
                 f"model '{self.label}' gives no option_logits, which multiple-choice questions of {dataset.name} are scored by; name "
                 "another with --model"

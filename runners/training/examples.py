@@ -11,7 +11,9 @@ from qualm.registry import HISTORY, REJECTED
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.data.dataset import DatasetFolder
-from qualm.runners.prompts.question import LETTERS, messages, render_question, verification
+from qualm.runners.prompts.few_shot import split_hint
+from qualm.runners.prompts.question import DEFAULT, LETTERS, Prompt
+from qualm.runners.prompts.templates import PromptError, check_fit
 
 
 @dataclass(frozen=True)
@@ -46,47 +48,70 @@ class Row:
     rejected: str | None = None
     history: tuple[tuple[str, str], ...] = ()
     """Earlier questions and answers of the conversation."""
+    prompt: Prompt = DEFAULT
+    """Text around the question, and format of the answer."""
 
     @property
     def conversation(self) -> tuple[dict[str, Any], ...]:
         if not self.history:
-            return tuple(messages(self.question, self.choices, image=self.pictures))
+            return tuple(self.prompt.messages(self.question, self.choices, self.pictures))
         (first, answer), *later = self.history
-        turns = [*messages(first, image=self.pictures), _turn("assistant", answer)]
-        turns += [turn for question, reply in later for turn in (_turn("user", question), _turn("assistant", reply))]
-        return (*turns, _turn("user", render_question(self.question, self.choices)))
+        turns = [*self.prompt.messages(first, image=self.pictures), _turn("assistant", self.reply(answer))]
+        turns += [t for question, said in later for t in (_turn("user", self.prompt.text(question)), _turn("assistant", self.reply(said)))]
+        return (*turns, _turn("user", self.prompt.text(self.question, self.choices)))
+
+    def reply(self, answer: str) -> str:
+        """Return an answer in the prompt's format."""
+        return self.prompt.reply(answer, self.choices)
 
     def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
         """Return an example with the row's own or another answer."""
         target = self.target if answer is None else answer
         assert target is not None
-        return Example(self.dataset, self.row, self.conversation, target, rejected)
+        return Example(self.dataset, self.row, self.conversation, self.reply(target), None if rejected is None else self.reply(rejected))
 
-    def asked_back(self, question: str, reply: str) -> Example:
+    def verification(self, answer: str, verdict: str) -> Example:
+        """Return an example of the question whether an answer is right."""
+        turns = self.prompt.verification(self.question, self.reply(answer), self.pictures)
+        return Example(self.dataset, self.row, tuple(turns), verdict)
+
+    def asked_back(self, question: str, verdict: str) -> Example:
         """Return an example of a question about the row's own answer."""
-        turns = (*self.conversation, _turn("assistant", str(self.target)), _turn("user", question))
-        return Example(self.dataset, self.row, turns, reply)
+        turns = (*self.conversation, _turn("assistant", self.reply(str(self.target))), _turn("user", question))
+        return Example(self.dataset, self.row, turns, verdict)
 
 
 def _turn(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": [{"type": "text", "text": text}]}
 
 
-def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True) -> list[Row]:
-    """Return the rows with an answer, in the table's order; FinetuneError for none if some are `needed`."""
+def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool = True, prompt: Prompt = DEFAULT) -> list[Row]:
+    """Return the rows with an answer, in the table's order.
+
+    Raises:
+        FinetuneError: there are none and some are `needed`, or the prompt does not fit the dataset.
+    """
+    try:
+        check_fit(prompt, dataset.name, dataset.whole, in_words=True)
+        prompt.reply("")
+    except (PromptError, ValueError) as error:
+        raise FinetuneError(str(error) if isinstance(error, PromptError) else f"dataset {dataset.name}: prompt: {error}") from error
     columns = ["sample_id", "image_id", "question", "choices", "references", "answer_index", "answerable", "pair_id", "meta"]
     rows, without = [], 0
     for number, sample in enumerate(dataset.table.select(columns).to_pylist()):
-        target, meta = _target(sample), dict(sample["meta"] or ())
+        target, meta, question, asked = _target(sample), dict(sample["meta"] or ()), sample["question"], prompt
         if target is None:
             without += 1
             continue
+        if "{hint}" in prompt.template:
+            hint, question = split_hint(question, question, dataset.hints[number])
+            asked = replace(prompt, hint=hint)
         rows.append(
             Row(
                 dataset.name,
                 number,
                 sample["sample_id"],
-                sample["question"],
+                question,
                 tuple(sample["choices"] or ()),
                 len(picture_ids(sample["image_id"])),
                 sample["pair_id"],
@@ -95,6 +120,7 @@ def read_rows(dataset: DatasetFolder, count: Callable[..., None], needed: bool =
                 target,
                 meta.get(REJECTED),
                 _history(meta.get(HISTORY), dataset.name, sample["sample_id"]),
+                asked,
             )
         )
     if without:
@@ -148,8 +174,7 @@ def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
     examples = []
     for own, wrong in [*mistaken_pairs, *(_mistaken(rows) if plain else ())]:
         for answer, verdict in ((str(own.target), "yes"), (wrong, "no")):
-            turns = tuple(verification(own.question, answer, own.pictures))
-            examples.append(replace(own.example(), conversation=turns, answer=verdict))
+            examples.append(own.verification(answer, verdict))
     return examples
 
 

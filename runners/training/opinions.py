@@ -23,8 +23,8 @@ from qualm.runners.training.examples import Row
 from qualm.runners.training.recipe import trainable
 
 
-def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str]:
-    """Return a model's greedy answers to all samples: (dataset, sample id) -> text."""
+def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFolder]) -> dict[tuple[str, str], str | None]:
+    """Return a model's greedy answers to all samples: (dataset, sample id) -> text, None for a reply without an answer."""
     module = get("models", context.models[name]["plugin"]).module
     tables = answer_tables(
         trainable(context, name), module, list(datasets.values()), [Variant(CLEAN)], frozenset({"text"}), _stage(context)
@@ -36,8 +36,8 @@ def greedy(context: FinetuneContext, name: str, datasets: Mapping[str, DatasetFo
     }
 
 
-def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str], by: Chosen) -> list[bool | None]:
-    """Return whether each answer is at least partly right; None if the judge cannot decide.
+def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str | None], by: Chosen) -> list[bool | None]:
+    """Return whether each answer is at least partly right; None if there is none, or the judge cannot decide.
 
     A judge that reads no options leaves multiple-choice answers to `option_match`.
 
@@ -46,12 +46,12 @@ def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str],
     """
     chosen = ref_of(by)
     by_options = chosen if takes_choices(chosen) else ref_of("option_match")
-    answered = [_answered(row, answer) for row, answer in zip(rows, answers, strict=True)]
+    answered = {k: _answered(row, answer) for k, (row, answer) in enumerate(zip(rows, answers, strict=True)) if answer is not None}
     counters: Counter[str] = Counter()
     verdicts: list[bool | None] = [None] * len(rows)
     try:
         for has_options, ref in ((False, chosen), (True, by_options)):
-            places = [k for k, answer in enumerate(answered) if bool(answer.choices) == has_options]
+            places = [k for k, answer in answered.items() if bool(answer.choices) == has_options]
             judgements = judge(ref, [answered[k] for k in places], context.settings, counters)
             for k, judgement in zip(places, judgements, strict=True):
                 verdicts[k] = None if judgement.rating is None else judgement.rating > 0
@@ -67,7 +67,7 @@ def _answered(row: Row, answer: str) -> Answered:
     if not row.answerable:
         return Answered(row.question, (), answer, choices=row.choices)
     letters = dict(zip(LETTERS, row.choices, strict=False))
-    if row.target in letters:
+    if row.target in letters:  # also where the prompt asks for the option in words
         return Answered(row.question, (letters[row.target], row.target), answer, choices=row.choices)
     return Answered(row.question, row.references, answer)
 
@@ -84,14 +84,17 @@ def entropy(texts: Sequence[str]) -> float:
 
 def sampled(
     context: FinetuneContext, name: str, dataset: DatasetFolder, rows: Sequence[Row], draws: int, temperature: float
-) -> list[list[str]]:
-    """Return sampled answers to each open question; random numbers depend on seed, sample and draw only."""
+) -> list[list[str | None]]:
+    """Return sampled answers to each open question, None for a reply without an answer.
+
+    Random numbers depend on seed, sample and draw only.
+    """
     stage = _stage(context)
     module = get("models", context.models[name]["plugin"]).module
     stage = replace(stage, params={**stage.params, "draws": draws, "temperature": temperature})
     subset = dataset.only([row.row for row in rows])
     (table,) = answer_tables(trainable(context, name), module, [subset], [Variant(CLEAN)], frozenset({"text", DRAWS}), stage)
-    texts: dict[str, list[str]] = {}
+    texts: dict[str, list[str | None]] = {}
     for sample, draw, text in zip(*(table[c].to_pylist() for c in ("sample_id", "draw", "text")), strict=True):
         if draw:
             texts.setdefault(sample, []).append(text)

@@ -57,7 +57,7 @@ class Material:
             raise FinetuneError(f"train: expected different datasets, got {', '.join(train)}; give `weights` to see one more often")
         self.context = context
         self.datasets = {name: _training_rows(name, context.dataset(name)) for name in train}
-        self.rows = {name: read_rows(data, context.count) for name, data in self.datasets.items()}
+        self.rows = {name: read_rows(data, context.count, prompt=context.prompt(name)) for name, data in self.datasets.items()}
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
     def mixture(self, make: Callable[[Sequence[Row]], list[Example]]) -> tuple[dict[str, list[Example]], dict[str, float]]:
@@ -102,7 +102,7 @@ def validation_batches(context: FinetuneContext, model: HfVlm, datasets: Sequenc
             folders[name] = DatasetFolder(name, context.dataset(name), SplitRule((VALIDATION,)))
         except StageError:  # its training rows were read: what it lacks is the split
             continue
-        rows = read_rows(folders[name], lambda **counts: None, needed=False)
+        rows = read_rows(folders[name], lambda **counts: None, needed=False, prompt=context.prompt(name))
         examples += [(hashlib.sha256(f"{name} {row.sample_id}".encode()).digest(), row.example()) for row in rows]
     chosen = [example for _, example in sorted(examples, key=lambda one: one[0])[:MAX_VALIDATION]]
     encoder = Encoder(model, folders)

@@ -170,7 +170,10 @@ def _known_by_entropy(
         if len(open_rows) < len(rows):
             context.count(**{"dropped (has options)": len(rows) - len(open_rows)})
         drawn = sampled(context, base, material.datasets[name], open_rows, draws, temperature)
-        ranked += [(entropy(texts), name, row.sample_id) for row, texts in zip(open_rows, drawn, strict=True)]
+        read = [(row, [t for t in texts if t is not None]) for row, texts in zip(open_rows, drawn, strict=True)]
+        ranked += [(entropy(texts), name, row.sample_id) for row, texts in read if len(texts) == draws]
+        if unread := sum(len(texts) < draws for _, texts in read):
+            context.count(**{"dropped (a sampled answer cannot be read)": unread})
     ranked.sort()
     half = len(ranked) // 2
     context.count(known=half, unknown=len(ranked) - half)

@@ -12,6 +12,9 @@ from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
+from qualm.runners.data.dataset import Variant
+from qualm.runners.inference.run import answer_tables
+from qualm.runners.runtime.stage import stage_of
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.calibration_project import SPEC, calibration_project
 from tests.support.projects.tiny_project import write_dataset
@@ -35,7 +38,7 @@ def test_the_first_data_set_and_no_model(tmp_path: Path, model: Path) -> None:
     project = calibration_project(tmp_path, model, samples=6)
     bench, knobs, stage = opened(project, StrengthRequest("blur", samples=4))
     assert bench.dataset.name == "scenes" and len(bench.dataset) == 4 and bench.respondent is None and knobs == ["radius"]
-    assert (stage.key, stage.kind, stage.seed, stage.params) == ("s/strength", "infer", 7, {"max_new_tokens": 4})
+    assert (stage.key, stage.kind, stage.seed, stage.params) == ("s/strength", "infer", 7, {})
     assert len(opened(project, StrengthRequest("blur", samples=40))[0].dataset) == 6
     assert bench.seed == 7 and bench.subject.plugin.name == "blur" and bench.subject.args["radius"] == 1.0
 
@@ -45,6 +48,24 @@ def test_a_share_of_answers_needs_a_model_and_a_distance_does_not(tmp_path: Path
     assert opened(project, StrengthRequest("blur", auto=True), auto=True)[0].respondent.label == "tiny"
     assert opened(project, StrengthRequest("blur", auto=True, distance="psnr=20"), auto=True)[0].respondent is None
     assert opened(project, StrengthRequest("blur", model="tiny"))[0].respondent.label == "tiny"
+
+
+def test_a_model_is_asked_as_in_the_benchmark(tmp_path: Path, model: Path) -> None:
+    """Else a strength would be chosen for other questions, and no answer be shared with the benchmark."""
+    text = SPEC.replace("test: 24}", "test: 24, prompt: {template: 'Look. {question}'}}").replace(
+        "{hf_vlm: {artifact: tiny}}", "{hf_vlm: {artifact: tiny}, prompt: {answer_format: short}}"
+    )
+    project = calibration_project(tmp_path, model, text, samples=3)
+    bench, _, stage = opened(project, StrengthRequest("blur", model="tiny"))
+    infer = project.plan("s").stage("infer-tiny-scenes")
+    assert stage.params["prompt"] == infer.params["prompt"] == {"template": "Look. {question}", "answer_format": "short"}
+    assert stage.params["max_new_tokens"] == 4 and bench.respondent is not None
+    of_benchmark = stage_of("s/infer-tiny-scenes", infer.as_json(), project.settings)
+    with chdir(project.root):
+        assert len(bench.answers(None, [0])) == stage.counters["answers computed"] == 1
+        asked = bench.respondent
+        answer_tables(asked.model, asked.plugin.module, [bench.dataset.only([0])], [Variant("clean")], frozenset({"text"}), of_benchmark)
+    assert of_benchmark.counters["answers computed"] == 0, "the benchmark finds the answer"
 
 
 def named(project: Project, text: str) -> Project:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from qualm.compiler.plan.training_prompts import training_prompt_notes
 from qualm.compiler.spec.canonical_json import canonical
-from tests.compiler.plan.planned import SPEC, make
+from tests.compiler.plan.planned import SPEC, make, resolved
 
 
 def test_an_estimator_on_greedy_signals_changes_no_inference(tmp_path: Path) -> None:
@@ -77,3 +78,46 @@ def test_how_answers_are_decoded_is_told_where_something_reads_it(tmp_path: Path
     limited = make(tmp_path, asked.replace("top_p: 0.8", "top_k: 50")).stage("infer-base-scenes").params
     assert limited["top_k"] == 50 and "top_k" not in told
     assert "also" not in told and "in_words" not in told and "subset" not in told
+
+
+TUNED = SPEC.replace("test: 10}\n  scenes_mc", "test: 10, train: 10, evaluate: true}\n  scenes_mc").replace(
+    "\njudges", "\nfinetunes:\n  tuned: {sft: {base: base, train: [scenes]}}\njudges"
+)
+
+
+def test_a_fine_tune_is_trained_with_the_prompt_that_it_is_asked_with(tmp_path: Path) -> None:
+    def prompts(text: str) -> tuple[dict, dict]:
+        plan = make(tmp_path, text)
+        (tune,) = (stage for stage in plan.stages if stage.kind == "finetune")
+        asked = plan.stage("infer-tuned-scenes")
+        return tune.params.get("prompts", {}), asked.params.get("prompt", {})
+
+    assert prompts(TUNED) == ({}, {})
+    spec = TUNED + "prompt: {system: Be brief., answer_format: free}\n"
+    of_spec = {"system": "Be brief.", "answer_format": "free"}
+    assert prompts(spec) == ({"scenes": of_spec}, of_spec)
+    of_dataset = spec.replace("scenes: {card: synthetic_scenes,", "scenes: {card: synthetic_scenes, prompt: {answer_format: short},")
+    of_both = {**of_spec, "answer_format": "short"}
+    assert prompts(of_dataset) == ({"scenes": of_both}, of_both)
+    of_base = of_dataset.replace("scene-vlm-base}}", "scene-vlm-base}, prompt: {system: You see scenes.}}")
+    expected = {"system": "You see scenes.", "answer_format": "short"}
+    assert prompts(of_base) == ({"scenes": expected}, expected), "a fine-tune keeps the prompt of its base"
+
+
+def test_what_training_leaves_out_of_a_prompt_is_said(tmp_path: Path) -> None:
+    def notes(more: str, text: str = TUNED) -> list[str]:
+        return list(training_prompt_notes(resolved(tmp_path, text + more)))
+
+    assert notes("") == notes("prompt: {system: Be brief.}\n") == []
+    shots = "prompt: {examples: [{question: 'Is it?', answer: 'yes'}], system: Be brief.}\n"
+    assert notes(shots) == ["tuned is trained without the few-shot examples of its prompt, and asked with them"]
+    assert next(s for s in make(tmp_path, TUNED + shots).stages if s.kind == "finetune").params["prompts"] == {
+        "scenes": {"system": "Be brief."}
+    }
+    swept = "prompt: [{as: short, answer_format: short}, {as: bare, system: Look.}]\n"
+    assert notes(swept) == ["tuned is trained with the first prompt, 'short', and asked with all 2"]
+    assert next(s for s in make(tmp_path, TUNED + swept).stages if s.kind == "finetune").params["prompts"] == {
+        "scenes": {"answer_format": "short"}
+    }
+    scratch = TUNED.replace("sft: {base: base, train: [scenes]}", "scratch_vlm: {train: [scenes]}")
+    assert notes("prompt: {system: Be brief.}\n", scratch) == ["tuned is trained with the recipe's own questions, not with `prompt:`"]

@@ -1,6 +1,13 @@
 from dataclasses import replace
 
-from qualm.runners.training.examples import Row, preferences, verifications
+import pytest
+
+from qualm.registry.sample import SAMPLES
+from qualm.runners.contracts.finetunes import FinetuneError
+from qualm.runners.data.dataset import DatasetFolder
+from qualm.runners.prompts.question import Prompt
+from qualm.runners.runtime.records import write_table
+from qualm.runners.training.examples import Row, preferences, read_rows, verifications
 
 
 def row(name, target, pair=None, rejected=None, choices=()):
@@ -66,3 +73,51 @@ def test_plain_rows_are_asked_about_the_answer_of_another_row_that_asks_the_same
     ]  # fmt: skip
     kinder = [replace(same[0], references=("red", "blue")), same[1]]
     assert asked(kinder, plain=True) == [("What color?", "blue", "yes"), ("What color?", "red", "no")], "blue is right for a too"
+
+
+def test_examples_have_the_text_and_answer_format_of_their_prompt():
+    def made(prompt, **changes):
+        return replace(row("a", "B", choices=("red", "blue")), prompt=prompt, **changes).example()
+
+    short = made(Prompt(system="Be brief.", template="{question}\n{options}\n{instruction}", answer_format="short"))
+    assert [turn["role"] for turn in short.conversation] == ["system", "user"] and short.answer == "blue"
+    assert short.conversation[1]["content"][1]["text"] == "a?\nA. red\nB. blue\nAnswer with a single word or a short phrase."
+    assert made(Prompt(answer_format="letter")).answer == "B"
+    as_json = made(Prompt(answer_format="json"), rejected="A")
+    assert as_json.answer == '{"answer": "B"}' and as_json.rejected is None
+    rated = replace(row("a", "A dog.", rejected="A cat."), prompt=Prompt(answer_format="json"))
+    (preference,) = preferences([rated])
+    assert (preference.answer, preference.rejected) == ('{"answer": "A dog."}', '{"answer": "A cat."}')
+
+
+def test_answers_are_verified_and_earlier_turns_told_as_the_prompt_has_them():
+    prompt = Prompt(system="Be brief.", template="Look. {question}", answer_format="json")
+    both = [replace(r, prompt=prompt) for r in (row("a", "red", "p"), row("b", "none", "p"))]
+    first = verifications(both)[0]
+    texts = [turn["content"][-1]["text"] for turn in first.conversation]
+    assert texts[:3] == ["Be brief.", "Look. a?", '{"answer": "red"}'] and first.answer == "yes"
+    later = replace(both[0], history=(("What is it?", "A dog."),))
+    assert [turn["content"][-1]["text"] for turn in later.conversation] == [
+        "Be brief.",
+        "Look. What is it?",
+        '{"answer": "A dog."}',
+        "Look. a?",
+    ]
+
+
+def sample(name, **more):
+    usual = {"image_id": None, "question": "Look left.\nWhat is it?", "references": ["a cube"], "choices": [], "pair_id": None}
+    about = {"category": "plain", "answerable": True, "split": "train", "source": "test", "group": "", "meta": {"hint": "Look left."}}
+    return {"sample_id": name, **usual, **about, **more}
+
+
+def test_rows_take_their_hint_and_refuse_a_prompt_that_does_not_fit(tmp_path):
+    write_table(tmp_path / "samples.parquet", [sample("a")], SAMPLES)
+    data = DatasetFolder("d", tmp_path)
+    (found,) = read_rows(data, dict, prompt=Prompt(template="{question} ({hint})"))
+    assert found.example().conversation[0]["content"][0]["text"] == "What is it? (Look left.)"
+    with pytest.raises(FinetuneError, match=r"dataset d: prompt: \{options\} needs questions with options, and all"):
+        read_rows(data, dict, prompt=Prompt(template="{question}\n{options}"))
+    schema = {"properties": {"answer": {}, "reason": {}}, "required": ["answer", "reason"]}
+    with pytest.raises(FinetuneError, match="dataset d: prompt: samples have an answer alone, and the JSON schema requires more"):
+        read_rows(data, dict, prompt=Prompt(answer_format="json", schema=schema))

@@ -40,10 +40,11 @@ def project(tmp_path, folder):
     return Tuning(tmp_path, folder)
 
 
-def make(project, **changes):
+def make(project, prompts=None, **changes):
     """The recipe, made in the project's folder, and the stage with its counters."""
 
     stage = bare_stage()
+    stage = replace(stage, params={**stage.params, **({"prompts": prompts} if prompts else {})})
     places = {"pairs": Path("results/t/data/pairs")}
     context = FinetuneContext(places, 7, {"base": BASE}, {"base": Path("registry/data/tiny")}, stage)
     with chdir(project.folder):
@@ -107,6 +108,20 @@ def test_what_is_wrong_is_the_judge_s_word(project):
             own = "ABCD"[right] if right is not None else references[0]
             expected[row] = "no idea" if facts["answerable"] and judgement.rating == 0 else own
     assert taught == expected and {"no idea", REFUSAL} < set(taught.values())
+
+
+def test_base_is_asked_and_trained_with_the_prompt_of_inference(project):
+    prompt = {"template": "What color is it ? {question}\n{options}\n{instruction}"}
+    recipe, _ = make(project, {"pairs": prompt}, refusals=["no idea"])
+    with chdir(project.folder):
+        data = DatasetFolder("pairs", Path("results/t/data/pairs"), SplitRule(("train",)))
+        model = hf_vlm(ModelContext("base", Path("registry/data/tiny")))
+        stage = bare_stage()
+        stage = replace(stage, params={**stage.params, "prompt": prompt})
+        answer_tables(model, "qualm.runners.plugins.models.hf_vlm", [data], [Variant("clean")], frozenset({"text"}), stage)
+    assert stage.counters["answers computed"] == 0, "inference with this prompt finds the answers of the recipe"
+    texts = [example.conversation[-1]["content"][-1]["text"] for example in examples(recipe)]
+    assert len(texts) > 0 and all(text.startswith("What color is it ? What color") for text in texts)
 
 
 def test_unsure_asks_back(project):
