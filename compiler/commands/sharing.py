@@ -21,7 +21,7 @@ def export(
         str,
         typer.Option(
             "--to",
-            help="The format, one of those below.",
+            help="The format; `qualm ls exports` lists all.",
             autocompletion=registered.exports,
         ),
     ] = "",

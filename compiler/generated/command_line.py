@@ -7,7 +7,6 @@ from typing import Any
 import typer
 
 from qualm.compiler.commands.main import complete_app
-from qualm.compiler.generated.tables import table
 from qualm.registry.plugins.rule import MAX_NUMBER
 
 _HEAD = """\
@@ -15,11 +14,12 @@ _HEAD = """\
 
 *Written by `make docs-reference` from the commands.*
 
-`qualm --help` lists the commands, and `--help` after a command prints its help. `qualm --version -v` prints the versions of Qualm, Python
-and all libraries, and which of them are newer than tested.
+`qualm --help` lists the commands. `qualm COMMAND --help` adds details and examples to what stands here. `qualm --version -v` prints the
+versions of Qualm, Python and all libraries, and which of them are newer than tested.
 
 **SPEC** is the name of a spec in `specs/`, or a path; by default that of `params.yaml`. In commands with further words (`diff`, `compare`,
-`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`. **`--json`** prints JSON.
+`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`. **`--json`**, where a command has it,
+prints JSON.
 
 | exit code | meaning |
 |---|---|
@@ -52,18 +52,15 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _section(name: str, command: Any) -> str:
-    text, _, examples = command.help.partition("[bold]Examples[/]")
-    parts = [f"## `qualm {name}`\n", _plain(text)]
+    summary = _plain(command.help).partition("\n\n")[0].strip()
     arguments = [p for p in command.params if not any(o.startswith("-") for o in p.opts)]
     options = [p for p in command.params if p not in arguments and not p.hidden]
     rows = [(p.metavar or p.name.upper(), _meaning(p)) for p in arguments]
     rows += [(", ".join((*p.opts, *p.secondary_opts)), _meaning(p)) for p in options]
-    if common := [name for name, meaning in rows if COMMON.get(name) == meaning]:
-        parts.append(f"Takes {' and '.join(f'`{name}`' for name in common)}.\n")
-    if rows := [(name, meaning) for name, meaning in rows if name not in common]:
-        parts.append(table(("argument or option", "meaning"), rows))
-    if lines := [line for line in examples.splitlines() if line.strip()]:
-        parts.append("```\n" + "\n".join(map(_example, lines)) + "\n```\n")
+    common = [f"`{word}`" for word, meaning in rows if COMMON.get(word) == meaning]
+    parts = [f"## `qualm {name}`\n", f"{summary} Takes {' and '.join(common)}.\n" if common else f"{summary}\n"]
+    if rows := [(word, meaning) for word, meaning in rows if COMMON.get(word) != meaning]:
+        parts.append("\n".join(f"- `{word}`: {meaning}" for word, meaning in rows) + "\n")
     return "\n".join(parts)
 
 
@@ -80,8 +77,3 @@ def _meaning(parameter: Any) -> str:
 
 def _plain(text: str) -> str:
     return re.sub(r"\[/?(?:bold|dim|italic)?\]", "", text).replace("\b", "").strip() + "\n"
-
-
-def _example(line: str) -> str:
-    """Return an example as a shell command, with its explanation behind a #."""
-    return re.sub(r"(?<=\S)( {2,})(?=[^#\s])", r"\1# ", line.strip())

@@ -9,18 +9,18 @@ _HEAD = """\
 
 *Written by `make docs-reference` from registry/cards/.*
 
-Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more. See also [how to bring data in](../how-to/data.md).
+Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more, such as file formats. See also [how to bring data in](../how-to/data.md).
 
 - **verified**: whether layout and counts were checked against the released files. *no*: the card follows a description. A file that
   differs ends the run with file, record and key.
 - **splits**: expected numbers of records.
-- **scoring**: the official rule; in `code` the metrics and judges that compute it.
+- **scoring**: the official rule, if there is one; in `code` the metrics and judges that compute it.
 """
 
 
 def catalogue() -> str:
     rows = [card for card in cards.load_all_cards() if card.kind == "dataset"]
-    head = ("card", "dataset", "format", "verified", "splits", "scoring", "licence")
+    head = ("card", "dataset", "verified", "splits", "scoring", "licence")
     return f"{_HEAD}\n{table(head, [_row(card) for card in rows])}"
 
 
@@ -30,7 +30,7 @@ def _row(card: Card) -> tuple[str, ...]:
     count = "any number" if card.source == "generated" else "?"
     splits = "; ".join(f"{name} {_records(split) or count}" for name, split in card.splits.items())
     verified = "yes" if card.verified else "no"
-    return card.name, title + reads, card.formats, verified, splits, card.scoring or "no official rule", card.licence
+    return card.name, title + reads, verified, splits, card.scoring, card.licence
 
 
 def _records(split: Split) -> str:

@@ -9,23 +9,22 @@ _HEAD = """\
 
 *Written by `make docs-reference` from `registry/published/models.yaml`.*
 
-`qualm ls models --published` prints this table; `qualm ls models gemma --published` a part of it. Other models load too if transformers has
-an image-text-to-text class for them, their images are tokens of the prompt, and their weights are safetensors.
+`qualm ls models --published` prints this table with more columns. Other models load too if transformers has an image-text-to-text class
+for them, their images are tokens of the prompt, and their weights are safetensors.
 
 Parameters are counted from each model's configuration and agree with the published sizes to 1%. Names, licences and settings are from
 memory. None is verified until someone has run `qualm doctor model` on the weights ([how](../how-to/models.md)).
 
-- **bf16**, **int8**, **4 bit**: GiB of weights as bfloat16, and with the language model in 8 or 4 bits.
-- **cache**: KiB of key-value cache per token and sequence, as bfloat16.
+- **bf16**, **4 bit**: GiB of weights as bfloat16, and with the language model in 4 bits.
 - **image**: tokens of an image of 640 x 480 pixels.
-- **signals**: available signals of an answer.
+- **remarks**: missing signals and requirements.
 - **code**: how a tiny random model of the family passed every check of `qualm doctor`, with transformers {transformers}; empty if none
   was examined. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
 """
 
 
 def published_models() -> str:
-    head = ("model", "billion", "bf16", "int8", "4 bit", "cache", "image", "licence", "signals", "code")
+    head = ("model", "billion", "bf16", "4 bit", "image", "licence", "remarks", "code")
     intro = _HEAD.format(transformers=verified()["transformers"])
     return f"{intro}\n{table(head, [_row(model) for model in published().values()])}{_families()}"
 
@@ -45,16 +44,15 @@ def _families() -> str:
 
 def _row(model: Published) -> tuple[str, ...]:
     size = of_published(model)
-    sizes = ["", "", "", ""]
+    sizes = ["", ""]
     if size is not None:
-        weights = (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "int8"), size.weight_bytes("bfloat16", "nf4"))
-        sizes = [*(f"{count / 2**30:.1f}" for count in weights), f"{size.cache_bytes('bfloat16') / 1024:g}"]
-    cells = (str(model.image_tokens or ""), model.licence, _gives(model), family_verified(model))
+        sizes = [f"{count / 2**30:.1f}" for count in (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "nf4"))]
+    cells = (str(model.image_tokens or ""), model.licence, _remarks(model), family_verified(model))
     return model.name, f"{model.parameters.total:.3g}", *sizes, *cells
 
 
-def _gives(model: Published) -> str:
+def _remarks(model: Published) -> str:
     if model.unsupported:
         return f"not supported: {model.unsupported}"
-    signals = f"no {', '.join(model.lacks)}" if model.lacks else "all signals"
+    signals = f"no {', '.join(model.lacks)}" if model.lacks else ""
     return "; ".join(filter(None, (signals, "needs `template`" if model.template else "", model.note)))

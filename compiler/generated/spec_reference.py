@@ -5,7 +5,6 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from qualm.compiler.generated.tables import table
 from qualm.compiler.spec.language import (
     About,
     Abstention,
@@ -29,7 +28,7 @@ from qualm.compiler.spec.language import (
     Spec,
 )
 from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter
+from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
 _HEAD = """\
 # The spec language
@@ -41,7 +40,7 @@ A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors.
 - `name` or `name: {parameters}` is a plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters.
 - **A list of values is a sweep** if a parameter takes a single value: one variant per value, named `blur@radius=2`.
 - `extends: other.yaml` starts from another spec. Mappings are merged by key, other values replace the inherited ones, `null` removes.
-- `qualm data ls` lists the cards that datasets name ([datasets](datasets.md)).
+- `qualm data ls` lists the cards that datasets name ([datasets](datasets.md)), `qualm ls KIND NAME` explains a plugin.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -92,22 +91,27 @@ def reference() -> str:
         parts.append(f"## {title}\n")
         if note:
             parts.append(f"{note}\n")
-        rows = []
+        lines = []
         for name, field in model.model_fields.items():
             earlier = described.setdefault((name, field.description), title)
             meaning = (field.description or "") if earlier == title else f"As in {earlier}."
-            rows.append((name, _type(field), _default(field), meaning))
-        parts.append(table(("key", "type", "default", "meaning"), rows))
+            lines.append(f"- `{name}` ({', '.join(filter(None, (_type(field), _default(field))))}): {meaning}")
+        parts.append("\n".join(lines) + "\n")
     for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
         plugins = [rule.get(kind, name) for name in _own(kind)]
         if not plugins:
             continue
         page = DESCRIBED_IN.get(kind)
-        see = f" They are described in [{page}]({page})." if page else ""
-        parts.append(f"## Plugins: {kind}\n\n`{folder}/`. `qualm ls {kind} NAME` explains one.{see}\n")
-        cells = [(p.name, ", ".join(map(_parameter, p.parameters)), *([] if page else [p.summary])) for p in plugins]
-        parts.append(table(("name", "parameters", *([] if page else ["meaning"])), cells))
+        see = f" [{page}]({page}) describes them." if page else ""
+        parts.append(f"## Plugins: {kind}\n\n`{folder}/`.{see}\n")
+        parts.append("\n".join(_plugin(plugin, summary=not page) for plugin in plugins) + "\n")
     return "\n".join(parts)
+
+
+def _plugin(plugin: Plugin, summary: bool) -> str:
+    parameters = ", ".join(map(_parameter, plugin.parameters))
+    line = f"- `{plugin.name}`" + (f" ({parameters})" if parameters else "")
+    return f"{line}: {plugin.summary}" if summary else line
 
 
 def _own(kind: str) -> list[str]:
@@ -147,4 +151,4 @@ def _default(field: FieldInfo) -> str:
         return "required"
     if isinstance(field.default, BaseModel) or field.default in ({}, [], "", None):
         return ""
-    return f"`{field.default}`"
+    return f"default `{field.default}`"

@@ -168,11 +168,6 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     ("docs/explanation/inference.md", "is kept until the batch ends, up to 1 GiB", {"inference.hf.computing.once:ROOM": 1024 * MIB}),
     ("docs/explanation/inference.md", "in row groups of about 16 MiB", {"data.internals:GROUP_BYTES": 16 * MIB}),
     (
-        "docs/reference/command_line.md",
-        "the files of one model are merged into files of 64 MiB",
-        {"store.maintenance:MERGED_BYTES": 64 * MIB},
-    ),
-    (
         "docs/reference/scoring.md",
         "With fewer than 5 groups that enter the value there is no interval",
         {"scoring.limits:FEWEST_GROUPS": 5},
