@@ -70,7 +70,7 @@ release: setup
 bench: setup
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-# Coverage and error rates in simulated worlds, into docs/explanation/statistics.md; continues where it stopped.
+# Coverage and error rates in simulated worlds, into tests/simulation/tables.md; continues where it stopped.
 simulate: setup
 	$(BIN)/python -m tests.simulation
 

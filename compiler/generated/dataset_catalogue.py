@@ -9,10 +9,11 @@ _HEAD = """\
 
 *Written by `make docs-reference` from registry/cards/.*
 
-Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more, such as file formats. See also [how to bring data in](../how-to/data.md).
+Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more, such as file formats.
+[Bring your data](../how-to/data.md) explains how to add the files.
 
-- **verified**: whether layout and counts were checked against the released files. *no*: the card follows a description. A file that
-  differs ends the run with file, record and key.
+- **verified**: layout and counts were checked against the released files. *no*: the card follows a description, and a file that differs
+  ends the run with file, record and key.
 - **splits**: expected numbers of records.
 - **scoring**: the official rule, if there is one; in `code` the metrics and judges that compute it.
 """

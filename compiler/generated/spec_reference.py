@@ -40,7 +40,8 @@ A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors.
 - `name` or `name: {parameters}` is a plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters.
 - **A list of values is a sweep** if a parameter takes a single value: one variant per value, named `blur@radius=2`.
 - `extends: other.yaml` starts from another spec. Mappings are merged by key, other values replace the inherited ones, `null` removes.
-- `qualm data ls` lists the cards that datasets name ([datasets](datasets.md)), `qualm ls KIND NAME` explains a plugin.
+- `qualm data ls` lists the cards that datasets name ([datasets](datasets.md)), `qualm ls KIND NAME` explains a plugin and
+  lists its parameters.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -101,17 +102,17 @@ def reference() -> str:
         plugins = [rule.get(kind, name) for name in _own(kind)]
         if not plugins:
             continue
-        page = DESCRIBED_IN.get(kind)
-        see = f" [{page}]({page}) describes them." if page else ""
-        parts.append(f"## Plugins: {kind}\n\n`{folder}/`.{see}\n")
-        parts.append("\n".join(_plugin(plugin, summary=not page) for plugin in plugins) + "\n")
+        if page := DESCRIBED_IN.get(kind):
+            parts.append(f"## Plugins: {kind}\n\n`{folder}/`, described in [{page}]({page}).\n")
+            continue
+        parts.append(f"## Plugins: {kind}\n\n`{folder}/`.\n")
+        parts.append("\n".join(map(_plugin, plugins)) + "\n")
     return "\n".join(parts)
 
 
-def _plugin(plugin: Plugin, summary: bool) -> str:
+def _plugin(plugin: Plugin) -> str:
     parameters = ", ".join(map(_parameter, plugin.parameters))
-    line = f"- `{plugin.name}`" + (f" ({parameters})" if parameters else "")
-    return f"{line}: {plugin.summary}" if summary else line
+    return f"- `{plugin.name}`" + (f" ({parameters})" if parameters else "") + f": {plugin.summary}"
 
 
 def _own(kind: str) -> list[str]:

@@ -63,6 +63,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         if card.fetch:
             yield "fetch", _address(card.fetch)
         if card.scoring:
+            yield "format", card.formats
             yield "scoring", " ".join(card.scoring.split())
         yield "checked", "layout and counts, against a release" if card.verified else card.caveat
     yield "version", f"{entry.md5} ({format_size(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"

@@ -1,4 +1,4 @@
-"""Simulate worlds of known truth, and write what was counted into docs/explanation/statistics.md.
+"""Simulate worlds of known truth, and write what was counted into tests/simulation/tables.md.
 
 `python -m tests.simulation [--minutes 12] [--samples 200] [--only QUESTION] [--anew]`. Every row of every table is drawn in batches, those
 with the fewest samples first, until each has so many or the minutes are over. `tallies.jsonl` beside this file keeps what was counted, so
@@ -15,7 +15,7 @@ from tests.simulation.drawing import QUESTIONS, fill
 from tests.simulation.page import insert_tables
 from tests.simulation.tallies import Tallies
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/explanation/statistics.md"
+PAGE = Path(__file__).with_name("tables.md")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/statistics.md: every entry with its Monte Carlo error, and a mark where it misses its aim."""
+"""The tables of tests/simulation/tables.md: every entry with its Monte Carlo error, and a mark where it misses its aim."""
 
 from __future__ import annotations
 
