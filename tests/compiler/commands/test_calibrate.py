@@ -22,7 +22,7 @@ from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.serving import ADVICE
-from qualm.runners.review import page
+from qualm.runners.review import strength_page as page
 from qualm.runners.review.strength_session import StrengthSession, WriteError
 from tests.support.models.tiny_clip import tiny_clip
 from tests.support.models.tiny_models import tiny_llava

@@ -11,7 +11,7 @@ import pytest
 
 from qualm.registry.plugins.rule import get
 from qualm.registry.sample import SAMPLES
-from qualm.runners.review import page
+from qualm.runners.review import strength_page as page
 from qualm.runners.review.bench import Bench, Respondent, Subject, open_dataset
 from qualm.runners.review.knobs import numeric
 from qualm.runners.review.live import Workshop
