@@ -307,7 +307,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
     """Return a table of differences; counts and scored shares are columns only where they differ."""
     from qualm.compiler.results.comparisons import metric_in_words
-    from qualm.runners.scoring.missing.scored_share import shares_differ
+    from qualm.runners.scoring.scored_share import shares_differ
 
     counts, correction = {d["n"] for d in rows}, comparison["test"]["correction"] if comparison["test"] else None
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
@@ -337,7 +337,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
 
 def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a warning for each dataset and model whose scored shares differ between a and b."""
-    from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+    from qualm.runners.scoring.scored_share import share_in_words, shares_differ
 
     metrics_of: dict[tuple[str, str, str], list[str]] = {}
     for d in differences:
@@ -355,7 +355,7 @@ def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list
 
 def _shares(difference: Mapping[str, Any]) -> str:
     """Format both scored shares, marked if they differ too much for a fair comparison."""
-    from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+    from qualm.runners.scoring.scored_share import share_in_words, shares_differ
 
     shares = [difference.get("scored_share_a"), difference.get("scored_share_b")]
     return " / ".join(map(share_in_words, shares)) + (" (!)" if shares_differ(shares) else "")

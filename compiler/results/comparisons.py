@@ -15,7 +15,7 @@ from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.runners.reporting.charts.heat import stars
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, measured_by, verdict, within_margin
-from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+from qualm.runners.scoring.scored_share import share_in_words, shares_differ
 
 MAX_PLACES = 3
 """Comparisons that a note names."""

@@ -28,7 +28,7 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
     """Describe the confidence set of the best estimator of every shown column."""
     from qualm.runners.reporting.chance import none_beats_chance
     from qualm.runners.reporting.text import number
-    from qualm.runners.scoring.missing.scored_share import unequal_shares
+    from qualm.runners.scoring.scored_share import unequal_shares
 
     score_keys = {(*_place(row), row["metric"]) for row in scores}
     of_estimators = [row for row in rankings if row["among"] == "estimators"]

@@ -120,7 +120,7 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
     """Print why values (and `intervals`) are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
-    from qualm.runners.scoring.missing.score_warnings import disputes, few_groups, notes, warnings
+    from qualm.runners.scoring.score_warnings import disputes, few_groups, notes, warnings
 
     for line in [*notes(rows, intervals), *(few_groups(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
@@ -130,7 +130,7 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
 
 def show_collapses(rows: Sequence[Row], console: Console) -> None:
     """Print under which variants models collapse, whatever variant is shown."""
-    from qualm.runners.scoring.missing.score_warnings import collapses
+    from qualm.runners.scoring.score_warnings import collapses
 
     for line in collapses(rows):
         console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))

@@ -50,7 +50,7 @@ def metrics_down(
 
 def _unscored(cells: Sequence[Row]) -> str:
     """Return how many questions have no score, and the scored shares; empty where all have one."""
-    from qualm.runners.scoring.missing.scored_share import share_in_words, shares_differ
+    from qualm.runners.scoring.scored_share import share_in_words, shares_differ
 
     left = max((cell["n_unscored"] for cell in cells), default=0)
     if not left:
@@ -63,8 +63,8 @@ def _unscored(cells: Sequence[Row]) -> str:
 
 def value_text(row: Row | None) -> Text:
     """Format a value with its interval; a dash if it was not measured."""
-    from qualm.runners.scoring.missing.scored_share import bounds_in_words
-    from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
+    from qualm.runners.scoring.scored_share import bounds_in_words
+    from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
     if row is None:
         return Text("–", style="dim")

@@ -187,7 +187,7 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
     import polars as pl
 
     from qualm.compiler.results.scores import read_scores
-    from qualm.runners.scoring.missing.score_warnings import ALL
+    from qualm.runners.scoring.score_warnings import ALL
 
     has_reason = pl.col("why").is_not_null() | pl.col("disputed").is_not_null()
     for stage in plan.writers("scores"):

@@ -12,8 +12,8 @@ from qualm.runners.reporting.text import titled
 from qualm.runners.results.results import Results
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by
 from qualm.runners.scoring.measuring.labels import plugin_of
-from qualm.runners.scoring.missing.scored_share import unequal_shares
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
+from qualm.runners.scoring.scored_share import unequal_shares
 
 COLUMNS = (
     *("model", "dataset", "variant", "slice", "a", "b", "metric", "value_a", "value_b", "difference", "low", "high", "p", "p_adjusted"),

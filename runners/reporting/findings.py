@@ -15,8 +15,8 @@ from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.text import Label, aside, between, decimals, number, promised, rounded, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict, within_margin
-from qualm.runners.scoring.missing.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
+from qualm.runners.scoring.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.studies.gains import Beyond, beyond_blind
 from qualm.runners.studies.shortcuts import told_apart
 

@@ -41,8 +41,8 @@ from qualm.runners.reporting.sections.answers import (
 from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.runtime.records import read_provenance, read_table
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.measuring.by_cell import ByCell
 from qualm.runners.scoring.measuring.labels import main_setting
-from qualm.runners.scoring.reading.by_cell import ByCell
 from qualm.runners.studies import perturbation
 
 QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")

@@ -17,7 +17,7 @@ from qualm.registry.text import visible as visible
 from qualm.runners.scoring.measuring.labels import taken_apart
 from qualm.runners.scoring.measuring.labels import titled as titled
 from qualm.runners.scoring.measuring.labels import words as words
-from qualm.runners.scoring.missing.scored_share import share_in_words
+from qualm.runners.scoring.scored_share import share_in_words
 
 DIGITS = 3
 """Decimals of a measure without an interval; a share is a fraction of 1, never times 100."""

@@ -16,10 +16,10 @@ from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RA
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples
+from qualm.runners.scoring.collapse import Frequent, collapse
 from qualm.runners.scoring.conformal.draws import Redraw
-from qualm.runners.scoring.missing.unscored import Reasons
-from qualm.runners.scoring.perturbed.collapse import Frequent, collapse
 from qualm.runners.scoring.recalibration.fits import Recalibration
+from qualm.runners.scoring.unscored import Reasons
 
 CHOICE_ONLY = frozenset({"predicted", "n_options", "option_probabilities", "right_option", "covered", "set_size"})
 """Columns that only multiple-choice rows have; a metric that reads one is over those rows."""
@@ -81,7 +81,7 @@ class Cell:
     frequent: Frequent = ("", np.nan)
     """The most frequent answer."""
     collapsed: str = ""
-    """Why means over perturbations leave it out, where they do (`qualm.runners.scoring.perturbed.collapse`)."""
+    """Why means over perturbations leave it out, where they do (`qualm.runners.scoring.collapse`)."""
     unread: str = BOUNDS_OF_UNREAD
     """Treatment of an answer that no judge could read: `bounds`, `exclude` or `wrong`."""
     disputed: str = ""

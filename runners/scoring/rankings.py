@@ -39,8 +39,8 @@ from qualm.runners.scoring.limits import (
 )
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
-from qualm.runners.scoring.missing.scored_share import shares_differ
 from qualm.runners.scoring.paired_tests import MIN_CLASS_ROWS
+from qualm.runners.scoring.scored_share import shares_differ
 
 Floats = NDArray[np.float64]
 MODELS, ESTIMATORS, BOTH = "models", "estimators", "models and estimators"

@@ -26,8 +26,8 @@ from qualm.runners.data.splits import fit_rows, scored_rows
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.reading.read_cells import read_cells
-from qualm.runners.scoring.reading.tables import Tables
+from qualm.runners.scoring.measuring.read_cells import read_cells
+from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.studies.blind_classifiers import refused
 from qualm.runners.studies.blind_refuser import IN_TURN, OWN, POOLED, Refuser, refusers
 from qualm.runners.studies.shortcuts import features_of

@@ -31,7 +31,7 @@ from qualm.runners.data.selection import Selection, choose, draw_balanced, draw_
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.reading.reference_abstentions import decide_answerable
+from qualm.runners.scoring.measuring.reference_abstentions import decide_answerable
 
 KIND = StageKind(
     title="Samples of {dataset}",

@@ -30,8 +30,8 @@ from qualm.runners.data.splits import fit_rows, scored_rows
 from qualm.runners.runtime.precision import kept
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS, read_cells
-from qualm.runners.scoring.reading.tables import Tables
+from qualm.runners.scoring.measuring.read_cells import BLIND_VARIANTS, read_cells
+from qualm.runners.scoring.measuring.tables import Tables
 
 KIND = StageKind(
     title="Train probes",

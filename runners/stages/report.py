@@ -38,8 +38,8 @@ from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
+from qualm.runners.scoring import score_warnings
 from qualm.runners.scoring.families import how_corrected
-from qualm.runners.scoring.missing import score_warnings
 
 KIND = StageKind(
     title="Report",

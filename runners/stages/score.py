@@ -34,6 +34,7 @@ from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring import paired_tests
+from qualm.runners.scoring import perturbation_tests as effects_of
 from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
@@ -44,11 +45,10 @@ from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.over_datasets import OverDatasets
+from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.score_table import in_parts
-from qualm.runners.scoring.perturbed import perturbation_tests as effects_of
+from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.scoring.rankings import Rankings
-from qualm.runners.scoring.reading.read_cells import read_cells
-from qualm.runners.scoring.reading.tables import Tables
 from qualm.runners.scoring.recalibration.answers import recalibrated_answers
 from qualm.runners.scoring.recalibration.comparisons import Comparisons
 from qualm.runners.scoring.recalibration.fits import RAW

@@ -15,7 +15,7 @@ from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.labels import metric_of, of_estimator, titled
 from qualm.runners.scoring.measuring.labels import words as plugin_words
-from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
+from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words
 
 BEST, PERHAPS = "best", "perhaps"
 """Significantly better than every other candidate; statistically tied with every better one."""

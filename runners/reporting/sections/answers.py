@@ -12,8 +12,8 @@ from qualm.registry import abstaining_name
 from qualm.registry.sample import CLEAN, GREEDY, JUDGEMENTS, LABELLED_SCORES
 from qualm.runners.data.aligned import read_greedy
 from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring.measuring.by_cell import ByCell, Key
 from qualm.runners.scoring.measuring.score_table import read_labelled
-from qualm.runners.scoring.reading.by_cell import ByCell, Key
 
 ANSWERS: dict[str, Any] = {
     "model": pl.String,

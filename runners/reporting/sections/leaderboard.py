@@ -13,8 +13,8 @@ from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.text import Label, between, counted, number, promised, rounded, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
-from qualm.runners.scoring.missing.scored_share import bounds_in_words, share_in_words
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
+from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words
 
 
 @dataclass

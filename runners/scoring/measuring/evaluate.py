@@ -37,9 +37,9 @@ from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
-from qualm.runners.scoring.missing.undefined import why_no_rows, why_no_value
-from qualm.runners.scoring.missing.unscored import MANY, absent, explain
 from qualm.runners.scoring.recalibration.fits import Recalibration
+from qualm.runners.scoring.undefined import why_no_rows, why_no_value
+from qualm.runners.scoring.unscored import MANY, absent, explain
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""

@@ -1,7 +1,7 @@
 from rich.text import Text
 
 from qualm.compiler.results.tables import measure, metrics_down, value_text
-from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
+from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
 
 def row(n, unscored=0, value=0.5):

@@ -13,7 +13,7 @@ from qualm.runners.reporting.load import read_results
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.score_table import read_labelled
-from qualm.runners.scoring.missing.unscored import NO_CONFIDENCE
+from qualm.runners.scoring.unscored import NO_CONFIDENCE
 from qualm.runners.stages import calibrate, judge, score
 from qualm.runners.stages.score import make_slices
 from tests.support.projects.stages import stage

@@ -16,8 +16,8 @@ from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections.answers import Judgements
 from qualm.runners.runtime.records import write_table
-from qualm.runners.scoring.reading.read_cells import read_cells
-from qualm.runners.scoring.reading.tables import Tables
+from qualm.runners.scoring.measuring.read_cells import read_cells
+from qualm.runners.scoring.measuring.tables import Tables
 from tests.runners.reporting.made_results import made_results, score
 
 

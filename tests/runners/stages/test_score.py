@@ -30,9 +30,9 @@ from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.families import adjusted
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.score_table import read_labelled
-from qualm.runners.scoring.reading.read_cells import read_cells
-from qualm.runners.scoring.reading.tables import Tables
+from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.stages import calibrate, estimate, judge, score
 from qualm.runners.studies import perturbation
 from tests.support.projects.stages import ref

@@ -14,7 +14,7 @@ from qualm.registry.sample import UNCERTAINTIES
 from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.charts.figures import MOST_PANELS, Figure, Panel, name
 from qualm.runners.runtime.records import write_table
-from qualm.runners.scoring.reading.by_cell import ByCell
+from qualm.runners.scoring.measuring.by_cell import ByCell
 from tests.runners.reporting.made_results import made_results, score
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "figures.json"

@@ -6,7 +6,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.reading.read_cells import _input_changed, _settings
+from qualm.runners.scoring.measuring.read_cells import _input_changed, _settings
 
 
 def test_which_inputs_are_changed_is_read_from_what_the_model_saw():

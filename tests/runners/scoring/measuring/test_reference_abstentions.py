@@ -12,7 +12,7 @@ from qualm.runners.data.rows import as_sample
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.reading.reference_abstentions import decide_answerable
+from qualm.runners.scoring.measuring.reference_abstentions import decide_answerable
 from qualm.runners.stages import data
 from tests.support.data.scenes_folder import ABOUT
 from tests.support.projects.scored import scored

@@ -21,7 +21,7 @@ from qualm.runners.data.labels import AnswerLabels, LabelError, read_answer_labe
 from qualm.runners.data.splits import read_held, stratified
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD
-from qualm.runners.scoring.reading.by_cell import ByCell, Key
+from qualm.runners.scoring.measuring.by_cell import ByCell, Key
 from qualm.runners.scoring.recalibration.drawing import HeldDraws
 
 Judges = tuple[str | None, str | None]

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from qualm.runners.scoring.reading.by_cell import ByCell, split
+from qualm.runners.scoring.measuring.by_cell import ByCell, split
 
 
 def test_parts_come_in_the_order_of_their_first_row_and_keep_the_order_of_rows():

@@ -3,8 +3,8 @@ import pyarrow as pa
 from qualm.registry.sample import SAMPLES, UNCERTAINTIES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.records import write_table
-from qualm.runners.scoring.reading.by_cell import ByCell
-from qualm.runners.scoring.reading.tables import CellRows
+from qualm.runners.scoring.measuring.by_cell import ByCell
+from qualm.runners.scoring.measuring.tables import CellRows
 
 
 def test_a_cell_has_the_rows_of_all_tables_without_samples_that_are_not_wanted(tmp_path):

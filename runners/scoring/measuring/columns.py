@@ -13,8 +13,8 @@ from qualm.runners.contracts.metrics import ratio
 from qualm.runners.data.aligned import Floats, Samples, flat, option_probabilities
 from qualm.runners.runtime.precision import EQUAL
 from qualm.runners.scoring.cells import IN_WORDS
-from qualm.runners.scoring.reading.by_cell import split
-from qualm.runners.scoring.reading.tables import Judges
+from qualm.runners.scoring.measuring.by_cell import split
+from qualm.runners.scoring.measuring.tables import Judges
 
 FINAL_ANSWER = "final_answer"
 """The judge that reads what reasoning comes to; where it is none of the spec's, `correct` says whether "yes" or "no" was right."""

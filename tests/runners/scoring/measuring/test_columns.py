@@ -5,7 +5,7 @@ import pytest
 from qualm.registry.sample import JUDGEMENTS, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import IN_WORDS
-from qualm.runners.scoring.reading.columns import answer_columns
+from qualm.runners.scoring.measuring.columns import answer_columns
 
 
 def test_options_and_words_side_by_side():

@@ -7,8 +7,8 @@ import pytest
 from qualm.registry import CUT_SHORT
 from qualm.registry.sample import JUDGEMENTS, SAMPLES, Sample
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.missing import unscored
-from qualm.runners.scoring.missing.score_warnings import notes, warnings
+from qualm.runners.scoring import unscored
+from qualm.runners.scoring.score_warnings import notes, warnings
 from tests.support.projects.scored import scored
 from tests.support.projects.stages import ref
 

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.perturbed.collapse import collapse, constant_answer, most_frequent, upper
+from qualm.runners.scoring.collapse import collapse, constant_answer, most_frequent, upper
 
 FEW = ("no", 0.2)
 

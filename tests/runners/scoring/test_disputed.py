@@ -6,8 +6,8 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.missing.disputed import disputed
-from qualm.runners.scoring.missing.score_warnings import disputes, few_groups
+from qualm.runners.scoring.disputed import disputed
+from qualm.runners.scoring.score_warnings import disputes, few_groups
 
 N = 100
 

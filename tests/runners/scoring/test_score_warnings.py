@@ -1,4 +1,4 @@
-from qualm.runners.scoring.missing.score_warnings import collapses, notes, warnings
+from qualm.runners.scoring.score_warnings import collapses, notes, warnings
 
 
 def test_a_value_without_an_interval_is_told_of_once():
