@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from qualm.registry import baseline_model
+from qualm.runners.reporting import charts
 from qualm.runners.reporting.chance import none_beats_chance
-from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading
-from qualm.runners.reporting.charts.marks import finite
+from qualm.runners.reporting.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
 from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.marks import finite
 from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS

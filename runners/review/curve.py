@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.reporting.charts.svg import draw, unchecked
+from qualm.runners.reporting.svg import draw, unchecked
 from qualm.runners.review.effects import Goal
 from qualm.runners.review.knobs import written
 from qualm.runners.review.search import Reading, SearchOutcome, monotone

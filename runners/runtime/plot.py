@@ -1,6 +1,6 @@
 """Small plots written directly as SVG, for charts that exist once per model and for figures in print.
 
-Altair takes 0.1 to 0.2 seconds per chart, too long for 26 models. Single charts use Altair (`qualm.runners.reporting.charts.svg`).
+Altair takes 0.1 to 0.2 seconds per chart, too long for 26 models. Single charts use Altair (`qualm.runners.reporting.svg`).
 """
 
 import math

@@ -16,9 +16,8 @@ import polars as pl
 from qualm.registry import baseline_model
 from qualm.registry.formats.picture_lists import all_ids
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.reporting import estimators
+from qualm.runners.reporting import estimators, figures
 from qualm.runners.reporting.appendix import appendix, facts_of
-from qualm.runners.reporting.charts import figures
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.endings import endings
 from qualm.runners.reporting.findings import MAX_FINDINGS, findings

@@ -12,7 +12,7 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, MODALITY_COMPARISONS, RANK_STABILITY
-from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame, read_scores
 from qualm.runners.reporting.sections.data_sets import Sheet

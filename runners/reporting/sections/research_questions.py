@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.charts.heat import SURE
+from qualm.runners.reporting.heat import SURE
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated
 from qualm.runners.reporting.sections.perturbation.compared_modalities import leaning

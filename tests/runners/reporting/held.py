@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting import charts
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "sections.json"
 DRAWINGS = ("lines", "bumps", "dumbbells", "scatter", "bars", "dots", "ranked", "reliability", "risk_coverage", "set_sizes", "quartiles")

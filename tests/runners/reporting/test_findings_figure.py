@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import RANKINGS
-from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting import charts
 from qualm.runners.reporting.findings_figure import MOST_ROWS, findings_figure
 from qualm.runners.reporting.load import read_results
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES

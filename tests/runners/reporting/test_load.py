@@ -12,7 +12,7 @@ import polars as pl
 
 from qualm.registry.sample import CLEAN, JUDGEMENTS
 from qualm.runners.data.aligned import read_samples
-from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting import figures
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections.answers import Judgements
 from qualm.runners.runtime.records import write_table

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import IMAGES, RANKINGS
-from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting import figures
 from qualm.runners.reporting.findings import MAX_FINDINGS
 from qualm.runners.reporting.load import read_results
 from qualm.runners.reporting.sections import leaderboard

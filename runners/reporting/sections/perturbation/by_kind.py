@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.tested import Tested
 from qualm.runners.reporting.text import between, counted, number, rounded, visible, words

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words

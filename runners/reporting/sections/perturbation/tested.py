@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry.sample import EFFECTS
-from qualm.runners.reporting.charts.heat import SURE, stars
+from qualm.runners.reporting.heat import SURE, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame
 from qualm.runners.reporting.sections.data_sets import Sheet

@@ -21,7 +21,7 @@ from qualm.runners.plugins.exports._figures import CHARTS, NARROW, Source, _from
 from qualm.runners.runtime.colours import ACCENT
 from qualm.runners.runtime.printed import PALETTE
 from tests.runners.plugins.exports.test_results import SCORING, context, row
-from tests.runners.reporting.charts.test_charts import pieces
+from tests.runners.reporting.test_charts import pieces
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "printed.json"
 VARIANTS = [{"variant": "typos@p=0.1", "modality": "text"}, {"variant": "blur@radius=2", "modality": "image"}]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.charts.marks import MarkedNumber
+from qualm.runners.reporting.marks import MarkedNumber
 from qualm.runners.reporting.sections.strategies import answerable_only, categories, cost, kind_of, strategies
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
 from tests.runners.reporting.made_results import made_results, sample, score

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from qualm.runners.reporting.charts import marks
-from qualm.runners.reporting.charts.marks import MarkedNumber, difference, finite, verdict
+from qualm.runners.reporting import marks
+from qualm.runners.reporting.marks import MarkedNumber, difference, finite, verdict
 
 NAN = math.nan
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.svg import tidy
+from qualm.runners.reporting import charts
+from qualm.runners.reporting.svg import tidy
 
 CHANGES = [{"row": "a", "before": 0.5, "after": 0.75, "change": "better"}]
 POINTS = [{"model": m, "x": i, "y": 2 * i + i % 2} for i, m in enumerate("abc")]

@@ -1,7 +1,7 @@
 """The drawings: what Vega-Lite is told and the SVG that is written directly, held to tests/golden/charts.json, and the geometry of what
 comes out, measured in the SVG.
 
-After a change that is meant: python -m tests.runners.reporting.charts.test_charts
+After a change that is meant: python -m tests.runners.reporting.test_charts
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.svg import theme
+from qualm.runners.reporting import charts
+from qualm.runners.reporting.svg import theme
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER, WRONG
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "charts.json"

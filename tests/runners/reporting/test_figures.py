@@ -1,6 +1,6 @@
 """Figures of one dataset: what they show and what is said of it.
 
-After a change that is meant: python -m tests.runners.reporting.charts.test_figures
+After a change that is meant: python -m tests.runners.reporting.test_figures
 """
 
 import json
@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import UNCERTAINTIES
-from qualm.runners.reporting.charts import figures
-from qualm.runners.reporting.charts.figures import MOST_PANELS, Figure, Panel, name
+from qualm.runners.reporting import figures
+from qualm.runners.reporting.figures import MOST_PANELS, Figure, Panel, name
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.measuring.by_cell import ByCell
 from tests.runners.reporting.made_results import made_results, score

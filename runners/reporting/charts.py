@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qualm.runners.reporting.charts.svg import draw, unchecked
+from qualm.runners.reporting.svg import draw, unchecked
 from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG

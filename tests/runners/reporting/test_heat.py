@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.charts.heat import Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import Heat, HeatCell, grouped, pieces, shade, stars
 
 
 @pytest.mark.parametrize(
