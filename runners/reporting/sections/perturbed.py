@@ -15,13 +15,13 @@ from qualm.registry.sample import ATTRIBUTIONS, BLAMES, MODALITY_COMPARISONS, RA
 from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.answers import read_frame, read_scores
+from qualm.runners.reporting.sections.compared_modalities import compared
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.sections.perturbation.by_kind import by_kind, column, kinds, widest
-from qualm.runners.reporting.sections.perturbation.by_modality import NAMES, grids
-from qualm.runners.reporting.sections.perturbation.compared_modalities import compared
-from qualm.runners.reporting.sections.perturbation.gallery import gallery
-from qualm.runners.reporting.sections.perturbation.shifts import coverage, sweeps
-from qualm.runners.reporting.sections.perturbation.tested import TITLES, read_tested
+from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, column, kinds, widest
+from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, grids
+from qualm.runners.reporting.sections.perturbed_gallery import gallery
+from qualm.runners.reporting.sections.perturbed_shifts import coverage, sweeps
+from qualm.runners.reporting.sections.perturbed_tested import TITLES, read_tested
 from qualm.runners.reporting.sections.research_questions import HELD_OUT, NOT_ANSWERED, answers, validated
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, MODALITY_COMPARISONS
-from qualm.runners.reporting.sections.perturbation.compared_modalities import UNTESTED
+from qualm.runners.reporting.sections.compared_modalities import UNTESTED
 from qualm.runners.reporting.sections.research_questions import (
     ATTRIBUTION,
     CAPTURE,

@@ -1,8 +1,8 @@
 """Corrected tests of a grid: counted by direction, with the least p, and a warning where no p could be small enough."""
 
 from qualm.registry.sample import EFFECTS
-from qualm.runners.reporting.sections.perturbation import tested
-from qualm.runners.reporting.sections.perturbation.tested import read_tested
+from qualm.runners.reporting.sections import perturbed_tested as tested
+from qualm.runners.reporting.sections.perturbed_tested import read_tested
 from qualm.runners.runtime.records import write_table
 from qualm.runners.studies import perturbation
 from tests.runners.reporting.made_results import frame, made_results, score

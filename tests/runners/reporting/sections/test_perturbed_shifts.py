@@ -5,8 +5,8 @@ import math
 import polars as pl
 import pytest
 
-from qualm.runners.reporting.sections.perturbation import shifts
-from qualm.runners.reporting.sections.perturbation.shifts import UNCERTAINTY, coverage, sweeps
+from qualm.runners.reporting.sections import perturbed_shifts as shifts
+from qualm.runners.reporting.sections.perturbed_shifts import UNCERTAINTY, coverage, sweeps
 from qualm.runners.studies.perturbation import REFLECTION
 from tests.runners.reporting.made_results import made_results, score
 

@@ -4,7 +4,7 @@ import polars as pl
 
 from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
 from qualm.runners.reporting.heat import HeatCell
-from qualm.runners.reporting.sections.perturbation.by_modality import captured, grids, hallucinated
+from qualm.runners.reporting.sections.perturbed_by_modality import captured, grids, hallucinated
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
 

@@ -1,8 +1,8 @@
 """Tests between modalities, in sentences: from a few tests, worked out by hand."""
 
 from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
-from qualm.runners.reporting.sections.perturbation.by_modality import hallucinated
-from qualm.runners.reporting.sections.perturbation.compared_modalities import UNTESTED, compared, hallucinated_more, leaning
+from qualm.runners.reporting.sections.compared_modalities import UNTESTED, compared, hallucinated_more, leaning
+from qualm.runners.reporting.sections.perturbed_by_modality import hallucinated
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
 
