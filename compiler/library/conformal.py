@@ -14,7 +14,7 @@ from qualm.compiler.library.columns import ArgumentError, Floats, as_list, commo
 from qualm.compiler.library.functions import reference
 from qualm.registry.plugins import rule
 from qualm.registry.plugins.column_names import UNIFORM
-from qualm.runners.scoring.conformal import sets as conformal_sets
+from qualm.runners.scoring.calibration import conformal_sets
 
 EmptySet = Literal["argmax", "empty"]
 Quantile = Literal["standard", "numpy_higher"]

@@ -16,9 +16,9 @@ from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RA
 from qualm.registry.plugins.columns import field_of
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples
+from qualm.runners.scoring.calibration.conformal_draws import Redraw
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.collapse import Frequent, collapse
-from qualm.runners.scoring.conformal.draws import Redraw
-from qualm.runners.scoring.recalibration.fits import Recalibration
 from qualm.runners.scoring.unscored import Reasons
 
 CHOICE_ONLY = frozenset({"predicted", "n_options", "option_probabilities", "right_option", "covered", "set_size"})

@@ -35,6 +35,7 @@ from qualm.runners.contracts.metrics import lacking
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.bootstrap import Resamples
+from qualm.runners.scoring.calibration.drawing import First
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Evidence, balanced_spread
 from qualm.runners.scoring.limits import (
@@ -56,7 +57,6 @@ from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.measured import MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.resampling import resample
-from qualm.runners.scoring.recalibration.drawing import First
 
 STUDIED = ("accuracy", "set_size", "uncertainty_aware_accuracy")
 """Metrics of the studies of size and chat tuning, by which their pairs are tested over whole datasets."""

@@ -15,11 +15,11 @@ from qualm.runners.data.calibration_split import Bools, Floats
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.conformal.band import band, design_effect, independent_rows, unit
-from qualm.runners.scoring.conformal.draws import precision
-from qualm.runners.scoring.conformal.parts import QuestionParts, calibrating_rows, check_parts, parts_of
-from qualm.runners.scoring.conformal.scores import option_scores
-from qualm.runners.scoring.conformal.sets import prediction_sets, threshold, units_of
+from qualm.runners.scoring.calibration.conformal_band import band, design_effect, independent_rows, unit
+from qualm.runners.scoring.calibration.conformal_draws import precision
+from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, calibrating_rows, check_parts, parts_of
+from qualm.runners.scoring.calibration.conformal_scores import option_scores
+from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, threshold, units_of
 
 KIND = StageKind(
     title="Calibrate conformal sets",

@@ -27,7 +27,7 @@ from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import ANSWERS, Stage, StageError
-from qualm.runners.scoring.conformal.parts import check_calibration
+from qualm.runners.scoring.calibration.conformal_parts import check_calibration
 from qualm.runners.store.answers import Store
 
 KIND = StageKind(

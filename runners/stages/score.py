@@ -36,6 +36,9 @@ from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring import perturbation_tests as effects_of
 from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
+from qualm.runners.scoring.calibration.answers import recalibrated_answers
+from qualm.runners.scoring.calibration.comparisons import Comparisons
+from qualm.runners.scoring.calibration.fits import RAW
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
@@ -49,9 +52,6 @@ from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.score_table import in_parts
 from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.scoring.rankings import Rankings
-from qualm.runners.scoring.recalibration.answers import recalibrated_answers
-from qualm.runners.scoring.recalibration.comparisons import Comparisons
-from qualm.runners.scoring.recalibration.fits import RAW
 from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 KIND = StageKind(

@@ -12,9 +12,9 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.calibration.conformal_draws import redraw
+from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, threshold
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.conformal.draws import redraw
-from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from tests.simulation.worlds import ALPHA, OPTIONS, World

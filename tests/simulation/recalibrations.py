@@ -13,14 +13,14 @@ from scipy.special import expit
 
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.scoring.calibration.comparisons import Comparisons
+from qualm.runners.scoring.calibration.fits import FittedOn, Scores, recalibrations
+from qualm.runners.scoring.calibration.kinds import Method, log_odds
 from qualm.runners.scoring.families import METRIC
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.scoring.recalibration.comparisons import Comparisons
-from qualm.runners.scoring.recalibration.fits import FittedOn, Scores, recalibrations
-from qualm.runners.scoring.recalibration.kinds import Method, log_odds
 from tests.simulation.cells import LEVEL, RESAMPLES, cell_of, slice_of
 from tests.simulation.single_values import holds
 from tests.simulation.tallies import COVERAGE, Aim, Outcomes, Question, Row

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qualm.runners.contracts.abstentions import AbstentionRule, Answers, rescaled
-from qualm.runners.scoring.recalibration.logistic import WIDEST, sigmoids, temperatures
+from qualm.runners.scoring.calibration.logistic import WIDEST, sigmoids, temperatures
 
 CITES = ["guo2017calibration", "platt1999probabilistic"]
 

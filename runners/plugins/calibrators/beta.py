@@ -6,7 +6,7 @@
 import numpy as np
 
 from qualm.runners.contracts.grouped_weights import Floats, Weights
-from qualm.runners.scoring.recalibration.beta_curves import beta_curves
+from qualm.runners.scoring.calibration.beta_curves import beta_curves
 
 CITES = ["kull2017beta"]
 ALSO_KNOWN_AS = ["beta_calibration", "beta_scaling", "beta_scaler"]

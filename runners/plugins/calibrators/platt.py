@@ -1,7 +1,7 @@
 """Platt scaling. Platt, Probabilistic Outputs for Support Vector Machines, Advances in Large Margin Classifiers, 1999."""
 
 from qualm.runners.contracts.grouped_weights import Floats, Weights
-from qualm.runners.scoring.recalibration.logistic import sigmoids
+from qualm.runners.scoring.calibration.logistic import sigmoids
 
 CITES = ["platt1999probabilistic"]
 

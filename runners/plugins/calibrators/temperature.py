@@ -3,7 +3,7 @@
 import numpy as np
 
 from qualm.runners.contracts.grouped_weights import Floats, Weights
-from qualm.runners.scoring.recalibration.logistic import at_temperatures, temperatures
+from qualm.runners.scoring.calibration.logistic import at_temperatures, temperatures
 
 CITES = ["guo2017calibration"]
 OPTIONS = True

@@ -11,10 +11,10 @@ from qualm.registry import CLEAN
 from qualm.runners.reporting.load import Results
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import Label, between, number, rounded, signed, visible, words
+from qualm.runners.scoring.calibration.fits import RAW
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
-from qualm.runners.scoring.recalibration.fits import RAW
 
 HEADER = ["model", "metric", "confidence", "value (interval)", "minus raw (interval)", "corrected p", "against raw", "n"]
 NOTE = (

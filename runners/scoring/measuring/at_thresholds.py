@@ -18,7 +18,7 @@ from qualm.registry.plugins.column_names import SET_COLUMNS
 from qualm.runners.contracts.grouped_weights import Weights, number_groups
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder, Replay, Resamples
-from qualm.runners.scoring.conformal.draws import Steps
+from qualm.runners.scoring.calibration.conformal_draws import Steps
 from qualm.runners.scoring.measuring.measured import MetricTask
 
 EXACT = 2**24

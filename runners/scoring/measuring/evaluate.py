@@ -20,6 +20,8 @@ from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
+from qualm.runners.scoring.calibration.conformal_draws import Redraw
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import (
     BOUNDS_OF_UNREAD,
     CHOICE_ONLY,
@@ -31,13 +33,11 @@ from qualm.runners.scoring.cells import (
     PAIRED_UNCERTAINTY,
     Cell,
 )
-from qualm.runners.scoring.conformal.draws import Redraw
 from qualm.runners.scoring.limits import FEWEST_GROUPS, effective_units
 from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
-from qualm.runners.scoring.recalibration.fits import Recalibration
 from qualm.runners.scoring.undefined import why_no_rows, why_no_value
 from qualm.runners.scoring.unscored import MANY, absent, explain
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder, Resamples
-from qualm.runners.scoring.conformal.band import Band
-from qualm.runners.scoring.conformal.draws import Redraw
+from qualm.runners.scoring.calibration.conformal_band import Band
+from qualm.runners.scoring.calibration.conformal_draws import Redraw
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.limits import UNBOUNDED, Bounds
 from qualm.runners.scoring.measuring.metrics import Metric
-from qualm.runners.scoring.recalibration.fits import Recalibration
 
 MACRO = "macro"
 """The method of a macro average's interval (`qualm.runners.scoring.measuring.macro`)."""

@@ -18,14 +18,14 @@ from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples, greedy_by_variant, option_probabilities
 from qualm.runners.data.calibration_split import Precision
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.calibration.conformal_draws import Redraw, precision, redraw
+from qualm.runners.scoring.calibration.fits import FittedOn, Recalibration, Scores, recalibrations
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.collapse import most_frequent
-from qualm.runners.scoring.conformal.draws import Redraw, precision, redraw
 from qualm.runners.scoring.disputed import disputed
 from qualm.runners.scoring.measuring.by_cell import split
 from qualm.runners.scoring.measuring.columns import answer_columns, numbers
 from qualm.runners.scoring.measuring.tables import Tables, fits_elsewhere
-from qualm.runners.scoring.recalibration.fits import FittedOn, Recalibration, Scores, recalibrations
 from qualm.runners.scoring.unscored import reasons
 
 BLIND_VARIANTS = frozenset(BLIND[way] for way in PICTURES)

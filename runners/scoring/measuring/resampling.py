@@ -14,7 +14,7 @@ from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Resamples, SideBySide, Stacked, SubsetResamples, beside_weights, joined
-from qualm.runners.scoring.conformal.draws import Redraw, nodes
+from qualm.runners.scoring.calibration.conformal_draws import Redraw, nodes
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
 

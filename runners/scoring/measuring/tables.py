@@ -20,9 +20,9 @@ from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.data.labels import AnswerLabels, LabelError, read_answer_labels
 from qualm.runners.data.splits import read_held, stratified
 from qualm.runners.runtime.stage import Stage, StageError
+from qualm.runners.scoring.calibration.drawing import HeldDraws
 from qualm.runners.scoring.cells import BOUNDS_OF_UNREAD
 from qualm.runners.scoring.measuring.by_cell import ByCell, Key
-from qualm.runners.scoring.recalibration.drawing import HeldDraws
 
 Judges = tuple[str | None, str | None]
 """Whose ratings are scored: of open answers, and of multiple-choice questions that are answered in words."""

@@ -13,13 +13,13 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.bootstrap import Bootstrap
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.paired_tests import compare, pairs_of
-from qualm.runners.scoring.recalibration.fits import Recalibration
 from qualm.runners.stages import score
 from qualm.runners.stages.score import Slice, make_slices
 from tests.support.projects.stages import ref

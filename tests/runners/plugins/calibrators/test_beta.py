@@ -1,4 +1,4 @@
-"""Beta calibration through the contract; its fits are those of tests/runners/scoring/recalibration/test_beta_curves.py."""
+"""Beta calibration through the contract; its fits are those of tests/runners/scoring/calibration/test_beta_curves.py."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Platt scaling through the contract; its numbers are those of tests/runners/scoring/recalibration/test_logistic.py."""
+"""Platt scaling through the contract; its numbers are those of tests/runners/scoring/calibration/test_logistic.py."""
 
 import numpy as np
 from sklearn.calibration import _SigmoidCalibration

@@ -11,9 +11,9 @@ import pytest
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Recorder
+from qualm.runners.scoring.calibration.conformal_draws import NODES, Redraw
+from qualm.runners.scoring.calibration.conformal_parts import QuestionParts
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.conformal.draws import NODES, Redraw
-from qualm.runners.scoring.conformal.parts import QuestionParts
 from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics

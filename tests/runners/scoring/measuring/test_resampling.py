@@ -9,8 +9,8 @@ from sklearn.metrics import roc_auc_score
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.calibration.conformal_draws import redraw
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.conformal.draws import redraw
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold

@@ -15,7 +15,7 @@ from qualm.registry.plugins import rule
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.runtime.precision import EQUAL
-from qualm.runners.scoring.recalibration.drawing import HeldDraws
+from qualm.runners.scoring.calibration.drawing import HeldDraws
 
 LEAST = 1e-300
 Ints = NDArray[np.int64]

@@ -22,12 +22,12 @@ import numpy as np
 
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring import limits as ends_of
+from qualm.runners.scoring.calibration.fits import RAW, Recalibration
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits, apart, limits, within
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import DEFINED, FEWEST_GROUPS, Candidate, Ranked, family_of, p_values, ranked
-from qualm.runners.scoring.recalibration.fits import RAW, Recalibration
 
 CALIBRATORS = "calibrators"
 

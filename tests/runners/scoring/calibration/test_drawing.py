@@ -1,7 +1,7 @@
 import numpy as np
 
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
+from qualm.runners.scoring.calibration.drawing import First, HeldDraws
 
 GROUPS = np.array([5, 5, 7, 9])
 

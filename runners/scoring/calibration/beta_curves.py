@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.recalibration.logistic import sigmoids
-from qualm.runners.scoring.recalibration.newton import blocks, least, separated
+from qualm.runners.scoring.calibration.logistic import sigmoids
+from qualm.runners.scoring.calibration.newton import blocks, least, separated
 
 STEEPEST = 200.0
 """Steepest slope where the other one is 0; larger ones change no answer that a threshold does not separate."""

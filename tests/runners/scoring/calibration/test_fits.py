@@ -10,10 +10,10 @@ from scipy.special import expit, logit
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.plugins.calibrators.platt import platt
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.recalibration import fits
-from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
-from qualm.runners.scoring.recalibration.fits import RAW, FittedOn, Scores, recalibrations
-from qualm.runners.scoring.recalibration.kinds import log_odds
+from qualm.runners.scoring.calibration import fits
+from qualm.runners.scoring.calibration.drawing import First, HeldDraws
+from qualm.runners.scoring.calibration.fits import RAW, FittedOn, Scores, recalibrations
+from qualm.runners.scoring.calibration.kinds import log_odds
 
 RNG = np.random.default_rng(0)
 N = 120

@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit, logit
 
 from qualm.runners.contracts.grouped_weights import Weights
-from qualm.runners.scoring.recalibration.drawing import HeldDraws
-from qualm.runners.scoring.recalibration.kinds import KindOfAnswers, Method, log_odds
+from qualm.runners.scoring.calibration.drawing import HeldDraws
+from qualm.runners.scoring.calibration.kinds import KindOfAnswers, Method, log_odds
 
 REF = {"label": "platt", "plugin": "platt", "args": {}}
 

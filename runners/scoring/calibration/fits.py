@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
-from qualm.runners.scoring.recalibration.drawing import First, HeldDraws
-from qualm.runners.scoring.recalibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
+from qualm.runners.scoring.calibration.drawing import First, HeldDraws
+from qualm.runners.scoring.calibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
 from qualm.runners.store.last_value import LastValue
 
 RAW = "raw"

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from qualm.runners.scoring.recalibration.beta_curves import beta_curves
+from qualm.runners.scoring.calibration.beta_curves import beta_curves
 
 RNG = np.random.default_rng(3)
 N = 300

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry.sample import RECALIBRATED
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.recalibration.fits import Recalibration
 
 
 def recalibrated_answers(cell: Cell, of: Recalibration) -> pa.Table:

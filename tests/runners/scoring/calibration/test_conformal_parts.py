@@ -14,10 +14,10 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.conformal.band import band, design_effect, promise
-from qualm.runners.scoring.conformal.draws import redraw
-from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
-from qualm.runners.scoring.conformal.sets import prediction_sets, threshold
+from qualm.runners.scoring.calibration.conformal_band import band, design_effect, promise
+from qualm.runners.scoring.calibration.conformal_draws import redraw
+from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, parts_of
+from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, threshold
 
 K, ALPHA = 3, 0.1357
 
@@ -113,12 +113,12 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch
     scores = rule.load("conformal", "lac")(probs)
     resamples = Bootstrap(np.arange(n) // 3, 12, 5)
     counts = np.concatenate([np.asarray(block) for block in resamples.blocks()]).astype(int)
-    monkeypatch.setattr("qualm.runners.scoring.conformal.draws.CHUNK", 5)
+    monkeypatch.setattr("qualm.runners.scoring.calibration.conformal_draws.CHUNK", 5)
     chunks = list(one.each(resamples))
     covered, size = (np.concatenate([columns[name] for columns in chunks]) for name in ("covered", "set_size"))
     assert all(kept is made for kept, made in zip(one.each(resamples), chunks, strict=True)), "made once for all slices"
     for most, is_kept in ((12 * n, True), (12 * n - 1, False)):
-        monkeypatch.setattr("qualm.runners.scoring.conformal.draws.AT_ONCE", most)
+        monkeypatch.setattr("qualm.runners.scoring.calibration.conformal_draws.AT_ONCE", most)
         again = list(one.each(resamples))
         assert [kept is made for kept, made in zip(again, chunks, strict=True)] == [is_kept] * 3, "or anew where they are many"
         assert all((kept["covered"] == made["covered"]).all() for kept, made in zip(again, chunks, strict=True))

@@ -14,10 +14,10 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.conformal import draws
-from qualm.runners.scoring.conformal.band import band, design_effect, independent_rows, promise
-from qualm.runners.scoring.conformal.draws import NODES, nodes, redraw, weighted_threshold
-from qualm.runners.scoring.conformal.sets import prediction_sets, shares, threshold
+from qualm.runners.scoring.calibration import conformal_draws as draws
+from qualm.runners.scoring.calibration.conformal_band import band, design_effect, independent_rows, promise
+from qualm.runners.scoring.calibration.conformal_draws import NODES, nodes, redraw, weighted_threshold
+from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, shares, threshold
 
 N, K = 300, 4
 

@@ -24,7 +24,7 @@ from qualm.runners.data.aligned import Samples, check_fields, stage_that_scores
 from qualm.runners.data.calibration_split import Bools, calibration_rows
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.conformal.sets import Ints, fewest_units, threshold, units_of
+from qualm.runners.scoring.calibration.conformal_sets import Ints, fewest_units, threshold, units_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.recalibration.newton import CLOSE, STEPS, blocks, least, separated
+from qualm.runners.scoring.calibration.newton import CLOSE, STEPS, blocks, least, separated
 
 WIDEST = 50.0
 """Temperatures lie in 1/50..50: beyond, none is better than these."""

@@ -20,10 +20,29 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Precision
 from qualm.runners.scoring.bootstrap import Resamples
-from qualm.runners.scoring.conformal.band import UNITS, Band, Unit, band, design_effect, group_means, independent_rows, promise, unit
-from qualm.runners.scoring.conformal.parts import QuestionParts, parts_of
-from qualm.runners.scoring.conformal.scores import option_scores
-from qualm.runners.scoring.conformal.sets import SLACK, SUM_TOLERANCE, Ints, fewest_units, required_sum, shares, threshold, units_of
+from qualm.runners.scoring.calibration.conformal_band import (
+    UNITS,
+    Band,
+    Unit,
+    band,
+    design_effect,
+    group_means,
+    independent_rows,
+    promise,
+    unit,
+)
+from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, parts_of
+from qualm.runners.scoring.calibration.conformal_scores import option_scores
+from qualm.runners.scoring.calibration.conformal_sets import (
+    SLACK,
+    SUM_TOLERANCE,
+    Ints,
+    fewest_units,
+    required_sum,
+    shares,
+    threshold,
+    units_of,
+)
 from qualm.runners.store.last_value import LastValue
 
 NODES = 24

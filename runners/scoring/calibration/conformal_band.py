@@ -19,7 +19,7 @@ import numpy as np
 
 from qualm.runners.data.aligned import Samples
 from qualm.runners.data.calibration_split import Floats
-from qualm.runners.scoring.conformal.sets import SUM_TOLERANCE, Ints, fewest_units, order_statistic, required_sum
+from qualm.runners.scoring.calibration.conformal_sets import SUM_TOLERANCE, Ints, fewest_units, order_statistic, required_sum
 
 LEVEL = 0.95
 """Probability of the band."""

@@ -3,8 +3,8 @@ import pyarrow as pa
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring.conformal.draws import redraw
-from qualm.runners.scoring.conformal.scores import option_scores, uniform
+from qualm.runners.scoring.calibration.conformal_draws import redraw
+from qualm.runners.scoring.calibration.conformal_scores import option_scores, uniform
 from tests.support.checks.plugin_files import made_up
 
 SETTING = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "calibration": {"seed": 3, "split": "groups"}}

@@ -6,8 +6,8 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
-from qualm.runners.scoring.recalibration import newton
-from qualm.runners.scoring.recalibration.logistic import WIDEST, at_temperatures, sigmoids, temperatures
+from qualm.runners.scoring.calibration import newton
+from qualm.runners.scoring.calibration.logistic import WIDEST, at_temperatures, sigmoids, temperatures
 
 RNG = np.random.default_rng(0)
 N = 400

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.plugins.conformal.aps import aps
 from qualm.runners.plugins.conformal.lac import lac
-from qualm.runners.scoring.conformal.sets import fewest_units, order_statistic, prediction_sets, threshold
+from qualm.runners.scoring.calibration.conformal_sets import fewest_units, order_statistic, prediction_sets, threshold
 
 CALIBRATION = np.array(
     [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from qualm.runners.scoring.recalibration.newton import SEPARATED, least, separated
+from qualm.runners.scoring.calibration.newton import SEPARATED, least, separated
 
 GOALS = np.array([[3.0, -1.0], [0.5, 0.5], [-1.5, 2.0]])
 """The losses sum(log cosh(fit - goal)) are least there; a full step from further than about 1.1 away goes further away still."""

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED
+from qualm.runners.scoring.calibration.comparisons import Comparisons, One, difference
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
-from qualm.runners.scoring.recalibration.comparisons import Comparisons, One, difference
-from qualm.runners.scoring.recalibration.fits import Recalibration
 from tests.runners.stages import test_score as small
 from tests.support.projects.scored import rows_of
 

@@ -5,9 +5,9 @@ import pyarrow as pa
 
 from qualm.registry.sample import RECALIBRATED, SAMPLES
 from qualm.runners.data.aligned import Samples
+from qualm.runners.scoring.calibration.answers import recalibrated_answers
+from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.recalibration.answers import recalibrated_answers
-from qualm.runners.scoring.recalibration.fits import Recalibration
 
 
 def test_answers_that_were_read_and_no_others():
