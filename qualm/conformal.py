@@ -11,7 +11,7 @@ from typing import Any
 from qualm.compiler.library.conformal import ConformalThreshold as ConformalThreshold
 from qualm.compiler.library.conformal import calibrate as calibrate
 from qualm.compiler.library.functions import function_of, score
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +19,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return ["calibrate", *rule.names("conformal")]
+    return ["calibrate", *registry.names("conformal")]

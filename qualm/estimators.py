@@ -15,7 +15,7 @@ Example:
 from typing import Any
 
 from qualm.compiler.library.functions import estimator, function_of
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 
 def __getattr__(name: str) -> Any:
@@ -23,4 +23,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return rule.names("estimators")
+    return registry.names("estimators")

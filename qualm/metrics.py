@@ -14,7 +14,7 @@ Example:
 from typing import Any
 
 from qualm.compiler.library.functions import function_of, metric
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 
 def __getattr__(name: str) -> Any:
@@ -22,4 +22,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return rule.names("metrics")
+    return registry.names("metrics")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.engine_versions import PLUGINS, SIGNALS, VERSIONS, versioned
 from qualm.registry.plugins.internals import KINDS
 from qualm.runners.contracts.models import PARTS
@@ -53,7 +53,7 @@ def test_every_signal_and_perturbation_is_held():
     held = {name.split("/", 2)[-1] for name in kept("models")["numbers"]}
     assert held >= {part for part in PARTS if part != "options"} | {"draw 1", "draw 2", *INTERNALS}
     assert any(name.endswith("/options") for name in kept("models")["numbers"])
-    assert {name.partition("/")[0] for name in kept("perturbations")["numbers"]} >= set(rule.names("perturbations"))
+    assert {name.partition("/")[0] for name in kept("perturbations")["numbers"]} >= set(registry.names("perturbations"))
 
 
 def test_every_recipe_adapter_and_judge_that_asks_is_held():
@@ -67,7 +67,7 @@ def test_every_recipe_adapter_and_judge_that_asks_is_held():
 def test_versions_are_of_what_there_is():
     assert set(SIGNALS) <= {*PARTS, "draw", *KINDS} and set(SIGNALS.values()) < set(VERSIONS)
     for kind, names in PLUGINS.items():
-        assert names and not [name for name in names if not (rule.ROOT / rule.KINDS[kind] / f"{name}.py").is_file()]
+        assert names and not [name for name in names if not (registry.ROOT / registry.KINDS[kind] / f"{name}.py").is_file()]
 
 
 @pytest.mark.parametrize("kind", PLUGINS)
@@ -76,6 +76,6 @@ def test_no_module_behind_a_listed_plugin_counts_by_its_content(kind):
     names = {name for name in PLUGINS[kind] if not name.startswith("_")}
     assert names
     for name in names:
-        module = rule.get(kind, name).module
+        module = registry.get(kind, name).module
         assert not [n for n, path in closure(module).items() if path.suffix == ".py" and versioned(n) is None]
         assert f"{kind}/{name}" in engine(module).plugins

@@ -15,7 +15,7 @@ import typer
 from qualm.compiler.commands.options import JsonOption, SpecsArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
-from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import print_json
 
 if TYPE_CHECKING:

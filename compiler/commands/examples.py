@@ -8,10 +8,10 @@ from qualm.compiler.spec.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.infer_columns import SUFFIXES
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SET_COLUMNS
 from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of, variants_of
-from qualm.registry.plugins.rule import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
+from qualm.registry.plugins.registry import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
 from qualm.registry.where import FIELDS
 
 PLACEHOLDERS = {
@@ -81,11 +81,11 @@ def _beside(metric: Plugin) -> dict[str, Any]:
     read = {column for column in columns(metric, {}).values() if column is not None}
     marks = {mark for mark in map(mark_of, read) if mark}
     fields = {field_of(c) for c in read if c.startswith((GROUP_OF, CODE_OF))} - set(FIELDS)
-    judges = rule.every("judges")
+    judges = registry.every("judges")
     judge = next((j for j in judges if j.name in map(judge_of, read) or (marks and marks <= set(j.declares.get("MARKS", ())))), None)
-    adapters = {p.name for p in rule.every("datasets") if fields <= set(rule.meta_keys(p, {}) or ())}
+    adapters = {p.name for p in registry.every("datasets") if fields <= set(registry.meta_keys(p, {}) or ())}
     parts = {
-        "datasets": {"mine": _dataset(rule.get("datasets", min(adapters)))} if fields and adapters else None,
+        "datasets": {"mine": _dataset(registry.get("datasets", min(adapters)))} if fields and adapters else None,
         "perturbations": [{"blur": {"radius": 2}}] if read & PAIRED_COLUMNS else None,
         "judges": [_value(judge)] if judge is not None else None,
         "judging": {"labels": "my-labels"} if LABELLED in read else None,
@@ -118,7 +118,7 @@ def _dataset(plugin: Plugin) -> dict[str, Any]:
 
 def _host(kind: str) -> tuple[Plugin, str]:
     for section in (k for k in KINDS if k not in NESTED):
-        for plugin in rule.every(section):
+        for plugin in registry.every(section):
             for parameter in plugin.parameters:
                 if chosen_kind(parameter.annotation) == kind:
                     return plugin, parameter.name
@@ -147,7 +147,7 @@ def _required(plugin: Plugin) -> dict[str, Any]:
 def _of_parameter(parameter: Parameter) -> Any:
     kind = chosen_kind(parameter.annotation)
     if kind is not None:
-        return _CHOSEN.get(kind) or _value(rule.get(kind, rule.names(kind)[0]))
+        return _CHOSEN.get(kind) or _value(registry.get(kind, registry.names(kind)[0]))
     return _of_type(parameter.annotation, parameter.name)
 
 

@@ -13,7 +13,7 @@ from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries import completion
-from qualm.registry.plugins.rule import MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

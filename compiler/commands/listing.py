@@ -12,9 +12,9 @@ from rich.text import Text
 from qualm.compiler.commands import examples
 from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins import foreign_names, rule
+from qualm.registry.plugins import foreign_names, registry
 from qualm.registry.plugins.declarations import declared
-from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
+from qualm.registry.plugins.registry import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
 from qualm.registry.published.models import Published, published
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
@@ -31,7 +31,7 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
     """Print the plugins of one or all kinds; for one kind with parameter names."""
     _check_kind(kind)
     kinds = [kind] if kind else list(KINDS)
-    listed = [plugin for k in kinds for plugin in rule.every(k)]
+    listed = [plugin for k in kinds for plugin in registry.every(k)]
     if as_json:
         print_json([_plugin_json(p) for p in listed])
         return
@@ -67,7 +67,7 @@ def print_named(name: str, as_json: bool) -> None:
         ProjectError: there is none; the message says what to do instead.
     """
     written = foreign_names.called(name)
-    plugins = [rule.get(kind, spec.partition(":")[0]) for kind, spec in written]
+    plugins = [registry.get(kind, spec.partition(":")[0]) for kind, spec in written]
     if not plugins and (reason := foreign_names.left_out(name)):
         raise ProjectError(f"no plugin is called '{name}': {reason}")
     if not plugins and difflib.get_close_matches(name, KINDS, 1, 0.8):
@@ -79,7 +79,7 @@ def print_named(name: str, as_json: bool) -> None:
             print_plugin(kind, plugin.name, as_json=False)
             Console().print()
         return
-    plugins = plugins or [p for kind in KINDS for p in rule.every(kind) if name.lower() in f"{p.name} {p.summary}".lower()]
+    plugins = plugins or [p for kind in KINDS for p in registry.every(kind) if name.lower() in f"{p.name} {p.summary}".lower()]
     if not plugins:
         near = ", ".join(f"{each} ({kind})" for kind, each in foreign_names.nearest(name))
         hint = f"did you mean {near}?" if near else f"`qualm ls` lists all plugins; their kinds are: {', '.join(KINDS)}"

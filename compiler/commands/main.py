@@ -24,7 +24,7 @@ from qualm.registry.entries.entries import EntryError
 from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.formats.textfiles import TextFileError
 from qualm.registry.places import project_root
-from qualm.registry.plugins.rule import PluginError
+from qualm.registry.plugins.registry import PluginError
 from qualm.registry.system.dvc_files import DvcStateError
 from qualm.registry.system.failures import TRACEBACK, log_error, summarize_error
 from qualm.registry.system.git import GitError

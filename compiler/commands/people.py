@@ -8,7 +8,7 @@ import typer
 from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
-from qualm.registry.plugins.rule import MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_NUMBER
 from qualm.registry.text import print_json
 
 

@@ -11,7 +11,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.extras import advice, missing_extras
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.plugins.extras import is_installed
-from qualm.registry.plugins.rule import MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_NUMBER
 from qualm.registry.text import print_json
 
 JobsOption = Annotated[

@@ -8,7 +8,7 @@ from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import DatasetsOption, JsonOption, MetricsOption, ModelsOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins.rule import MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_NUMBER
 from qualm.registry.text import print_json
 
 

@@ -13,7 +13,7 @@ from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries import completion as registered
-from qualm.registry.plugins.rule import KINDS, MAX_NUMBER, NAME_PATTERN
+from qualm.registry.plugins.registry import KINDS, MAX_NUMBER, NAME_PATTERN
 
 
 def ls(

@@ -13,7 +13,7 @@ from qualm.compiler.spec.errors import Problem, ProjectError, nearest
 from qualm.compiler.spec.plugin_ref import located
 from qualm.compiler.spec.resolved import Resolved
 from qualm.compiler.spec.yaml_positions import load
-from qualm.registry.plugins.rule import Plugin, get
+from qualm.registry.plugins.registry import Plugin, get
 
 if TYPE_CHECKING:
     from qualm.runners.review.knobs import Knob

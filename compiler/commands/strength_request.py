@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from qualm.compiler.commands.strength_entry import PerturbationEntry
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins.rule import MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_NUMBER
 
 if TYPE_CHECKING:
     from qualm.runners.review.effects import Goal

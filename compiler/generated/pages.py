@@ -10,7 +10,7 @@ from qualm.compiler.generated.command_line import command_line
 from qualm.compiler.generated.dataset_catalogue import catalogue
 from qualm.compiler.generated.published_models import published_models
 from qualm.compiler.generated.spec_reference import reference
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/command_line.md": command_line,

@@ -99,7 +99,7 @@ def reference() -> str:
             lines.append(f"- `{name}` ({', '.join(filter(None, (_type(field), _default(field))))}): {meaning}")
         parts.append("\n".join(lines) + "\n")
     for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
-        plugins = [rule.get(kind, name) for name in _own(kind)]
+        plugins = [registry.get(kind, name) for name in _own(kind)]
         if not plugins:
             continue
         if page := DESCRIBED_IN.get(kind):
@@ -116,7 +116,7 @@ def _plugin(plugin: Plugin) -> str:
 
 
 def _own(kind: str) -> list[str]:
-    return [p.name for p in rule.every(kind) if p.path.is_relative_to(rule.ROOT / KINDS[kind])]
+    return [p.name for p in registry.every(kind) if p.path.is_relative_to(registry.ROOT / KINDS[kind])]
 
 
 def _parameter(parameter: Parameter) -> str:

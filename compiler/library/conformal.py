@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from qualm.compiler.library.columns import ArgumentError, Floats, as_list, common_length, floats
 from qualm.compiler.library.functions import reference
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import UNIFORM
 from qualm.runners.scoring.calibration import conformal_sets
 
@@ -138,7 +138,7 @@ def _options(probabilities: Any) -> Floats:
 
 
 def _scores(name: str, args: Mapping[str, Any], probs: Floats, uniform: Any) -> Floats:
-    function, reads = rule.load("conformal", name), rule.get("conformal", name).reads
+    function, reads = registry.load("conformal", name), registry.get("conformal", name).reads
     if UNIFORM not in reads:
         return np.asarray(function(probs, **args), dtype=np.float64)
     if uniform is None and args.get("randomised") is False:

@@ -19,11 +19,11 @@ from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Position, Problem, nearest
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.yaml_positions import Document
-from qualm.registry.plugins import foreign_names, rule
+from qualm.registry.plugins import foreign_names, registry
 from qualm.registry.plugins.column_names import CONTEXT, QUESTION
 from qualm.registry.plugins.columns import columns, drawn_from, variants_of
 from qualm.registry.plugins.internals import internal, is_internal
-from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.sample import GENERATIONS
 
 Function = Callable[..., Any]
@@ -155,7 +155,7 @@ def metric(plugin: Plugin) -> Function:
         arrays = [taken.get(name, np.full(n, ASSUMED_VALUES.get(column or "", np.nan))) for name, column in read.items()]
         scored = ~np.any([lacking(array) for array in arrays], axis=0)
         rows = [array[scored] for array in arrays]
-        return float(rule.load("metrics", plugin.name)(*rows, np.ones((1, int(scored.sum()))), **ref.args)[0])
+        return float(registry.load("metrics", plugin.name)(*rows, np.ones((1, int(scored.sum()))), **ref.args)[0])
 
     return _named(function, plugin, "float")
 
@@ -170,7 +170,7 @@ def score(plugin: Plugin) -> Function:
         inputs, ref, _ = bind_arguments(plugin, positional, named)
         _complete(plugin, [name for name in plugin.reads if name not in inputs])
         taken = [np.asarray(inputs[name], dtype=np.float64) for name in plugin.reads]
-        return np.asarray(rule.load("conformal", plugin.name)(*taken, **ref.args), dtype=np.float64)
+        return np.asarray(registry.load("conformal", plugin.name)(*taken, **ref.args), dtype=np.float64)
 
     return _named(function, plugin, "numpy.ndarray")
 
@@ -191,7 +191,7 @@ def _named(function: Function, plugin: Plugin, gives: str) -> Function:
     own.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
     more = [
         inspect.Parameter(
-            p.name, inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if p.default is rule.REQUIRED else p.default
+            p.name, inspect.Parameter.KEYWORD_ONLY, default=inspect.Parameter.empty if p.default is registry.REQUIRED else p.default
         )
         for p in plugin.parameters
     ]

@@ -17,7 +17,7 @@ from qualm.compiler.spec.errors import nearest
 from qualm.compiler.spec.language import Margin
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SCORED, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of
-from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER
 from qualm.registry.sample import SAMPLES
 from qualm.runners.scoring.measuring.labels import Labels
 

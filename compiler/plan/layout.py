@@ -18,7 +18,7 @@ from qualm.compiler.spec.plugin_ref import DATA, Ref, slug
 from qualm.compiler.spec.resolved import DataUse, ModelUse, PairSetUse, Resolved
 from qualm.registry.formats import textfiles
 from qualm.registry.places import is_checkout
-from qualm.registry.plugins.rule import DVC_IGNORES, ROOT, Plugin
+from qualm.registry.plugins.registry import DVC_IGNORES, ROOT, Plugin
 from qualm.runners.contracts.stages import stage_kind, stage_kinds
 from qualm.runners.runtime.code_digest import parted
 

@@ -18,7 +18,7 @@ from qualm.registry import REFUSERS
 from qualm.registry.entries import lock
 from qualm.registry.entries.card import CARDS
 from qualm.registry.plugins import engine_versions
-from qualm.registry.plugins.rule import PROMPTS, ROOT
+from qualm.registry.plugins.registry import PROMPTS, ROOT
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 """Function from the layout and the stages planned so far to the stages of one kind."""

@@ -21,7 +21,7 @@ from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats import atomic
 from qualm.registry.machine import WINDOWS
 from qualm.registry.places import is_checkout, project_root
-from qualm.registry.plugins.rule import NAME_PATTERN
+from qualm.registry.plugins.registry import NAME_PATTERN
 from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_settings
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.registry.plugins.extras import install_line, is_installed
-from qualm.registry.plugins.rule import Plugin
+from qualm.registry.plugins.registry import Plugin
 
 
 def missing_extras(stages: Iterable[PlannedStage]) -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from qualm.compiler.project.rebuilds import Forecast
 from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.internals import internal, is_internal
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.runners.contracts.parts import ANSWER, OPTIONS, PARTS, draw_of, family_of, is_signal, subjects_of
 from qualm.runners.runtime.code_digest import Engine, engine
 from qualm.runners.runtime.libraries import same

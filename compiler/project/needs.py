@@ -19,7 +19,7 @@ from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.plugins.extras import install_line, is_installed
-from qualm.registry.plugins.rule import SERVER
+from qualm.registry.plugins.registry import SERVER
 from qualm.runners.inference.hf.folder import unpinned
 from qualm.runners.runtime.settings import Settings
 

@@ -12,7 +12,7 @@ from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.json_schema import FIRST_LINE, write_schema
 from qualm.compiler.spec.yaml_positions import load
 from qualm.registry.formats import atomic
-from qualm.registry.plugins.rule import NAME_PATTERN
+from qualm.registry.plugins.registry import NAME_PATTERN
 
 TEMPLATE = """\
 qualm: 1

@@ -17,7 +17,7 @@ from qualm.compiler.plan.order import longest_chain_first, reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.inference import Estimate
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
-from qualm.registry.plugins.rule import SERVER
+from qualm.registry.plugins.registry import SERVER
 from qualm.runners.inference.driver import asked_there
 from qualm.runners.inference.resources import room, share
 from qualm.runners.runtime.run_times import run_times

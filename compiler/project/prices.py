@@ -19,7 +19,7 @@ from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.plugins.rule import SERVER, Plugin
+from qualm.registry.plugins.registry import SERVER, Plugin
 from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.prompts.thinking import thinking_budget

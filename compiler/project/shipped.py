@@ -10,7 +10,7 @@ from typing import Any
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.places import PACKAGE
-from qualm.registry.plugins.rule import PROMPT_PATTERN, PROMPTS
+from qualm.registry.plugins.registry import PROMPT_PATTERN, PROMPTS
 
 SPECS = PACKAGE / "specs"
 _COMMANDS = "run|plan|validate|show|stats|verify|calibrate|view"

@@ -17,8 +17,8 @@ from qualm.compiler.project.pending_questions import questions
 from qualm.compiler.project.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref
 from qualm.compiler.spec.references_in import chosen_kind
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import SERVER, Plugin
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import SERVER, Plugin
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.runtime.settings import Settings
 
@@ -107,7 +107,7 @@ def _askers(ref: Ref) -> Iterator[_Asker]:
         for parameter in plugin.parameters:
             value = args.get(parameter.name)
             if value is not None and chosen_kind(parameter.annotation) == "generators":
-                generator = rule.get("generators", value["plugin"])
+                generator = registry.get("generators", value["plugin"])
                 only = dict(plugin.declares.get("ASKS", {})).get("only", {})
                 if SERVER in generator.declares and all(args.get(name) == expected for name, expected in only.items()):
                     where = {"base_url": value["args"][generator.declares[SERVER]], "model": value["args"]["model"]}

@@ -11,7 +11,7 @@ from qualm.compiler.spec.plugin_ref import DATA, HUB, Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.entries.entries import EntryError, find
-from qualm.registry.plugins.rule import Plugin
+from qualm.registry.plugins.registry import Plugin
 from qualm.registry.published.models import Published, published
 from qualm.registry.published.references import CitationError, cited, entries_of, keys_of_entries
 from qualm.registry.system.git import output

@@ -22,10 +22,10 @@ from qualm.compiler.spec.resolved import Resolved
 from qualm.registry import CLEAN
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import options
-from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.system.git import head
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
             if changed := changed_results(project.root, sources):
                 context.revision = f"{context.revision}-changed-results".lstrip("-")
                 atomic.write_text(folder / NOTICE, "".join(f"{notice}\n" for notice in changed))
-            rule.load("exports", plugin.name)(context, **args)
+            registry.load("exports", plugin.name)(context, **args)
             files = _place(folder, out, request.force)
     except (ExportError, RecordError, StageError, BrokenSampleError, SettingsError) as error:
         raise ProjectError(str(error)) from error
@@ -119,9 +119,9 @@ def export_results(project: Project, request: ExportRequest) -> bool:
 
 def _plugin(to: str) -> Plugin:
     try:
-        return rule.get("exports", to.replace("-", "_"))
+        return registry.get("exports", to.replace("-", "_"))
     except PluginError:
-        names = [name.replace("_", "-") for name in rule.names("exports")]
+        names = [name.replace("_", "-") for name in registry.names("exports")]
         raise ProjectError(f"no export '{to}'; {nearest(to, names)}") from None
 
 

@@ -20,7 +20,7 @@ from qualm.registry.entries.download import RemoteFile, need_room
 from qualm.registry.entries.entries import Entry, entries
 from qualm.registry.entries.lock import FetchError
 from qualm.registry.plugins.commits import COMMIT
-from qualm.registry.plugins.rule import PluginError
+from qualm.registry.plugins.registry import PluginError
 from qualm.runners.data.selection import is_early, missing_images
 from qualm.runners.runtime.stage import StageError
 

@@ -16,8 +16,8 @@ from qualm.compiler.spec.yaml_positions import Path_, dotted
 from qualm.registry import UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import Card
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import PROMPTS, Plugin, meta_keys
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import PROMPTS, Plugin, meta_keys
 from qualm.registry.where import FIELDS, WhereError, parse
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
@@ -91,7 +91,7 @@ def _prepared(
 def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
     if not chosen:
         return None
-    plugin = rule.get(kind, chosen["plugin"])
+    plugin = registry.get(kind, chosen["plugin"])
     return Ref(plugin.name, plugin, located(plugin, chosen["args"]))
 
 

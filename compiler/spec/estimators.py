@@ -12,12 +12,12 @@ from qualm.compiler.spec.resolved import ModelUse, ProbeUse, Resolved
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import DRAWS
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import drawn_from, signals, variants_of
 from qualm.registry.plugins.internals import given_by, is_internal
 from qualm.registry.plugins.model_configs import not_inside
 from qualm.registry.plugins.protocols import unknown_columns
-from qualm.registry.plugins.rule import PluginError
+from qualm.registry.plugins.registry import PluginError
 from qualm.registry.published.models import published
 from qualm.runners.servers.presets import unsupported_reason
 
@@ -63,7 +63,7 @@ def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[st
 
 def way_out(model: ModelUse, missing: Iterable[str]) -> str:
     """Return which parameters would make a model give what is missing; empty if none."""
-    parameters = rule.would_give(model.ref.plugin, model.ref.args, missing)
+    parameters = registry.would_give(model.ref.plugin, model.ref.args, missing)
     if why := unsupported_reason(model.preset, parameters or ()):
         return why
     return f"set {' and '.join(f'`{name}`' for name in parameters)} of {model.ref.plugin.name}" if parameters else ""
@@ -120,7 +120,7 @@ def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collect
     beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
     if remedy := way_out(model, missing):
         return f"{remedy}; or {beside}" if beside else remedy
-    plugins = rule.every("models")
-    others = ", ".join(p.name for p in plugins if p.name != model.ref.plugin.name and missing <= rule.could_give(p))
+    plugins = registry.every("models")
+    others = ", ".join(p.name for p in plugins if p.name != model.ref.plugin.name and missing <= registry.could_give(p))
     way = beside or "leave one of the two out"
     return f"{way}; models of {others} can" if others else way

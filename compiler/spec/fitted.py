@@ -15,7 +15,7 @@ from qualm.compiler.spec.resolved import AbstentionUse, CalibratorUse, Conformal
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import BLIND, VALIDATION
 from qualm.registry.plugins.columns import recalibrated
-from qualm.registry.plugins.rule import Parameter
+from qualm.registry.plugins.registry import Parameter
 
 Use = TypeVar("Use", AbstentionUse, ProbeUse)
 

@@ -10,8 +10,8 @@ from qualm.compiler.spec.references_in import chosen_kind, takes_none
 from qualm.compiler.spec.validate import takes_list
 from qualm.registry.entries import card as cards
 from qualm.registry.formats import atomic
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import COMMANDS, KINDS, MAX_NUMBER, NAME_PATTERN, REQUIRED, Parameter, Plugin
 from qualm.registry.plugins.validation import validator
 
 SCHEMA = "spec.schema.json"
@@ -30,13 +30,13 @@ def schema() -> dict[str, Any]:
     properties["extends"] = {"type": "string", "description": "Another spec that this one is a variant of: mappings merge, null removes."}
     definitions = result["$defs"]
     for kind in (k for k in KINDS if k not in COMMANDS):
-        definitions[f"{kind}_plugins"] = {"oneOf": [_named(plugin) for plugin in rule.every(kind)]} if rule.every(kind) else {}
+        definitions[f"{kind}_plugins"] = {"oneOf": [_named(plugin) for plugin in registry.every(kind)]} if registry.every(kind) else {}
     for section in LIST_SECTIONS:
-        names = [{"const": p.name, "description": p.summary} for p in rule.every(section)]
+        names = [{"const": p.name, "description": p.summary} for p in registry.every(section)]
         properties[section]["items"] = {"oneOf": [*names, {"$ref": f"#/$defs/{section}_plugins"}]} if names else {}
-    names = [{"const": p.name, "description": p.summary} for p in rule.every("conformal")]
+    names = [{"const": p.name, "description": p.summary} for p in registry.every("conformal")]
     definitions["Conformal"]["properties"]["scores"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/conformal_plugins"}]}
-    names = [{"const": p.name, "description": p.summary} for p in rule.every("calibrators")]
+    names = [{"const": p.name, "description": p.summary} for p in registry.every("calibrators")]
     definitions["Calibrators"]["properties"]["methods"]["items"] = {"oneOf": [*names, {"$ref": "#/$defs/calibrators_plugins"}]}
     for section, entry in (("models", "Model"), ("abstentions", "Abstention"), ("probes", "Probe")):
         properties[section]["patternProperties"] = {NAME_PATTERN: _with_options(section, definitions.pop(entry))}
@@ -105,7 +105,7 @@ def _recipe() -> dict[str, Any]:
         "description": "The largest number of pairs, or of questions (two for each pair), in all or by split.",
     }
     forms: list[dict[str, Any]] = []
-    for plugin in rule.every("pairs"):
+    for plugin in registry.every("pairs"):
         form = _named(plugin)
         form["properties"] |= {NAME_KEY: name, LIMIT_KEY: most}
         forms += [{"const": plugin.name, "description": plugin.summary}, form]
@@ -114,7 +114,7 @@ def _recipe() -> dict[str, Any]:
 
 def _with_options(section: str, base: dict[str, Any]) -> dict[str, Any]:
     forms = []
-    for plugin in rule.every(section):
+    for plugin in registry.every(section):
         form = _named(plugin)
         forms.append({**form, "properties": {**base["properties"], **form["properties"]}})
     return {"oneOf": forms} if forms else {}
@@ -125,7 +125,7 @@ def _datasets(base: dict[str, Any]) -> dict[str, Any]:
     preparation = _value(PREPARE.annotation)
     sweep = {"type": "array", "items": preparation, "minItems": 1}
     prepare = {**base["properties"][PREPARE.name], "anyOf": [*preparation["anyOf"], sweep]}
-    adapters = {plugin.name: plugin.parameters for plugin in rule.every("datasets")}
+    adapters = {plugin.name: plugin.parameters for plugin in registry.every("datasets")}
     for card in cards.load_all_cards():
         if card.kind != "dataset" or (card.adapter and card.adapter not in adapters):
             continue
@@ -157,6 +157,6 @@ def _value(annotation: Any) -> dict[str, Any]:
     kind = chosen_kind(annotation)
     if kind is None:
         return validator(annotation).json_schema()
-    names = [{"const": p.name, "description": p.summary} for p in rule.every(kind)]
+    names = [{"const": p.name, "description": p.summary} for p in registry.every(kind)]
     forms: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
     return {"anyOf": [*forms, {"type": "null"}] if takes_none(annotation) else forms}

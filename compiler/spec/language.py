@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER, NAME_PATTERN
+from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER, NAME_PATTERN
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 

@@ -15,11 +15,11 @@ from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.resolved import DatasetUse, PairSetUse, Resolved
 from qualm.registry import ASKED, DATASETS, OPTION_PARTS, UNCERTAIN
 from qualm.registry.entries import card as cards
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SAMPLED_COLUMNS, SET_COLUMNS
 from qualm.registry.plugins.columns import field_of, judge_of, mark_of
 from qualm.registry.plugins.declarations import misplaced_arguments
-from qualm.registry.plugins.rule import Plugin, PluginError, meta_keys
+from qualm.registry.plugins.registry import Plugin, PluginError, meta_keys
 from qualm.registry.where import FIELDS
 
 PAIRED_COLUMNS = {"clean_correct", "clean_uncertainty", "uncertainty_change", "input_changed"}
@@ -36,7 +36,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
     by_label = {ref.label: ref for ref in metrics}
     for ref in metrics:
         for name in ref.plugin.declares.get("companions", ()):
-            plugin = rule.get("metrics", name)
+            plugin = registry.get("metrics", name)
             defaults = {p.name: p.default for p in plugin.parameters}
             args = {parameter: ref.args.get(parameter, default) for parameter, default in defaults.items()}
             label = validate.label(name, {k: v for k, v in args.items() if v != defaults[k]})
@@ -118,7 +118,7 @@ def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tup
             yield f"{metric.plugin.name} reads ratings by the judge '{name}', which this spec lacks", f"add `judges: [{name}]`"
             return
         if mark and not any(mark in _marks(j.plugin) for j in judges):
-            able = [p.name for p in rule.every("judges") if mark in _marks(p)]
+            able = [p.name for p in registry.every("judges") if mark in _marks(p)]
             who = f"the judge '{name}' does not give" if name else "no judge whose ratings are scored gives"
             message = f"{metric.plugin.name} reads the mark '{mark}', which {who}"
             yield message, f"these do: {', '.join(able)}; name one first under `judges:`, or as `judge` of the metric"
@@ -174,6 +174,6 @@ def _adapter(reader: SpecReader, name: str) -> tuple[Plugin, dict[str, Any]] | N
         return None
     try:
         card = cards.load_card(entry.card)
-        return (rule.get("datasets", card.adapter), {**card.args, **(entry.model_extra or {})}) if card.adapter else None
+        return (registry.get("datasets", card.adapter), {**card.args, **(entry.model_extra or {})}) if card.adapter else None
     except (cards.CardError, PluginError):
         return None

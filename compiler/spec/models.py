@@ -14,8 +14,8 @@ from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.resolved import FinetuneUse, ModelUse
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import Artifact, DatasetName, ModelName, Plugin
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import Artifact, DatasetName, ModelName, Plugin
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.runners.prompts.thinking import ThinkingError, complete_thinking, parse_thinking
@@ -44,7 +44,7 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
         own_prompts = reader.prompts.read(entry.prompt, (*path, PROMPT), sweep=True)
         written = entry.model_extra or {}
         for plugin, at, swept, all_args in reader.points(written, "models", path):
-            preset = PRESETS.get(str(all_args.get(PRESET))) if rule.SERVER in plugin.declares else None
+            preset = PRESETS.get(str(all_args.get(PRESET))) if registry.SERVER in plugin.declares else None
             args = _spelled_out(reader, plugin, written[plugin.name] or {}, all_args, at, preset) if preset else all_args
             folder = _folder(reader, plugin, args)
             template = str(args.get("template") or (chat_template(folder) if folder is not None else ""))
@@ -59,7 +59,7 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
             if own_prompts and plugin.name == RECORDED:
                 reader.problem((*path, PROMPT), "recorded answers were given to their own prompts", "leave it out", key=True)
             beneath = tuple(b for a in sources for b in reader.elsewhere.beneath(a))
-            gives = rule.gives(plugin, args) - ({VERIFIED} if entry.confidence else set())
+            gives = registry.gives(plugin, args) - ({VERIFIED} if entry.confidence else set())
             uses.append(ModelUse(ref, source, gives, entry, beneath, preset))
     uses += tuned_models(reader.spec.name, finetunes, uses, lambda tuned: _loader(reader, tuned))
     bases = {tuned.ref.label: tuned.models for tuned in finetunes}
@@ -135,7 +135,7 @@ def _spelled_out(
     for name, message in wrong.items():
         less = f"`{name}: {preset.top}`, or leave it out" if name == "logprobs" and preset.top else "leave it out"
         reader.problem((*at, name), message, "a lower temperature" if name == PRESET else less)
-    preset_args = {plugin.declares[rule.SERVER]: preset.base_url, "n": preset.n, "seeds": preset.seeds}
+    preset_args = {plugin.declares[registry.SERVER]: preset.base_url, "n": preset.n, "seeds": preset.seeds}
     return {**args, **{name: value for name, value in preset_args.items() if name not in written}, PRESET: None}
 
 
@@ -220,7 +220,7 @@ def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plug
     adapter = any(p.declares.get("ADAPTER") for p in tuned.ref.plugins)
     beneath = dict.fromkeys(path for base in bases if adapter for path in (base.source, *base.beneath) if path)
     args = {**args, **dtype, "artifact": place}
-    return ModelUse(Ref(tuned.ref.label, plugin, args), place, rule.gives(plugin, args), beneath=tuple(beneath))
+    return ModelUse(Ref(tuned.ref.label, plugin, args), place, registry.gives(plugin, args), beneath=tuple(beneath))
 
 
 def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:

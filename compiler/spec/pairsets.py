@@ -13,7 +13,7 @@ from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.references_in import names_in, names_of
 from qualm.compiler.spec.resolved import PairSetUse, RecipeUse
 from qualm.compiler.spec.yaml_positions import Path_
-from qualm.registry.plugins.rule import DatasetName, Plugin
+from qualm.registry.plugins.registry import DatasetName, Plugin
 
 CATEGORY = "category"
 """Parameter of every recipe that names the category of its pairs."""

@@ -12,7 +12,7 @@ from qualm.registry.entries import lock
 from qualm.registry.places import project_root
 from qualm.registry.plugins.column_names import CONTEXT
 from qualm.registry.plugins.columns import columns
-from qualm.registry.plugins.rule import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, PromptFile
+from qualm.registry.plugins.registry import PROMPTS, ROOT, Artifact, Chosen, Kind, Parameter, Plugin, PromptFile
 
 DATA = "registry/data"
 

@@ -15,7 +15,7 @@ from qualm.compiler.spec.references_in import names_in
 from qualm.compiler.spec.yaml_positions import Document, Path_
 from qualm.registry.plugins import foreign_names
 from qualm.registry.plugins.declarations import declares_by_argument
-from qualm.registry.plugins.rule import Artifact, Plugin, PluginError
+from qualm.registry.plugins.registry import Artifact, Plugin, PluginError
 
 
 class Failures:

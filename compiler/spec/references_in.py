@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import Kind, Mark, Plugin, plain_type
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import Kind, Mark, Plugin, plain_type
 
 ChangeName = Callable[[Any, str], str]
 """(type: Artifact, DatasetName..., name) -> new name."""
@@ -47,7 +47,7 @@ def _changed(annotation: Any, value: Any, name: ChangeName, uses: ChangeArgs) ->
     if value is None:
         return None
     if kind := chosen_kind(annotation):
-        return {**value, "args": changed_arguments(rule.get(kind, value["plugin"]), value["args"], name, uses)}
+        return {**value, "args": changed_arguments(registry.get(kind, value["plugin"]), value["args"], name, uses)}
     if get_origin(annotation) is Union:
         option = next((option for option in inner if plain_type(option) is type(value)), None)
         return _changed(option, value, name, uses)

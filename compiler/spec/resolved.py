@@ -15,7 +15,7 @@ from qualm.compiler.spec.plugin_ref import Ref, artifact_path
 from qualm.registry import BLIND, VALIDATION, abstaining_name, method_name
 from qualm.registry.entries.card import Card
 from qualm.registry.plugins.columns import columns
-from qualm.registry.plugins.rule import Plugin
+from qualm.registry.plugins.registry import Plugin
 from qualm.runners.servers.presets import Preset
 
 Entry = TypeVar("Entry", Abstention, Probe)

@@ -15,7 +15,7 @@ from qualm.compiler.spec.plugin_ref import prompts_folder
 from qualm.compiler.spec.references_in import chosen_kind, names_of, takes_none
 from qualm.compiler.spec.yaml_positions import Document, Path_
 from qualm.registry.plugins import foreign_names
-from qualm.registry.plugins.rule import NAME_PATTERN, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile
+from qualm.registry.plugins.registry import NAME_PATTERN, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile
 from qualm.registry.plugins.validation import validator
 from qualm.registry.published.prompts import how_to_fill
 

@@ -11,7 +11,7 @@ from typing import Any
 import PIL.Image
 
 from qualm.compiler.plan.plan import PlannedStage
-from qualm.registry.plugins.rule import PluginError
+from qualm.registry.plugins.registry import PluginError
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, read_variants
 from qualm.runners.reporting.thumbnails import decoded

@@ -13,7 +13,7 @@ from qualm.registry.adapters.llava_instruct import coco_questions
 from qualm.registry.sample import Image, Sample
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 META = ["answer_type", "question_type", "complement"]
 PEOPLE = 10

@@ -9,7 +9,7 @@ from qualm.registry.entries.entries import Entry
 from qualm.registry.entries.infer_columns import NewCardError, list_names
 from qualm.registry.entries.new_card import try_out
 from qualm.registry.formats.pictures import is_image_name
-from qualm.registry.plugins.rule import REQUIRED, get
+from qualm.registry.plugins.registry import REQUIRED, get
 
 MAX_CANDIDATES = 20
 """Parts that are tried."""

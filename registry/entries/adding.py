@@ -31,7 +31,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
 from qualm.registry.formats.locks import ProcessLock
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.registry.system.dvc_files import cache_folder, read_config, read_dvc_file
 from qualm.registry.system.dvc_objects import folder_md5, hash_path, holds, open_repo
 from qualm.registry.text import quoted

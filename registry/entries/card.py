@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shorten, warn
 from qualm.registry.places import PACKAGE, own_folder, project_root
-from qualm.registry.plugins.rule import MAX_EXACT, MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import quoted
 from qualm.registry.where import WhereError, is_subset_name, parse
 

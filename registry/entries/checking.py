@@ -10,7 +10,7 @@ from typing import Any
 from qualm.registry.adapters import AdapterContext, AdapterError, ImageConversionCounts, count_processes, find_problem
 from qualm.registry.entries.card import Card, CardError
 from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
-from qualm.registry.plugins.rule import REQUIRED, get, load
+from qualm.registry.plugins.registry import REQUIRED, get, load
 from qualm.registry.sample import Image
 from qualm.registry.system.dvc_files import Recorded, locked_outputs
 from qualm.registry.system.dvc_objects import damaged_objects, hash_path, set_aside

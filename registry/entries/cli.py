@@ -233,7 +233,7 @@ def diff(
     from qualm.registry.entries.entries import find
     from qualm.registry.entries.printing import difference
     from qualm.registry.entries.versions import find_version
-    from qualm.registry.plugins.rule import PluginError
+    from qualm.registry.plugins.registry import PluginError
 
     with known_errors(), counting(not as_json) as progress:
         root = completion.root()
@@ -277,7 +277,7 @@ def check(
     from qualm.registry.entries.checking import check_records
     from qualm.registry.entries.entries import find
     from qualm.registry.plugins.options import options
-    from qualm.registry.plugins.rule import PluginError, get
+    from qualm.registry.plugins.registry import PluginError, get
 
     with known_errors():
         entry = find(completion.root(), name)

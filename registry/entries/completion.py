@@ -70,7 +70,7 @@ def remotes(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
-    from qualm.registry.plugins.rule import KINDS
+    from qualm.registry.plugins.registry import KINDS
 
     return list(KINDS)
 
@@ -78,7 +78,7 @@ def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Complete the plugins of the kind before them, or published models after `--published`."""
-    from qualm.registry.plugins.rule import names
+    from qualm.registry.plugins.registry import names
     from qualm.registry.published.models import published
 
     return list(published()) if parameter_value(context, "published") else names(parameter_value(context, "kind"))
@@ -86,6 +86,6 @@ def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def exports(context: typer.Context, incomplete: str) -> Iterable[str]:
-    from qualm.registry.plugins.rule import names
+    from qualm.registry.plugins.registry import names
 
     return [name.replace("_", "-") for name in names("exports")]

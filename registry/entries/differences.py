@@ -14,7 +14,7 @@ from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.versions import Version
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.options import options
-from qualm.registry.plugins.rule import get, load
+from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 
 ProgressCallback = Callable[[str, int], None]

@@ -18,7 +18,7 @@ from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.formats.picture_lists import MAX_IMAGES, picture_ids
 from qualm.registry.formats.pictures import is_image_name
 from qualm.registry.plugins.options import options
-from qualm.registry.plugins.rule import Parameter, Plugin, PluginError, get, load
+from qualm.registry.plugins.registry import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
 from qualm.registry.text import one_line
 

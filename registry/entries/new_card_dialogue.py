@@ -13,7 +13,7 @@ from qualm.registry.entries.new_card import DESCRIPTIONS, Ask, SamplePreview, as
 from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.plugins.options import options
-from qualm.registry.plugins.rule import PluginError, get
+from qualm.registry.plugins.registry import PluginError, get
 from qualm.registry.sample import Image
 from qualm.registry.text import format_size, one_line
 

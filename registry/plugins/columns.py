@@ -18,7 +18,7 @@ from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import CHOICES, CODE_OF, CONTEXT, DRAWN, GROUP_OF, MARKED_BY, QUESTION, RATED_BY, UNDER
 from qualm.registry.plugins.declarations import by_argument
 from qualm.registry.plugins.internals import internal, is_internal
-from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.plugins.registry import Plugin, PluginError
 
 
 def reads_choices(judge: Plugin) -> bool:

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from qualm.registry.plugins.protocols import declarations
-from qualm.registry.plugins.rule import REQUIRED, Plugin
+from qualm.registry.plugins.registry import REQUIRED, Plugin
 
 
 def declared(plugin: Plugin) -> dict[str, Any]:

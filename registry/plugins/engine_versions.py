@@ -10,7 +10,7 @@ A plugin counts by its content unless `PLUGINS` lists it. Scores and reports hav
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from qualm.registry.plugins.rule import KINDS
+from qualm.registry.plugins.registry import KINDS
 
 VERSIONS: Mapping[str, int] = MappingProxyType(
     {

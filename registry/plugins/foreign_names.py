@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import KINDS, ROOT, Plugin, PluginError, UnknownPluginError
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import KINDS, ROOT, Plugin, PluginError, UnknownPluginError
 
 NAMES = "registry/published/names.yaml"
 
@@ -44,14 +44,14 @@ def names_elsewhere() -> tuple[ForeignName, ...]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """Return `rule.get` of a name that a person wrote.
+    """Return `registry.get` of a name that a person wrote.
 
     Raises:
         UnknownPluginError: no such plugin; the message suggests one by its foreign or similar names.
         PluginError: its file breaks the rule.
     """
     try:
-        return rule.get(kind, name)
+        return registry.get(kind, name)
     except UnknownPluginError:
         raise UnknownPluginError.of(kind, name, _suggestion(kind, name)) from None
 
@@ -61,7 +61,7 @@ def called(name: str) -> list[tuple[str, str]]:
 
     Case, "-" and "_" are ignored. Names here come before foreign names.
     """
-    own = [(kind, each) for kind in KINDS for each in sorted(rule.files(kind)) if folded(each) == folded(name)]
+    own = [(kind, each) for kind in KINDS for each in sorted(registry.files(kind)) if folded(each) == folded(name)]
     return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _plugins_known_as(kind, name))]))
 
 
@@ -72,7 +72,9 @@ def left_out(name: str) -> str:
 
 def nearest(name: str) -> list[tuple[str, str]]:
     """List at most three plugins with a similar name or declared name."""
-    spelt = {folded(other): (kind, each) for kind in KINDS for each in rule.files(kind) for other in (*_also_known_as(kind, each), each)}
+    spelt = {
+        folded(other): (kind, each) for kind in KINDS for each in registry.files(kind) for other in (*_also_known_as(kind, each), each)
+    }
     near = difflib.get_close_matches(folded(name), spelt, 3, 0.7)
     return list(dict.fromkeys(spelt[each] for each in near))
 
@@ -87,7 +89,7 @@ def folded(name: str) -> str:
 
 
 def _suggestion(kind: str, name: str) -> str:
-    files = rule.files(kind)
+    files = registry.files(kind)
     same = [each for each in files if folded(each) == folded(name)] or _plugins_known_as(kind, name)
     if same:
         return f"did you mean '{same[0]}'?"
@@ -101,14 +103,14 @@ def _suggestion(kind: str, name: str) -> str:
 
 
 def _plugins_known_as(kind: str, name: str) -> list[str]:
-    files, sought = rule.files(kind), folded(name)
+    files, sought = registry.files(kind), folded(name)
     declared = [own for own in sorted(files) if sought in map(folded, _also_known_as(kind, own))]
     return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and sought in e.folded()]
 
 
 def _also_known_as(kind: str, name: str) -> list[str]:
     try:
-        others = rule.constants_of(rule.files(kind)[name][0])[0].get("ALSO_KNOWN_AS", ())
+        others = registry.constants_of(registry.files(kind)[name][0])[0].get("ALSO_KNOWN_AS", ())
     except PluginError:
         return []
     return [str(other) for other in others] if isinstance(others, list) else []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qualm.registry.formats import textfiles
 from qualm.registry.places import project_root
-from qualm.registry.plugins.rule import KINDS
+from qualm.registry.plugins.registry import KINDS
 
 PROJECT = "qualm.project"
 """The package of a project's own plugins: `qualm.project.metrics.NAME`."""

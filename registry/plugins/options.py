@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.plugins.registry import Plugin, PluginError
 
 
 def options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:

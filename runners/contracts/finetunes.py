@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.prompts.question import DEFAULT, Prompt
 from qualm.runners.runtime.settings import Settings

@@ -72,9 +72,9 @@ def torchmetric(name: str) -> type[Any]:
     from torchmetrics import Metric
     from torchmetrics.utilities.data import dim_zero_cat
 
-    from qualm.registry.plugins import rule
+    from qualm.registry.plugins import registry
 
-    plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    plugin, function = registry.get("metrics", name), registry.load("metrics", name)
     columns = [c for c in plugin.reads if c != "weights"]
 
     class PluginMetric(Metric):

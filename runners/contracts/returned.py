@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.registry.plugins.rule import Plugin
+from qualm.registry.plugins.registry import Plugin
 from qualm.runners.runtime.stage import PluginFailedError, StageError
 
 

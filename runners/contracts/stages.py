@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from qualm.registry.plugins.rule import PluginError, constants_of
+from qualm.registry.plugins.registry import PluginError, constants_of
 
 if TYPE_CHECKING:
     from qualm.runners.runtime.stage import Stage

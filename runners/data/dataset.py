@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import MARK, all_ids, find_mark_problem, has_marks, picture_ids, remove_marks, split_at_images
-from qualm.registry.plugins.rule import get, load
+from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import MODALITIES, generator
 from qualm.runners.contracts.returned import described, file_of, perturbed, raised_at

@@ -11,7 +11,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError, MissingImageError, find_problem
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import ASKED, SAMPLES, UNCERTAIN, Image, Sample
 from qualm.registry.where import FIELDS, ValueOfFieldError, Verdict, meta_keys, parse, verdict
 from qualm.runners.data.aligned import read_samples

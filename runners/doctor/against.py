@@ -23,7 +23,7 @@ def against(tested: ModelUnderTest, backend: str, folder: Path | None, parameter
     Raises:
         ModelError: the other backend cannot read these weights.
     """
-    from qualm.registry.plugins.rule import get, load
+    from qualm.registry.plugins.registry import get, load
 
     check, names = f"against {backend}", {parameter.name for parameter in get("models", backend).parameters}
     args = {name: value for name, value in parameters.items() if name in names}

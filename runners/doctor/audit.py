@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from qualm.registry.plugins.rule import PluginError
+from qualm.registry.plugins.registry import PluginError
 from qualm.runners.contracts.models import ModelError, Part, Remote
 from qualm.runners.doctor.comparing import PartDifference, compared, too_many
 from qualm.runners.doctor.drawing import Lots

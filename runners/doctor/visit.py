@@ -106,7 +106,7 @@ def _other_cause(error: Exception) -> str:
 
 def opened(wish: DoctorOptions, **changes: Any) -> HfVlm:
     """Open a model without its weights; ModelError if it has none or cannot be opened."""
-    from qualm.registry.plugins.rule import load
+    from qualm.registry.plugins.registry import load
 
     model = load("models", wish.plugin)(ModelContext(wish.label, wish.folder), **{**wish.args, **changes})
     if not hasattr(model, "processor"):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.plugins.rule import load_chosen
+from qualm.registry.plugins.registry import load_chosen
 from qualm.runners.contracts.generators import ChatRequest, Composer, GeneratorContext, GeneratorEngine, GeneratorError, Message, Reply
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry.plugins.rule import load_chosen
+from qualm.registry.plugins.registry import load_chosen
 from qualm.runners.contracts.nli import Floats, Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.runtime.progress import progress
 from qualm.runners.store.inferences import Inferences

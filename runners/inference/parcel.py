@@ -13,7 +13,7 @@ from typing import Any
 
 import qualm
 from qualm.registry.places import is_checkout, project_root
-from qualm.registry.plugins.rule import KINDS, PROMPTS
+from qualm.registry.plugins.registry import KINDS, PROMPTS
 from qualm.runners.inference.node import BUNDLE, CODE
 from qualm.runners.runtime.intact import input_paths
 from qualm.runners.runtime.stage import Stage

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.reporting.text import number
 from qualm.runners.scoring.measuring.labels import plugin_of
 
@@ -42,8 +42,8 @@ def none_beats_chance(best: Mapping[str, Any]) -> str:
 
 def _higher_is_better(label: str) -> bool | None:
     try:
-        better: bool | None = rule.get("metrics", plugin_of(label)).declares.get("higher_is_better")
-    except rule.PluginError:  # of another checkout
+        better: bool | None = registry.get("metrics", plugin_of(label)).declares.get("higher_is_better")
+    except registry.PluginError:  # of another checkout
         return None
     return better
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.text import MAX_LENGTH as MAX_LENGTH
 from qualm.registry.text import visible as visible
@@ -156,9 +156,9 @@ def read_label(text: str, settings: Collection[str], calibrators: Collection[str
     """Take a metric's label apart, as `qualm.runners.scoring.measuring.labels` does, and say what the metric is."""
     own = taken_apart(text, settings, calibrators)
     try:
-        plugin = for_arguments(rule.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
+        plugin = for_arguments(registry.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
         better, summary, by = plugin.declares.get("higher_is_better"), plugin.summary, str(plugin.declares.get("compared_by") or "")
-    except rule.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
+    except registry.PluginError:  # a table of another checkout: its numbers can be shown, their direction is unknown
         better, summary, by = None, "", ""
     return Label(text, own.name, own.sweep, own.setting, own.score, own.estimator, own.calibrator, better, summary, by)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from qualm.registry.plugins.rule import LIMITS, Parameter, Plugin, plain_type
+from qualm.registry.plugins.registry import LIMITS, Parameter, Plugin, plain_type
 
 Scale = Literal["linear", "log"]
 DIGITS = 3

@@ -16,7 +16,7 @@ from typing import Any
 
 import PIL.Image
 
-from qualm.registry.plugins.rule import Plugin, load
+from qualm.registry.plugins.registry import Plugin, load
 from qualm.runners.contracts.generators import GeneratorError
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError, generator
 from qualm.runners.data.dataset import DatasetFolder, Item, PerturbedFolder

@@ -18,7 +18,7 @@ from pathlib import Path
 from qualm.registry.plugins import imports
 from qualm.registry.plugins.engine_versions import FOLDERS, SIGNALS, VERSIONS, plugin_of, versioned
 from qualm.registry.plugins.imports import module_file, roots_of
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from qualm.runners.runtime.libraries import library_version, library_versions, series
 
 OURS = "qualm"

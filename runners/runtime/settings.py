@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins.rule import MAX_NUMBER, plain_type
+from qualm.registry.plugins.registry import MAX_NUMBER, plain_type
 from qualm.runners.runtime.spending import Ledger, ledger_path
 from qualm.runners.servers import config as servers
 from qualm.runners.servers.config import Dollars, Server, SettingValueError, convert_setting, convert_settings

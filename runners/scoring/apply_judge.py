@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from qualm.registry import EVIDENCE
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CHOICES
 from qualm.registry.plugins.columns import reads_choices, reads_open
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
@@ -39,12 +39,12 @@ class Answered:
 
 def takes_choices(ref: Mapping[str, Any]) -> bool:
     """Return true if a judge reads multiple-choice questions that were answered in words."""
-    return reads_choices(rule.get("judges", ref["plugin"]))
+    return reads_choices(registry.get("judges", ref["plugin"]))
 
 
 def takes_open(ref: Mapping[str, Any]) -> bool:
     """Return true if a judge reads open questions."""
-    return reads_open(rule.get("judges", ref["plugin"]))
+    return reads_open(registry.get("judges", ref["plugin"]))
 
 
 def abstention_words(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]]) -> str:
@@ -56,17 +56,17 @@ def abstention_words(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]
     """
     labels = dict.fromkeys([scored.get("judge"), *scored.get("judge_of", {}).values(), *scored.get("judge_of_choices", {}).values()])
     plugins = {ref["label"]: ref["plugin"] for ref in refs}
-    by = {label: rule.get("judges", plugins[label]).declares.get("DECIDES_ABSTENTIONS", False) for label in labels if label in plugins}
+    by = {label: registry.get("judges", plugins[label]).declares.get("DECIDES_ABSTENTIONS", False) for label in labels if label in plugins}
     words = [f"{'the language model' if has_model else 'the detector of rules'} (judge {label})" for label, has_model in by.items()]
     return f"Whether an answer abstains is decided by {' and '.join(words)}" if words else ""
 
 
 def rests_on_abstentions(metric: str) -> bool:
     """State that a metric's value depends on which answers abstain."""
-    return metric in CENTRAL or "pred_is_idk" in rule.get("metrics", metric).reads
+    return metric in CENTRAL or "pred_is_idk" in registry.get("metrics", metric).reads
 
 
-def ref_of(chosen: rule.Chosen, label: str = "") -> dict[str, Any]:
+def ref_of(chosen: registry.Chosen, label: str = "") -> dict[str, Any]:
     """Return the judge named by a parameter of another plugin, as `judge` takes it."""
     ref = {"plugin": chosen, "args": {}} if isinstance(chosen, str) else dict(chosen)
     return {"label": label or ref["plugin"], **ref}
@@ -87,8 +87,8 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
         JudgeError: the judge cannot be opened, or fails as judges may.
         StageError: it fails otherwise, or does not return one judgement for each answer.
     """
-    plugin = rule.get("judges", ref["plugin"])
-    function = rule.load("judges", plugin.name)
+    plugin = registry.get("judges", ref["plugin"])
+    function = registry.load("judges", plugin.name)
     needs_evidence, enough = EVIDENCE in plugin.reads, plugin.declares.get("PEOPLE")
     keys = [_for_judge(answer, needs_evidence, enough) for answer in answers]
     unique = list(dict.fromkeys(keys))

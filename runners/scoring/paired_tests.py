@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.data.aligned import Samples
@@ -142,7 +142,7 @@ def _compared(metric: Metric) -> Metric:
     name = metric.plugin.declares.get("compared_by")
     if name is None:
         return metric
-    parameters = signature(rule.load("metrics", name)).parameters.values()
+    parameters = signature(registry.load("metrics", name)).parameters.values()
     args = {one.name: metric.args.get(one.name, one.default) for one in parameters if one.kind is one.KEYWORD_ONLY}
     (other,) = read_metrics([{"label": metric.label, "plugin": name, "args": args | {"squared": True}}])
     return replace(other, interval="t", why_no_interval="")

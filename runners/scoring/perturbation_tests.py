@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.families import Evidence
@@ -68,5 +68,5 @@ def _swapped(cell: Cell) -> Cell:
 
 
 def _test_of(metric: Metric) -> str | None:
-    name = rule.get("metrics", metric.function.__name__).declares.get("test")
+    name = registry.get("metrics", metric.function.__name__).declares.get("test")
     return None if name is None else str(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.sample import CLEAN, MACRO
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
@@ -125,8 +125,8 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     labels_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():
         labels_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).append(metric)
-    known = rule.names("metrics")
-    assumes = {name: rule.get("metrics", name).declares.get("assumes") for name in valued if name in known}
+    known = registry.names("metrics")
+    assumes = {name: registry.get("metrics", name).declares.get("assumes") for name in valued if name in known}
     return [f"{name} assumes that {condition}" for name, condition in assumes.items() if condition] + [
         f"{dataset}: {_together(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()
     ]

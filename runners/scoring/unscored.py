@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry import WITHOUT_ANSWER
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.registry.plugins.columns import field_of, judge_of, reads_open
 from qualm.registry.sample import GREEDY
@@ -152,7 +152,7 @@ def reasons(
 
 def _is_for_open(label: str) -> bool:
     name = label.partition("@")[0]
-    return name not in rule.names("judges") or reads_open(rule.get("judges", name))
+    return name not in registry.names("judges") or reads_open(registry.get("judges", name))
 
 
 def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from qualm.registry.plugins.rule import plain_type
+from qualm.registry.plugins.registry import plain_type
 from qualm.registry.plugins.validation import fits
 from qualm.runners.servers.presets import PRESETS
 from qualm.runners.servers.spending_limit import SpendingLimit

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from qualm.registry import BLIND, REFUSERS, VALIDATION, method_name
-from qualm.registry.plugins import rule as plugins
+from qualm.registry.plugins import registry as plugins
 from qualm.registry.sample import ABSTENTION_RULES, ABSTENTIONS, CLEAN
 from qualm.runners.contracts.abstentions import AbstentionRule, Answers
 from qualm.runners.contracts.returned import called, wrong

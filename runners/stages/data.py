@@ -18,7 +18,7 @@ from qualm.registry.adapters import ALPHA, FRAMES, AdapterContext, AdapterError,
 from qualm.registry.formats import atomic
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.preparations import PreparationContext, PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.registry.system.dvc_files import find_dvc_file

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CONTEXT, QUESTION
 from qualm.registry.plugins.columns import columns, drawn_from, variants_of
 from qualm.registry.plugins.internals import Internal, internal, is_internal
-from qualm.registry.plugins.rule import Plugin, PluginError
+from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, UNCERTAINTIES
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.contracts.nli import NliError
@@ -92,7 +92,7 @@ def run(stage: Stage) -> None:
 
 
 def _estimator(ref: Mapping[str, Any]) -> Estimator:
-    plugin = rule.get("estimators", ref["plugin"])
+    plugin = registry.get("estimators", ref["plugin"])
     try:
         read = columns(plugin, ref["args"])
     except PluginError as error:
@@ -275,7 +275,7 @@ def values_of(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: i
     if readable.any():
         chosen = pa.array(readable)
         handed = {name: column(values.filter(chosen)) for name, values in columns.items()}
-        function = rule.load("estimators", estimator.plugin.name)
+        function = registry.load("estimators", estimator.plugin.name)
         first = [context] if estimator.plugin.reads[0] == CONTEXT else []
         arguments = [handed[c] if c is not None else None for c in estimator.columns.values()]
         try:

@@ -18,7 +18,7 @@ from typing import Any
 
 from qualm.registry.formats import atomic
 from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
-from qualm.registry.plugins.rule import get, load
+from qualm.registry.plugins.registry import get, load
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from qualm.registry import BLIND
 from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.internals import given_by
-from qualm.registry.plugins.rule import get, gives, load
+from qualm.registry.plugins.registry import get, gives, load
 from qualm.registry.sample import GENERATIONS
 from qualm.registry.system.dvc_objects import file_md5
 from qualm.runners.contracts.models import ModelContext, ModelError

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from qualm.registry.plugins.rule import get, load
+from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.stages import StageKind

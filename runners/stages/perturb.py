@@ -18,7 +18,7 @@ from typing import Any
 import PIL.Image
 
 from qualm.registry.formats.picture_lists import MARK, all_ids, image_id_of, picture_ids
-from qualm.registry.plugins.rule import get, load
+from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.generators import GeneratorError
 from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator

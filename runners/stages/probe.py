@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from qualm.registry import CLEAN, GREEDY, VALIDATION
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.registry.plugins.internals import internal, is_internal
-from qualm.registry.plugins.rule import Plugin
+from qualm.registry.plugins.registry import Plugin
 from qualm.registry.sample import PROBE_FITS, UNCERTAINTIES
 from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.contracts.returned import called, wrong
@@ -68,7 +68,7 @@ class ProbeTask:
 
     def design(self, handed: Mapping[str, Any], n: int, where: str) -> ProbeDesign:
         """Return the features of n answers."""
-        function = rule.load("probes", self.plugin.name)
+        function = registry.load("probes", self.plugin.name)
         design: ProbeDesign = called(self.plugin, where, lambda: function(*(handed[name] for name in self.reads), **self.args))
         if not isinstance(design, ProbeDesign):
             raise wrong(self.plugin, where, "a ProbeDesign", design)
@@ -131,7 +131,7 @@ def run(stage: Stage) -> None:
 
 
 def _probe(ref: Mapping[str, Any]) -> ProbeTask:
-    plugin = rule.get("probes", ref["plugin"])
+    plugin = registry.get("probes", ref["plugin"])
     target = plugin.declares["TARGET"]
     read = tuple(name for name in columns(plugin, ref["args"]).values() if name is not None)
     options = {name: ref[name] for name in ("fit", "transfer", "seed")}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from qualm.registry import CLEAN
-from qualm.registry.plugins.rule import Chosen, get
+from qualm.registry.plugins.registry import Chosen, get
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.judges import JudgeError
 from qualm.runners.contracts.models import DRAWS

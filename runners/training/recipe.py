@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qualm.registry import VALIDATION
-from qualm.registry.plugins.rule import Chosen, load_chosen
+from qualm.registry.plugins.registry import Chosen, load_chosen
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError, TrainingRecipe
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import TRAIN, SplitRule

@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import PIL.Image
 
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import Sample
 from qualm.registry.scenes.contrast import about_thing
 from qualm.registry.scenes.questions import matching_objects

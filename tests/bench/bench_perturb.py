@@ -24,7 +24,7 @@ import cv2
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.runners.contracts.perturbations import generator
 
 cv2.setNumThreads(1)

@@ -16,7 +16,7 @@ from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.results.graph import draw
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.plugins.column_names import IN_WORDS
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from qualm.runners.runtime.settings import Settings
 from tests.support.processes.command_line import qualm
 

@@ -17,7 +17,7 @@ from qualm.compiler.results.scores import results_of
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.site import Site, SitePart
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from tests.support.checks.held_numbers import held
 from tests.support.processes.command_line import qualm
 from tests.support.projects.recorded import record_results

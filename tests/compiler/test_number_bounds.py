@@ -20,7 +20,7 @@ from qualm.compiler.spec.json_schema import schema
 from qualm.compiler.spec.language import About, RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN
 from qualm.registry.entries.card import Card
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.runtime.settings import VLLM, Settings
 from qualm.runners.servers.config import Price, Server
 from tests.compiler.spec.resolving import GOOD, problems
@@ -67,9 +67,9 @@ def of_settings() -> Iterator[tuple[str, Any]]:
 
 
 def of_plugins() -> Iterator[tuple[str, Any]]:
-    for kind in rule.KINDS:
+    for kind in registry.KINDS:
         own = [(f"{kind}.*.{p.name}", p) for p in OWN.get(kind, ())]
-        for name, parameter in own + [(f"{kind}.{plugin.name}.{p.name}", p) for plugin in rule.every(kind) for p in plugin.parameters]:
+        for name, parameter in own + [(f"{kind}.{plugin.name}.{p.name}", p) for plugin in registry.every(kind) for p in plugin.parameters]:
             for number in numbers(parameter.annotation):
                 yield name, number
 
@@ -111,7 +111,7 @@ def test_a_number_has_both_bounds_and_is_finite(name: str, number: Any) -> None:
     bounds = getattr(number, "__metadata__", ())
     assert any(isinstance(b, Ge | Gt) for b in bounds) and any(isinstance(b, Le | Lt) for b in bounds)
     for value in IMPOSSIBLE:
-        assert not rule.fits(number, value)
+        assert not registry.fits(number, value)
         with pytest.raises(ValidationError):
             TypeAdapter(number, config=STRICT).validate_python(value)
 

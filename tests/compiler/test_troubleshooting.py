@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.run.run import only_run
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 
 pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/troubleshooting.md").read_text(encoding="utf-8")

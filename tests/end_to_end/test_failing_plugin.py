@@ -14,7 +14,7 @@ from qualm.registry.system.failures import TRACEBACK
 RECIPE = '''
 """A pair recipe that fails."""
 
-from qualm.registry.plugins.rule import DatasetName
+from qualm.registry.plugins.registry import DatasetName
 from qualm.runners.contracts.pairs import PairContext
 
 

@@ -44,5 +44,5 @@ def test_a_plugin_of_the_project_is_imported_in_spite_of_them(tmp_path: Path) ->
     root = own_project(tmp_path / "mine")
     for name in ("registry/__init__.py", "runners/__init__.py", "runners/plugins/__init__.py"):
         (root / name).write_text("raise RuntimeError('shadowed')\n")
-    code = "from qualm.registry.plugins import rule; print(rule.load('metrics', 'own_metric').__module__)"
+    code = "from qualm.registry.plugins import registry; print(registry.load('metrics', 'own_metric').__module__)"
     assert python(code, root) == "qualm.project.metrics.own_metric"

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
 

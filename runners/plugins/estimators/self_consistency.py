@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
 from qualm.runners.plugins.estimators._likeness import likeness_to
 

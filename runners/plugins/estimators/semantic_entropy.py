@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from scipy.special import entr
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import Draws, EstimatorContext, Floats, Texts
 from qualm.runners.plugins.estimators._meanings import Ints, clusters
 

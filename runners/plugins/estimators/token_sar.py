@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Rows
 from qualm.runners.plugins.estimators._relevance import relevances, weighted_surprises
 

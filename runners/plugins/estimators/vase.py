@@ -7,7 +7,7 @@ import numpy as np
 from annotated_types import Ge
 from scipy.special import entr, softmax
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.estimators import Draws, EstimatorContext, Floats, Texts
 from qualm.runners.plugins.estimators._meanings import Ints, clusters
 

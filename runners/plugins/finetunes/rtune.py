@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, ModelName
+from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import DatasetName
+    from qualm.registry.plugins.registry import DatasetName
 
 EXTRA = "train"
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Lt
 
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, ModelName
+from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 CITES = ["chandu2025certainlyuncertain"]

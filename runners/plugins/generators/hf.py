@@ -34,7 +34,7 @@ from qualm.runners.runtime.code_digest import engine_digest
 if TYPE_CHECKING:
     import torch
 
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 _WORTH = 16
 """Least number of common tokens of prompts that is worth reading separately."""

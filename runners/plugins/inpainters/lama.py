@@ -25,7 +25,7 @@ from qualm.runners.store.blobs import BlobCache
 if TYPE_CHECKING:
     import PIL.Image
 
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 CITES = ["suvorov2022resolution"]
 EXTRA = "models"

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from qualm.registry.plugins.rule import Chosen
+from qualm.registry.plugins.registry import Chosen
 from qualm.runners.contracts.generators import GeneratorError, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError
 from qualm.runners.inference.generator import open_generator

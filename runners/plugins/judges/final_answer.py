@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._yes_no import restated, yes_or_no

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
+from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._rubric import replies

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
+from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.generators import GeneratorError, Reply, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
 from qualm.runners.inference.generator import Generator, open_generator

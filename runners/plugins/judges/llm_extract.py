@@ -10,7 +10,7 @@ from typing import Annotated
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
+from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._rubric import replies
 from qualm.runners.prompts.plain import clean_reply

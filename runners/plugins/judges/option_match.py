@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import OptionReading, judged, read
 from qualm.runners.plugins.judges._refusals import is_refusal

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._choices import judged, read
 from qualm.runners.plugins.judges._final_number import rate_number

@@ -29,7 +29,7 @@ from qualm.runners.store.answers import pixel_digest
 from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 CITES = ["liu2024grounding", "kirillov2023segment"]
 EXTRA = "models"

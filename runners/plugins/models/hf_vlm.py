@@ -17,7 +17,7 @@ from qualm.runners.inference.hf.folder import model_fault
 from qualm.runners.prompts.thinking import ThinkingError, parse_thinking
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
     from qualm.runners.inference.hf.model import HfVlm
 
 GIVES = [

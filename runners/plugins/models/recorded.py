@@ -6,7 +6,7 @@ from typing import Literal
 import pyarrow as pa
 
 from qualm.registry.formats.vub_layout import LayoutError, answer_index, is_vub, list_all_runs, logits, read_records
-from qualm.registry.plugins.rule import Artifact
+from qualm.registry.plugins.registry import Artifact
 from qualm.registry.recordings.record import ReadOptions
 from qualm.runners.contracts.models import ModelContext, ModelError, Recording
 from qualm.runners.plugins.models._peer_recording import PeerRecording

@@ -15,7 +15,7 @@ from qualm.runners.inference.hf.folder import is_adapter, model_fault
 from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
     from qualm.runners.plugins.models._vllm import VllmModel
 
 GIVES = [

@@ -21,7 +21,7 @@ from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import kept
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 _CLASSES = "entailment, neutral and contradiction"
 _WORDS = ("entail", "neutral", "contradict")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, PromptFile
+from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, PromptFile
 from qualm.registry.published.prompts import is_printed
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat

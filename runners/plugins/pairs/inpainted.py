@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Gt, Le
 
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind, PromptFile, load_chosen
+from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, PromptFile, load_chosen
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.contrast import REFUSALS
 from qualm.runners.contracts.masks import reach

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.plugins.rule import DatasetName
+from qualm.registry.plugins.registry import DatasetName
 from qualm.registry.sample import SAMPLES, Image, Sample
 from qualm.registry.scenes.contrast import CATEGORIES, refusals
 from qualm.registry.scenes.render import png

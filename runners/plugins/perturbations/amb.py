@@ -6,7 +6,7 @@ from annotated_types import Ge, Le
 from numpy.random import Generator
 from PIL.Image import Image
 
-from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
+from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.perturbations import PerturbContext
 from qualm.runners.plugins.perturbations._rewriting import RewriteOptions, new_variants
 

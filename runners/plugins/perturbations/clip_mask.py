@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from PIL.Image import Image
 
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 CITES = ["wang_vlmuqbench", "radford2021learning"]
 EXTRA = "models"

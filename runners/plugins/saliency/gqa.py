@@ -17,7 +17,7 @@ from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of
 
 if TYPE_CHECKING:
-    from qualm.registry.plugins.rule import Artifact
+    from qualm.registry.plugins.registry import Artifact
 
 COLORS = {"red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white", "gray", "grey", "tan", "beige"}
 """Attributes that answer "What color is ...?"."""

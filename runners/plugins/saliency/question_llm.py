@@ -11,7 +11,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from qualm.registry.plugins.rule import Chosen, Kind, PromptFile
+from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.generators import GeneratorError, NoPairError, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.contracts.saliency import Row, Target, Thing, answer_of

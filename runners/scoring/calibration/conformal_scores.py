@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import UNIFORM
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Samples
@@ -27,7 +27,7 @@ def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Flo
         samples: of the data set; some scores read a random number of each.
         where: of the answers, for messages.
     """
-    plugin, function = rule.get("conformal", ref["plugin"]), rule.load("conformal", ref["plugin"])
+    plugin, function = registry.get("conformal", ref["plugin"]), registry.load("conformal", ref["plugin"])
     more = [uniform(samples, setting["calibration"]["seed"])] if UNIFORM in plugin.reads else []
     returned = called(plugin, where, partial(function, probs, *more, **ref["args"]))
     return numbers(plugin, where, returned, probs.shape)

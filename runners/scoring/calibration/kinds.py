@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.runtime.precision import EQUAL
@@ -26,7 +26,7 @@ class Method:
     """A calibrator as the spec asks for it."""
 
     label: str
-    plugin: rule.Plugin
+    plugin: registry.Plugin
     function: Callable[..., Any]
     args: Mapping[str, Any]
     interval: Callable[..., Any] | None = None
@@ -34,7 +34,7 @@ class Method:
 
     @classmethod
     def of(cls, ref: Mapping[str, Any]) -> Method:
-        plugin, function = rule.get("calibrators", ref["plugin"]), rule.load("calibrators", ref["plugin"])
+        plugin, function = registry.get("calibrators", ref["plugin"]), registry.load("calibrators", ref["plugin"])
         return cls(ref["label"], plugin, function, ref["args"], getattr(sys.modules[function.__module__], "interval", None))
 
     def ends(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import SET_COLUMNS
 from qualm.registry.plugins.columns import columns, judge_of
 from qualm.registry.plugins.declarations import for_arguments
@@ -97,7 +97,7 @@ class Labels:
         self._metrics = {m["label"]: m for m in params["metrics"]}
         self._conformal = [s["label"] for s in params.get("conformal", ())]
         self._calibrators = [s["label"] for s in params.get("calibrators", ())]
-        self._plugin = cache(partial(rule.get, "metrics"))
+        self._plugin = cache(partial(registry.get, "metrics"))
 
     def parts(self, label: str, judge: str | None = None) -> dict[str, Any]:
         """Return the parts of a label, as PARTS names them; `parameters` is null for an unknown metric.

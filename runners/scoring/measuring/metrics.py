@@ -10,7 +10,7 @@ from functools import cache
 from inspect import signature
 from typing import Any
 
-from qualm.registry.plugins import columns, rule
+from qualm.registry.plugins import columns, registry
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.runners.data.aligned import Floats
@@ -27,7 +27,7 @@ class Metric:
     """A metric as the spec asks for it."""
 
     label: str
-    plugin: rule.Plugin
+    plugin: registry.Plugin
     reads: tuple[str, ...]
     """Its columns, `weights` left out."""
     function: Callable[..., Floats]
@@ -91,14 +91,14 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     )
     metrics = []
     for ref in refs:
-        plugin = for_arguments(rule.get("metrics", ref["plugin"]), ref["args"])
+        plugin = for_arguments(registry.get("metrics", ref["plugin"]), ref["args"])
         reads = tuple(c for c in columns.columns(plugin, ref["args"]).values() if c is not None)
         if not reads or reads[-1] != "weights" or not {c for c in reads[:-1] if not c.startswith(PREFIXES)} <= readable:
             raise StageError(
                 f"{plugin.path}: {plugin.name} reads {', '.join(reads) or 'nothing'}; expected columns of "
                 f"{', '.join(sorted(readable))}, {RATED_BY}JUDGE, {MARKED_BY}JUDGE/MARK, {GROUP_OF}FIELD, {CODE_OF}FIELD, then weights"
             )
-        function = rule.load("metrics", ref["plugin"])
+        function = registry.load("metrics", ref["plugin"])
         over = _over(plugin.declares.get("over"), ref["args"])
         names = ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds", "chance")
         module = sys.modules[function.__module__]

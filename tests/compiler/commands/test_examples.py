@@ -13,11 +13,11 @@ from qualm.compiler.commands.examples import example, placeholders, text
 from qualm.compiler.commands.listing import command
 from qualm.compiler.project.checkout import Project
 from qualm.registry.entries.card import load_card
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import declared
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.protocols import PROTOCOLS, declarations
-from qualm.registry.plugins.rule import COMMANDS, KINDS, ROOT
+from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT
 from tests.support.processes.command_line import qualm
 
 MINIMAL = """
@@ -43,12 +43,12 @@ licence: MIT
 citation: ""
 """
 WITHOUT_CARD = ["coco_folder", "image_table", "vlmevalkit_tsv"]
-ALL = [(kind, name) for kind in KINDS for name in rule.names(kind)]
+ALL = [(kind, name) for kind in KINDS for name in registry.names(kind)]
 
 
 def printed(kind: str, name: str) -> str:
     """The example as it stands in the output of the command, up to what its names stand for."""
-    return text(example(rule.get(kind, name)))
+    return text(example(registry.get(kind, name)))
 
 
 def embedded(written: str) -> str:
@@ -85,10 +85,10 @@ def test_the_validator_accepts_the_models_of_the_page(tmp_path: Path) -> None:
     assert "docs/how-to/models.md" in qualm("ls", "models").stdout
 
 
-@pytest.mark.parametrize("name", rule.names("exports"))
+@pytest.mark.parametrize("name", registry.names("exports"))
 def test_options_of_an_export_are_its_own(name: str) -> None:
-    words = command(rule.get("exports", name)).split()
-    options(rule.get("exports", name), [words[i + 1] for i, word in enumerate(words) if word == "-O"])
+    words = command(registry.get("exports", name)).split()
+    options(registry.get("exports", name), [words[i + 1] for i, word in enumerate(words) if word == "-O"])
 
 
 def test_the_command_prints_that_example() -> None:
@@ -99,7 +99,7 @@ def test_the_command_prints_that_example() -> None:
 
 def test_constants_that_are_no_declaration_are_not_shown() -> None:
     assert "_WORDS" not in qualm("ls", "nli", "hf").stdout + qualm("ls", "nli", "--json").stdout
-    assert all(set(declared(rule.get(*one))) <= declarations(one[0]).keys() for one in ALL)
+    assert all(set(declared(registry.get(*one))) <= declarations(one[0]).keys() for one in ALL)
 
 
 def reads() -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from tests.support.data.small_pictures import png
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server

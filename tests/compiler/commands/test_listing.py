@@ -7,7 +7,7 @@ import pytest
 
 from qualm.compiler.commands.listing import _gives, _memories, plugin_table, print_named, print_plugin, published_table
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.published.models import published
 
 
@@ -21,9 +21,9 @@ def test_the_list_of_plugins_fits_the_terminal_and_cuts_no_word(
     lines = told.splitlines()
     assert max(len(line.rstrip()) for line in lines) <= columns
     assert "…" not in told, "a name of a file that is cut is no name"
-    assert [line for line in lines if line in rule.KINDS] == list(rule.KINDS), "a heading for every kind, in their order"
+    assert [line for line in lines if line in registry.KINDS] == list(registry.KINDS), "a heading for every kind, in their order"
     listed = {line.split()[0] for line in lines if line[:1].strip()}
-    assert {n for k in rule.KINDS for n in rule.names(k)} <= listed
+    assert {n for k in registry.KINDS for n in registry.names(k)} <= listed
 
 
 def test_one_kind_is_listed_with_the_names_of_its_parameters(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,16 +36,16 @@ def test_one_kind_is_listed_with_the_names_of_its_parameters(monkeypatch: pytest
 
 
 def test_a_plugin_is_where_it_is_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(rule.ROOT)
+    monkeypatch.chdir(registry.ROOT)
     print_plugin("metrics", "ece", as_json=False)
     assert capsys.readouterr().out.startswith("ece  (metrics, runners/plugins/metrics/ece.py)\n")
     monkeypatch.chdir(tmp_path)
     print_plugin("metrics", "ece", as_json=False)
-    assert f"(metrics, {rule.ROOT}/runners/plugins/metrics/ece.py)" in capsys.readouterr().out
+    assert f"(metrics, {registry.ROOT}/runners/plugins/metrics/ece.py)" in capsys.readouterr().out
 
 
 def test_a_method_by_any_of_its_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.chdir(rule.ROOT)
+    monkeypatch.chdir(registry.ROOT)
     monkeypatch.setenv("COLUMNS", "120")
     print_named("EigenScore", as_json=False)
     assert capsys.readouterr().out.startswith("eigen_score  (estimators, runners/plugins/estimators/eigen_score.py)\n")

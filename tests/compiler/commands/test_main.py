@@ -18,7 +18,7 @@ from qualm import __version__
 from qualm.compiler import commands
 from qualm.compiler.commands import main
 from qualm.compiler.spec.errors import Position, Problem, ProjectError, SpecError
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from qualm.registry.system.failures import TRACEBACK
 from qualm.registry.system.versions import describe_versions
 from tests.support.processes.command_line import qualm

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from tests.compiler.project.test_text_prices import SPEC as PAIRED
 from tests.support.processes.command_line import qualm
 from tests.support.projects.calibration_project import calibration_project

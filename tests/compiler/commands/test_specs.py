@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.main import app
 from qualm.compiler.project.shipped import shipped
 from qualm.compiler.spec.json_schema import schema_text
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from tests.support.processes.command_line import qualm
 from tests.support.projects.calibration_project import calibration_project
 

@@ -8,7 +8,7 @@ import pytest
 from qualm.compiler.commands.strength_entry import PerturbationEntry, find_entry, knobs_of
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from tests.support.projects.calibration_project import SPEC, calibration_project
 
 

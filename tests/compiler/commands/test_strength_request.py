@@ -7,7 +7,7 @@ import pytest
 from qualm.compiler.commands.strength_entry import PerturbationEntry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of, range_of
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.runners.review.knobs import Knob, numeric
 
 

@@ -27,7 +27,7 @@ from tests.support.processes.waiting import TIMEOUT
 
 ROOT = Path(__file__).resolve().parents[3]
 RECIPE = """
-from qualm.registry.plugins.rule import DatasetName
+from qualm.registry.plugins.registry import DatasetName
 def inpainted(context, *, dataset: DatasetName, category: str = "epistemic/extraneous"): ...
 """
 SPEC = """\

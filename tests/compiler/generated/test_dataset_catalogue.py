@@ -8,7 +8,7 @@ import pytest
 
 from qualm.compiler.generated.dataset_catalogue import catalogue
 from qualm.registry.entries.card import UNVERIFIED, card_names, load_card
-from qualm.registry.plugins.rule import names
+from qualm.registry.plugins.registry import names
 
 DATASETS = [name for name in card_names() if load_card(name).kind == "dataset"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.compiler.generated import pages
 from qualm.compiler.generated.pages import PAGES, out_of_step
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from tests.end_to_end.clone import Clone, make_clone
 
 PLUGIN = '''

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from qualm.compiler.generated import spec_reference
 from qualm.compiler.generated.spec_reference import _SECTIONS, DESCRIBED_IN, _default, _name, _own, _parameter, reference
 from qualm.compiler.spec.language import Spec, Whole
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import COMMANDS, KINDS, ROOT, Parameter
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT, Parameter
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_pages_describe_every_plugin_of_ours(kind: str) -> None:
 
 
 def test_only_ours_are_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    every = rule.every("judges")
+    every = registry.every("judges")
     foreign = every[0].path.parents[4] / "site-packages" / "theirs.py"
     from dataclasses import replace
 
@@ -121,7 +121,7 @@ def test_defaults() -> None:
 
 def test_parameters_of_plugins() -> None:
     assert _parameter(Parameter("n", int, 3, "int")) == "`n=3`" and _parameter(Parameter("s", str, "x", "str")) == "`s='x'`"
-    assert _parameter(Parameter("n", int, rule.REQUIRED, "int")) == "`n`"
+    assert _parameter(Parameter("n", int, registry.REQUIRED, "int")) == "`n`"
 
 
 def test_every_model_of_the_language_has_a_section() -> None:

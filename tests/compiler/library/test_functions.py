@@ -14,18 +14,18 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 import qualm
 from qualm.compiler.library.columns import ArgumentError
 from qualm.compiler.library.functions import checked, reference
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 RNG = np.random.default_rng(3)
 
 
 def test_every_plugin_is_a_function_with_its_help_and_signature() -> None:
     for module, kind in ((qualm.estimators, "estimators"), (qualm.metrics, "metrics"), (qualm.conformal, "conformal")):
-        for name in rule.names(kind):
+        for name in registry.names(kind):
             function = getattr(module, name)
             assert name in dir(module) and function.__name__ == name
-            assert function.__doc__ == rule.get(kind, name).doc
-            assert {p.name for p in rule.get(kind, name).parameters} <= set(inspect.signature(function).parameters)
+            assert function.__doc__ == registry.get(kind, name).doc
+            assert {p.name for p in registry.get(kind, name).parameters} <= set(inspect.signature(function).parameters)
 
 
 @pytest.mark.parametrize("given", [{"correct": [1, 0, 2]}, {"confidence": [0.5, 0.5, -0.5]}])
@@ -97,7 +97,7 @@ def test_an_unknown_name_is_an_attribute_error_with_the_nearest() -> None:
 
 
 def test_labels_name_what_was_given() -> None:
-    assert checked(rule.get("metrics", "ece"), {"bins": 7}).label == "ece@bins=7"
+    assert checked(registry.get("metrics", "ece"), {"bins": 7}).label == "ece@bins=7"
 
 
 def test_importing_is_light() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 import qualm
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from tests.runners.reporting.pair_results import build
 
-MADE_OF = [name for name in rule.get("metrics", "lave_idk_accuracy").reads if name != "weights"]
+MADE_OF = [name for name in registry.get("metrics", "lave_idk_accuracy").reads if name != "weights"]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import leaves
 from qualm.compiler.plan.sources import Sources
 from qualm.compiler.spec.errors import SpecError
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from qualm.runners.contracts.stages import stage_kind
 from tests.compiler.plan.planned import SPEC, make, resolved
 from tests.support.checks.other_versions import raised

@@ -10,7 +10,7 @@ import pytest
 from qualm.compiler.plan import sources
 from qualm.compiler.plan.sources import Sources
 from qualm.registry.plugins import imports
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 
 A, B, C = (f"qualm.runners.{name}" for name in "abc")
 

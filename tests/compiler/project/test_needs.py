@@ -27,7 +27,7 @@ def made_up_writer(context, *, model: str = "m", base_url: str = "http://made.up
 '''
 RECIPE = '''
 from typing import Annotated
-from qualm.registry.plugins.rule import Chosen, DatasetName, Kind
+from qualm.registry.plugins.registry import Chosen, DatasetName, Kind
 def made_up_recipe(context, *, dataset: DatasetName, category: str, writer: Annotated[Chosen, Kind("generators")] = "made_up_writer"):
     """Pairs of a test."""
 '''

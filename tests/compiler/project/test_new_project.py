@@ -13,7 +13,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.card import CardError, card_names, load_card, new_cards_folder
 from qualm.registry.entries.entries import find
 from qualm.registry.places import PACKAGE
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.stages import stage_kind
 from tests.support.projects.own_project import CARD, METRIC, own_project
 
@@ -67,8 +67,8 @@ def test_cards_and_plugins_of_the_project(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(root / "specs")
     assert load_card("own_scenes").adapter == "synthetic_scenes" and {"own_scenes", "synthetic_scenes"} <= set(card_names())
     assert new_cards_folder() == root / "registry/cards"
-    assert rule.get("metrics", "own_metric").path == root / "runners/plugins/metrics/own_metric.py"
-    assert {"own_metric", "accuracy"} <= set(rule.names("metrics"))
+    assert registry.get("metrics", "own_metric").path == root / "runners/plugins/metrics/own_metric.py"
+    assert {"own_metric", "accuracy"} <= set(registry.names("metrics"))
 
 
 def test_stages_depend_on_the_files_of_the_project_and_on_the_package_by_a_parameter(
@@ -87,8 +87,8 @@ def test_a_name_that_the_package_has(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (root / "runners/plugins/metrics/ece.py").write_text(METRIC.replace("own_metric", "ece"))
     (root / "registry/cards/synthetic_scenes.yaml").write_text(CARD.replace("own_scenes", "synthetic_scenes"))
     monkeypatch.chdir(root)
-    with pytest.raises(rule.PluginError) as plugin:
-        rule.get("metrics", "ece")
+    with pytest.raises(registry.PluginError) as plugin:
+        registry.get("metrics", "ece")
     assert str(root / "runners/plugins/metrics/ece.py") in str(plugin.value)
     assert str(PACKAGE / "runners/plugins/metrics/ece.py") in str(plugin.value)
     with pytest.raises(CardError) as card:

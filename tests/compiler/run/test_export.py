@@ -20,8 +20,8 @@ from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.compiler.spec.resolved import PairSetUse, RecipeUse
 from qualm.registry.entries.card import load_card
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import ROOT
 from qualm.runners.plugins.exports import DatasetCredits
 from tests.support.projects.exported import write
 
@@ -218,7 +218,7 @@ def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
     resolved = resolve_file(tmp_path / "bench.yaml", tmp_path, RunWide(default="bench"))
 
     def made_of(label, *names):
-        recipe = RecipeUse(Ref("r", rule.get("pairs", "from_caption"), {}), names, "c", {})
+        recipe = RecipeUse(Ref("r", registry.get("pairs", "from_caption"), {}), names, "c", {})
         return PairSetUse(label, PairSet(recipes=[]), True, {}, (recipe,))
 
     about = _about(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))

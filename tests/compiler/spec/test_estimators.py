@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qualm.compiler.plan.make import make_plan
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from tests.compiler.spec.resolving import change, problems, resolve
 
 SPEC = """\

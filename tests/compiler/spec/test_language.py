@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from qualm.compiler.spec import language
 from qualm.compiler.spec.language import Spec, whole
-from qualm.registry.plugins.rule import NAME_PATTERN
+from qualm.registry.plugins.registry import NAME_PATTERN
 
 SPEC = {"qualm": 1, "name": "t", "datasets": {"d": {"card": "synthetic_scenes"}}, "models": {"m": {"hf_vlm": {}}}}
 

@@ -18,7 +18,7 @@ from tests.support.checks.plugin_files import made_up
 
 RECIPE = '''
 from typing import Annotated
-from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind
+from qualm.registry.plugins.registry import Artifact, Chosen, DatasetName, Kind
 def made_up_recipe(context, *, dataset: DatasetName, category: str = "epistemic/knowledge", times: int = 1,
                    writer: Annotated[Chosen, Kind("generators")] | None = None, lexicon: Artifact | None = None):
     """Pairs of a test."""

@@ -1,11 +1,11 @@
 import pytest
 
 from qualm.compiler.spec.plugin_ref import DATA, Ref, artifact_path, located, prompt_path, prompts_folder, slug
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 
 def ref(kind, name, args=None, **more):
-    return Ref(name, rule.get(kind, name), args or {}, **more)
+    return Ref(name, registry.get(kind, name), args or {}, **more)
 
 
 def test_what_is_a_stage_of_its_own():
@@ -15,12 +15,12 @@ def test_what_is_a_stage_of_its_own():
 
 def test_whether_the_right_answer_stays():
     assert ref("perturbations", "blur").keeps_answer and not ref("perturbations", "blur", scored=False).keeps_answer
-    loses = next(n for n in rule.names("perturbations") if rule.get("perturbations", n).declares.get("KEEPS_ANSWER") is False)
+    loses = next(n for n in registry.names("perturbations") if registry.get("perturbations", n).declares.get("KEEPS_ANSWER") is False)
     assert not ref("perturbations", loses).keeps_answer and ref("perturbations", loses, scored=True).keeps_answer
 
 
 def test_plugins_and_artifacts_that_arguments_name():
-    chosen = {"generator": {"plugin": "hf", "args": located(rule.get("generators", "hf"), {"artifact": "llm"})}}
+    chosen = {"generator": {"plugin": "hf", "args": located(registry.get("generators", "hf"), {"artifact": "llm"})}}
     named = ref("perturbations", "inv", chosen)
     assert [p.name for p in named.plugins] == ["inv", "hf"] and named.artifacts == (f"{DATA}/llm",)
     assert named.as_json() == {"label": "inv", "plugin": "inv", "args": chosen}

@@ -8,13 +8,13 @@ from qualm.compiler.spec.estimators import columns_read, config_of, lacking
 from qualm.compiler.spec.language import Probe
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, ProbeUse
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.published.models import published
 from tests.compiler.spec.resolving import change, problems, resolve
 
 
 def test_columns_of_estimators_and_probes_and_what_is_wrong_with_them() -> None:
-    umpire, p_ik = rule.get("estimators", "umpire"), rule.get("probes", "p_ik")
+    umpire, p_ik = registry.get("estimators", "umpire"), registry.get("probes", "p_ik")
     args = {"layer": "last", "place": "answer_last"}
     assert columns_read("estimators", Ref("u", umpire, args)) == (["draw_hidden_states/-1/answer_last", "draw_logprobs"], "")
     assert columns_read("probes", ProbeUse("p", p_ik, {"layer": "middle"}, (), Probe())) == (["hidden_states/0.5/prompt_last"], "")
@@ -25,7 +25,7 @@ def test_columns_of_estimators_and_probes_and_what_is_wrong_with_them() -> None:
 
 
 def test_what_a_model_lacks_in_the_words_of_its_gives() -> None:
-    model = ModelUse(Ref("m", rule.get("models", "openai"), {}), None, frozenset({"text", "draws"}))
+    model = ModelUse(Ref("m", registry.get("models", "openai"), {}), None, frozenset({"text", "draws"}))
     assert lacking(["draw_hidden_states/-1/answer_last", "draw_logprobs", "text"], model) == ["hidden_states", "token_logprobs"]
     assert lacking(["draw_texts"], model) == []
 
@@ -56,8 +56,8 @@ def test_layers_and_plain_passes_are_known_where_the_config_is(tmp_path: Path) -
 
 
 def test_configs_of_published_models() -> None:
-    hub = ModelUse(Ref("m", rule.get("models", "hf_vlm"), {"hub": "llava-hf/llava-1.5-7b-hf"}), None, frozenset())
+    hub = ModelUse(Ref("m", registry.get("models", "hf_vlm"), {"hub": "llava-hf/llava-1.5-7b-hf"}), None, frozenset())
     assert config_of(hub, Path()) == published()["llava-hf/llava-1.5-7b-hf"].config
     unsaid = replace(hub, ref=Ref("m", hub.ref.plugin, {"hub": "microsoft/kosmos-2-patch14-224"}))
     assert config_of(unsaid, Path()) == {"model_type": "kosmos-2", "text_config": {"num_hidden_layers": 24}}, "from the table beside it"
-    assert config_of(ModelUse(Ref("m", rule.get("models", "hf_vlm"), {"hub": "nobody/none"}), None, frozenset()), Path()) == {}
+    assert config_of(ModelUse(Ref("m", registry.get("models", "hf_vlm"), {"hub": "nobody/none"}), None, frozenset()), Path()) == {}

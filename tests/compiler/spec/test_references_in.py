@@ -11,14 +11,14 @@ from qualm.compiler.spec.json_schema import _value
 from qualm.compiler.spec.plugin_ref import Ref, located
 from qualm.compiler.spec.references_in import chosen_kind, names_in, nested_uses, takes_none
 from qualm.compiler.spec.yaml_positions import parse
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import Artifact, Chosen, DatasetName, Kind, PluginError, load_chosen
 from qualm.runners.runtime.parameters import to_lists, to_mappings
 from tests.support.checks.plugin_files import AddPlugin, made_up
 
 OUTER = '''
 from typing import Annotated
-from qualm.registry.plugins.rule import Chosen, Kind
+from qualm.registry.plugins.registry import Chosen, Kind
 def outer(context, *, writer: Annotated[Chosen, Kind("generators")] = "plain",
           second: Annotated[Chosen, Kind("generators")] | None = None,
           many: list[Annotated[Chosen, Kind("generators")]] = [], times: int = 1):
@@ -30,7 +30,7 @@ def plain(context, *, tone: str = "dry", words: list[str] = []):
     return f"{context}: {tone}"
 '''
 MODEL = '''
-from qualm.registry.plugins.rule import Artifact, Chosen, DatasetName, Kind
+from qualm.registry.plugins.registry import Artifact, Chosen, DatasetName, Kind
 def model(context, *, artifact: Artifact, examples: DatasetName | None = None, temperature: float = 1, dtype: str = "float32",
           helper: Annotated[Chosen, Kind("generators")] = "plain"):
     """Writes by a model."""
@@ -49,7 +49,7 @@ def made(tmp_path: Path) -> Iterator[AddPlugin]:
 def combine(text: str) -> tuple[list[tuple[dict, dict]], list[str]]:
     document = parse(text, "t.yaml")
     problems: list = []
-    plugin = rule.get("pairs", "outer")
+    plugin = registry.get("pairs", "outer")
     found = validate.combinations(plugin.parameters, document.data or {}, document, (), problems, "outer", {"dtype": "bfloat16"})
     return found, [str(p) for p in problems]
 
@@ -123,7 +123,7 @@ def test_a_mistake_is_shown_where_it_stands(text: str, expected: str) -> None:
 
 def test_everything_within_is_depended_on() -> None:
     ((_, args),), _ = combine("{writer: {model: {artifact: llm, examples: scenes}}, many: [{model: {artifact: other}}]}")
-    outer = rule.get("pairs", "outer")
+    outer = registry.get("pairs", "outer")
     assert names_in(outer, args, Artifact) == ["llm", "other"]
     assert names_in(outer, args, DatasetName) == ["scenes"]
     assert [p.name for p, _ in nested_uses(outer, args)] == ["model", "plain", "model", "plain"]
@@ -148,20 +148,20 @@ def test_what_a_stage_file_holds_comes_back_and_becomes_a_function() -> None:
 def test_only_a_kind_that_exists_can_be_chosen(made: AddPlugin) -> None:
     path = made("pairs", "wrong", 'def wrong(*, x: Annotated[Chosen, Kind("writers")] = "plain"): ...\n')
     with pytest.raises(PluginError) as caught:
-        rule.get("pairs", "wrong")
+        registry.get("pairs", "wrong")
     assert str(caught.value).startswith(f"{path}:1: parameter 'x' of wrong: annotation 'Annotated[Chosen, Kind")
     assert "is not one a spec can hold (no plugin kind 'writers'; there are: datasets, " in str(caught.value)
     made("pairs", "bare", 'def bare(*, x: Chosen = "plain"): ...\n')
     with pytest.raises(PluginError, match="annotation 'Chosen' is not one a spec can hold"):
-        rule.get("pairs", "bare")
+        registry.get("pairs", "bare")
 
 
 def test_the_kind_is_read_from_the_annotation_and_shown_to_people() -> None:
     assert chosen_kind(Annotated[Chosen, Kind("masks")]) == chosen_kind(Annotated[Chosen, Kind("masks")] | None) == "masks"
     assert chosen_kind(Annotated[int, 3]) is chosen_kind(str) is None
-    texts = {p.name: p.text for p in rule.get("pairs", "outer").parameters}
+    texts = {p.name: p.text for p in registry.get("pairs", "outer").parameters}
     assert texts["second"] == "plugin of generators | None"
-    schema = _value(rule.get("pairs", "outer").parameters[1].annotation)
+    schema = _value(registry.get("pairs", "outer").parameters[1].annotation)
     assert {"model", "plain"} <= {s.get("const") for s in schema["anyOf"]}
     assert schema["anyOf"][-2:] == [{"$ref": "#/$defs/generators_plugins"}, {"type": "null"}]
 

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.compiler.spec.language import PairSet
 from qualm.compiler.spec.resolved import ConformalUse, FinetuneUse, PairSetUse, RecipeUse, Resolved
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from tests.compiler.spec.resolving import resolve
 
 SPEC = """\
@@ -74,7 +74,7 @@ def test_estimators_that_a_model_is_not_asked_for(resolved: Resolved) -> None:
 
 def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
     """Plans, forecasts and reports share one."""
-    ref = _ref(rule.get("pairs", "from_caption"))
+    ref = _ref(registry.get("pairs", "from_caption"))
     others = [
         RecipeUse(ref, (), "c", {}),
         PairSetUse("p", PairSet(recipes=[]), True, {}, ()),
@@ -87,13 +87,13 @@ def test_nothing_of_a_resolved_spec_can_be_changed(resolved: Resolved) -> None:
 
 
 def test_what_pairs_are_made_of_has_each_name_once() -> None:
-    recipe = rule.get("pairs", "from_caption")
+    recipe = registry.get("pairs", "from_caption")
     uses = [RecipeUse(ref, datasets, "c", {}) for ref, datasets in ((_ref(recipe), ("z", "a")), (_ref(recipe), ("a", "b")))]
     pairs = PairSetUse("p", PairSet(recipes=[]), True, {}, tuple(uses))
     assert pairs.sources == ("z", "a", "b")
 
 
-def _ref(plugin: rule.Plugin):  # type: ignore[no-untyped-def]
+def _ref(plugin: registry.Plugin):  # type: ignore[no-untyped-def]
     from qualm.compiler.spec.plugin_ref import Ref
 
     return Ref(plugin.name, plugin, {})

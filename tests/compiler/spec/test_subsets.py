@@ -9,7 +9,7 @@ from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.entries.card import load_card
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 
 HEAD = """\
 qualm: 1

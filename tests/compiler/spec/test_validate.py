@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict
 
 from qualm.compiler.spec.validate import combinations, label, model, sound_part, takes_list
 from qualm.compiler.spec.yaml_positions import parse
-from qualm.registry.plugins.rule import REQUIRED, Chosen, Kind, Parameter
+from qualm.registry.plugins.registry import REQUIRED, Chosen, Kind, Parameter
 
 
 class Inner(BaseModel):

@@ -2,7 +2,7 @@ import pytest
 
 from qualm.compiler.spec.language import Dataset
 from qualm.registry.adapters import AdapterContext, AdapterError, count_processes, find_problem
-from qualm.registry.plugins.rule import get, load, meta_keys, names
+from qualm.registry.plugins.registry import get, load, meta_keys, names
 from qualm.registry.sample import Image, Sample
 from tests.support.data.official_layouts import LAYOUTS
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.data.rows import as_row
 from tests.support.data.hostile import changed, places

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from qualm.registry.entries.card import Address, Card, CardError, card_names, load_card
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 
 GOOD = {
     "name": "x",

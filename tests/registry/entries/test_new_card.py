@@ -20,7 +20,7 @@ from qualm.registry.entries.cli import app
 from qualm.registry.entries.infer_columns import NewCardError, Proposal, propose
 from qualm.registry.entries.layout import inspect
 from qualm.registry.entries.new_card import _helps, ask_mapping, render, try_out, write
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from tests.support.data.small_pictures import png
 
 run = CliRunner()

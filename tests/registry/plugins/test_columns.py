@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns, signals
-from qualm.registry.plugins.rule import PluginError
+from qualm.registry.plugins.registry import PluginError
 from tests.support.checks.plugin_files import made_up
 
 SOURCE = '''
@@ -17,7 +17,7 @@ def reader(context, text, prior, *, without: str = "both", mode: str = "a"): ...
 def reader(folder: Path, needs: str, **args):
     with made_up(folder) as add:
         add("estimators", "reader", SOURCE.format(needs=needs))
-        return columns(rule.get("estimators", "reader"), {"without": "both", "mode": "a"} | args)
+        return columns(registry.get("estimators", "reader"), {"without": "both", "mode": "a"} | args)
 
 
 def test_by_name_by_template_and_by_value(tmp_path):

@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import declared
 from qualm.registry.plugins.protocols import declarations
 
@@ -13,5 +13,5 @@ def test_declarations_are_in_the_order_of_the_contract_and_of_the_kind():
 
 
 def test_every_declaration_is_used_by_a_plugin():
-    used = {name for kind in rule.KINDS for plugin in rule.every(kind) for name in declared(plugin)}
-    assert used == {name for kind in rule.KINDS for name in declarations(kind)}
+    used = {name for kind in registry.KINDS for plugin in registry.every(kind) for name in declared(plugin)}
+    assert used == {name for kind in registry.KINDS for name in declarations(kind)}

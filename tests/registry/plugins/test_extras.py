@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from qualm.registry.places import PACKAGE
-from qualm.registry.plugins import extras, rule
+from qualm.registry.plugins import extras, registry
 from qualm.registry.plugins.imports import imported
 
 MODULES = {module for modules in extras.EXTRAS.values() for module in modules}
@@ -19,9 +19,9 @@ def test_pyproject_knows_them() -> None:
     assert extras.EXTRAS.keys() <= known.keys() and {"remotes", "all"} <= known.keys()
 
 
-@pytest.mark.parametrize("kind", rule.KINDS)
+@pytest.mark.parametrize("kind", registry.KINDS)
 def test_a_plugin_says_what_it_imports(kind: str) -> None:
-    for plugin in rule.every(kind):
+    for plugin in registry.every(kind):
         names = {name.partition(".")[0] for name in imported(ast.parse(plugin.path.read_text()), "")}
         heavy = names & MODULES - {"openpyxl", "tensorboard", "math_verify"}  # what only some inputs need is said by the plugin itself
         assert heavy <= set(extras.EXTRAS.get(plugin.declares.get("EXTRA", ""), ())) | {"cv2"} and (not heavy or "EXTRA" in plugin.declares)

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from qualm.registry.plugins import foreign_names, imports, rule
+from qualm.registry.plugins import foreign_names, imports, registry
 from qualm.registry.plugins.foreign_names import folded, names_elsewhere
-from qualm.registry.plugins.rule import ROOT, PluginError
+from qualm.registry.plugins.registry import ROOT, PluginError
 
 NAMES = names_elsewhere()
 
@@ -14,25 +14,25 @@ EVERY = [(entry, name) for entry in NAMES for name in entry.names.split()]
 
 @pytest.mark.parametrize("entry", NAMES, ids=lambda e: e.names.split()[0])
 def test_what_it_is_here_is_a_plugin_with_parameters_that_it_takes(entry) -> None:
-    assert bool(entry.here) != bool(entry.instead) and entry.kind in rule.KINDS
+    assert bool(entry.here) != bool(entry.instead) and entry.kind in registry.KINDS
     if entry.here:
         written = yaml.safe_load(entry.here)
         name, parameters = next(iter(written.items())) if isinstance(written, dict) else (written, {})
         assert name == entry.plugin
-        assert set(parameters) <= {p.name for p in rule.get(entry.kind, name).parameters}
+        assert set(parameters) <= {p.name for p in registry.get(entry.kind, name).parameters}
 
 
 @pytest.mark.parametrize("entry", [e for e in NAMES if e.instead], ids=lambda e: e.names.split()[0])
 def test_what_is_advised_instead_exists(entry) -> None:
     words = [word.split(":")[0] for word in entry.instead.split("`")[1::2]]
-    names = {name for kind in rule.KINDS for name in rule.names(kind)} | {"per", "nli", "slices", "abstentions"}
+    names = {name for kind in registry.KINDS for name in registry.names(kind)} | {"per", "nli", "slices", "abstentions"}
     assert set(words) <= names
 
 
 def test_no_name_stands_twice_or_hides_a_plugin_of_its_kind() -> None:
     elsewhere = [(entry.kind, folded(name)) for entry, name in EVERY]
     assert len(set(elsewhere)) == len(elsewhere)
-    own = {(kind, folded(name)) for kind in rule.KINDS for name in rule.names(kind)}
+    own = {(kind, folded(name)) for kind in registry.KINDS for name in registry.names(kind)}
     assert not [(e.kind, n) for e, n in EVERY if (e.kind, folded(n)) in own and folded(e.plugin) != folded(n)]
 
 
@@ -72,7 +72,7 @@ def test_called_by_any_name_of_any_kind() -> None:
 
 
 def test_our_own_names_mean_what_they_do_in_a_stage() -> None:
-    assert foreign_names.get("metrics", "ece") == rule.get("metrics", "ece")
+    assert foreign_names.get("metrics", "ece") == registry.get("metrics", "ece")
     with pytest.raises(PluginError, match="no plugin kind 'metric'"):
         foreign_names.get("metric", "ece")
     with pytest.raises(PluginError, match=r"no probes plugin named '\?'; there are: .*saplma"):
@@ -81,10 +81,10 @@ def test_our_own_names_mean_what_they_do_in_a_stage() -> None:
 
 def test_no_stage_runs_again_for_a_longer_list() -> None:
     """Cheap stages count every byte of what they import."""
-    folders = [ROOT / "runners/stages", *(ROOT / folder for folder in rule.KINDS.values())]
+    folders = [ROOT / "runners/stages", *(ROOT / folder for folder in registry.KINDS.values())]
     modules = [f"qualm.{'.'.join(file.relative_to(ROOT).with_suffix('').parts)}" for folder in folders for file in folder.glob("*.py")]
     closure = imports.closure(modules, imports.roots_of(modules[0], ROOT))
-    assert {"qualm.runners.stages.score", "qualm.registry.plugins.rule"} <= set(closure)
+    assert {"qualm.runners.stages.score", "qualm.registry.plugins.registry"} <= set(closure)
     assert foreign_names.__name__ not in closure and foreign_names.NAMES not in closure
 
 

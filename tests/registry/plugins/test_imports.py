@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.plan.layout import closure as stage_closure
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.imports import PACKAGES, absolute, closure, package_of, roots_of
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from qualm.runners.runtime import code_digest
 from tests.support.checks.plugin_files import write
 
@@ -131,10 +131,10 @@ def test_relative_names(name: str, package: str, whole: str) -> None:
     assert absolute(name, package) == whole
 
 
-@pytest.mark.parametrize("kind", rule.KINDS)
+@pytest.mark.parametrize("kind", registry.KINDS)
 def test_stages_depend_on_what_answers_are_keyed_by(kind: str) -> None:
-    for name in rule.names(kind):
-        module = rule.get(kind, name).module
+    for name in registry.names(kind):
+        module = registry.get(kind, name).module
         engine = {path for path in code_digest.closure(module).values() if path.name != "__init__.py" or path.stat().st_size}
         assert engine == set(stage_closure([module], ROOT).values()), module
 

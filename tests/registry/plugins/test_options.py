@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.registry.plugins.options import options
-from qualm.registry.plugins.rule import PluginError, get
+from qualm.registry.plugins.registry import PluginError, get
 
 
 @pytest.mark.parametrize(

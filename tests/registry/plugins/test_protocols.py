@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import ANSWERS, SCORED
 from qualm.registry.plugins.protocols import PROTOCOLS, faults, unknown_columns
-from qualm.registry.plugins.rule import KINDS, PluginError
+from qualm.registry.plugins.registry import KINDS, PluginError
 from qualm.registry.sample import GENERATIONS
 from tests.support.checks.plugin_files import made_up
 
@@ -20,13 +20,13 @@ from tests.support.checks.plugin_files import made_up
 def test_every_kind_has_a_contract_that_all_of_ours_keep() -> None:
     assert set(PROTOCOLS) == set(KINDS)
     for kind in KINDS:
-        assert [p.name for p in rule.every(kind)] == rule.names(kind)
+        assert [p.name for p in registry.every(kind)] == registry.names(kind)
 
 
 def test_columns_are_those_that_there_are() -> None:
     assert list(ANSWERS) == GENERATIONS.names
     for kind in ("metrics", "estimators"):
-        for plugin in rule.every(kind):
+        for plugin in registry.every(kind):
             mapped = plugin.declares["NEEDS"] if isinstance(plugin.declares.get("NEEDS"), dict) else {}
             assert not list(unknown_columns(kind, plugin.name, [c for c in plugin.reads if c not in mapped]))
     assert "weights" in SCORED
@@ -82,7 +82,7 @@ def test_what_breaks_it_is_one_line(tmp_path: Path, kind: str, source: str, expe
     with made_up(tmp_path) as add:
         path = add(kind, "x", source)
         with pytest.raises(PluginError) as caught:
-            rule.get(kind, "x")
+            registry.get(kind, "x")
     assert str(caught.value).startswith(str(path)) and expected in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -195,7 +195,7 @@ def test_sound_detoldare_taken(tmp_path: Path) -> None:
     """
     with made_up(tmp_path) as add:
         add("metrics", "x", source)
-        assert len(rule.get("metrics", "x").parameters) == 8
+        assert len(registry.get("metrics", "x").parameters) == 8
 
 
 @pytest.mark.parametrize("value", ["no_such_module_at_all", "json.no_such_part", "no module:at all:::", "os..path", ""])
@@ -203,31 +203,31 @@ def test_an_entry_point_that_leads_nowhere_disables_itself_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], value: str
 ) -> None:
     points = [importlib.metadata.EntryPoint(name, value, "qualm.metrics") for name in ("theirs", "accuracy")]
-    monkeypatch.setattr(rule, "_entry_points", lambda: importlib.metadata.EntryPoints(points))
+    monkeypatch.setattr(registry, "_entry_points", lambda: importlib.metadata.EntryPoints(points))
     monkeypatch.setattr(textfiles, "_WARNINGS", set())
-    rule._installed.cache_clear()
+    registry._installed.cache_clear()
     try:
-        assert "ece" in rule.names("metrics") and "theirs" not in rule.names("metrics")
-        assert rule.get("metrics", "ece") and len(rule.every("metrics")) == len(rule.names("metrics")) - 1
+        assert "ece" in registry.names("metrics") and "theirs" not in registry.names("metrics")
+        assert registry.get("metrics", "ece") and len(registry.every("metrics")) == len(registry.names("metrics")) - 1
         warnings = capsys.readouterr().err.splitlines()
         assert len([w for w in warnings if "'theirs'" in w]) == 1
         with pytest.raises(PluginError, match="metrics plugin 'theirs': "):
-            rule.get("metrics", "theirs")
+            registry.get("metrics", "theirs")
         with pytest.raises(PluginError, match="rename it"):
-            rule.get("metrics", "accuracy")  # which of the two is meant is not guessed
+            registry.get("metrics", "accuracy")  # which of the two is meant is not guessed
     finally:
         monkeypatch.undo()
-        rule._installed.cache_clear()
+        registry._installed.cache_clear()
 
 
 def test_a_broken_file_disables_its_plugin_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with made_up(tmp_path) as add:
         add("metrics", "mine", "def mine(")
-        assert "accuracy" in [p.name for p in rule.every("metrics")]
-        rule.every("metrics")
+        assert "accuracy" in [p.name for p in registry.every("metrics")]
+        registry.every("metrics")
         assert capsys.readouterr().err.count("cannot be read as Python") == 1
         with pytest.raises(PluginError, match=r"mine\.py: cannot be read as Python"):
-            rule.get("metrics", "mine")
+            registry.get("metrics", "mine")
 
 
 READS = {

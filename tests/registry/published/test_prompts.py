@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from qualm.registry.plugins.rule import PROMPTS, ROOT
+from qualm.registry.plugins.registry import PROMPTS, ROOT
 from qualm.registry.published.prompts import PRINTED, how_to_fill, is_printed
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qualm.registry.entries.card import card_names, load_card
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.published.models import published
 from qualm.registry.published.references import FILE, BibtexError, CitationError, cited, entries_of, keys_of_entries, parse, references
 
-OURS = [rule.get(kind, name) for kind in rule.KINDS for name in rule.names(kind)]
+OURS = [registry.get(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
 
 
 def named() -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.returned import called, file_of, listed, numbers, raised_at
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError
@@ -16,7 +16,7 @@ from qualm.runners.scoring.apply_judge import Answered, judge
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from tests.support.checks.plugin_files import made_up
 
-PLUGIN = rule.get("metrics", "accuracy")
+PLUGIN = registry.get("metrics", "accuracy")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from qualm.registry.plugins.rule import ROOT, PluginError
+from qualm.registry.plugins.registry import ROOT, PluginError
 from qualm.runners.contracts.stages import StageKind, stage_kind, stage_kinds
 
 SPECS = sorted(path.parents[1].name for path in ROOT.glob("specs/*/stages/report.json"))

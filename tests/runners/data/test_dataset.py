@@ -8,7 +8,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant, _Pictures, decoded, read_variants

@@ -65,7 +65,7 @@ def test_the_bundle_is_a_package_by_itself(project: Path, tmp_path: Path) -> Non
     (bundle,) = sent.pieces(sent.files[BUNDLE])
     tree = tmp_path / "tree"
     zipfile.ZipFile(io.BytesIO(bundle)).extractall(tree)
-    program = "import qualm.runners.inference.shards, qualm; from qualm.registry.plugins.rule import get; "
+    program = "import qualm.runners.inference.shards, qualm; from qualm.registry.plugins.registry import get; "
     program += "print(qualm.__file__); print(get('models', 'parrot').module, get('models', 'openai').module)"
     environment = {**os.environ, "PYTHONPATH": str(tree / "code")}
     done = subprocess.run([sys.executable, "-c", program], cwd=tree, env=environment, capture_output=True, text=True, check=False)

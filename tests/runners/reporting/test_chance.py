@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.reporting.chance import in_words, none_beats_chance
 from qualm.runners.scoring.measuring.metrics import chance_of, read_metrics
 
@@ -17,7 +17,7 @@ LEVELS = {
 
 @pytest.mark.parametrize("name", LEVELS)
 def test_a_random_order_reaches_it_on_average(name):
-    rng, plugin = np.random.default_rng(3), rule.get("metrics", name)
+    rng, plugin = np.random.default_rng(3), registry.get("metrics", name)
     args = {p.name: p.default for p in plugin.parameters}
     (metric,) = read_metrics([{"label": name, "plugin": name, "args": args}])
     right = (np.arange(N) < 0.7 * N) * 1.0
@@ -29,7 +29,7 @@ def test_a_random_order_reaches_it_on_average(name):
 
 
 def test_every_metric_of_the_order_of_one_estimator_has_a_level_or_is_known_to_have_none():
-    reading = [rule.get("metrics", name) for name in rule.names("metrics")]
+    reading = [registry.get("metrics", name) for name in registry.names("metrics")]
     of_estimators = {p.name for p in reading if {"uncertainty", "doubt"} & set(p.reads) and p.declares["higher_is_better"] is not None}
     assert of_estimators - LEVELS.keys() == {"best_f1", "e_aurc", "uncertainty_reflection_rate"}, "no closed form, or ties"
 

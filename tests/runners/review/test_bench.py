@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.runners.data.rows import choose
 from qualm.runners.review import bench as module
 from qualm.runners.review.bench import Answer, Bench, Respondent, Subject, open_dataset

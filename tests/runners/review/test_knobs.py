@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
-from qualm.registry.plugins.rule import Parameter, get
+from qualm.registry.plugins.registry import Parameter, get
 from qualm.runners.review.knobs import Knob, Range, candidates, numeric, range_of, written
 
 

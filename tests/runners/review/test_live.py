@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.perturbations.clip_mask import Clip, mask

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.registry.sample import SAMPLES
 from qualm.runners.review import strength_page as page
 from qualm.runners.review.bench import Bench, Respondent, Subject, open_dataset

@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.runners.review.bench import Answer, Bench, Subject, open_dataset
 from qualm.runners.review.knobs import numeric
 from qualm.runners.review.strength_session import SampleSide, SampleView, StrengthSession, WriteError, _equal, _pictures_apart

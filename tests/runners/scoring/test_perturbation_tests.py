@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binomtest, pointbiserialr
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
@@ -47,7 +47,9 @@ def drawn(n=60, seed=1):
 
 def test_only_metrics_that_name_a_test():
     assert [m.label for m in with_a_test(read_metrics(METRICS))] == ["urr", "rate", "hcc"]
-    assert {rule.get("metrics", n).declares["test"] for n in rule.names("metrics") if "test" in rule.get("metrics", n).declares} == {
+    assert {
+        registry.get("metrics", n).declares["test"] for n in registry.names("metrics") if "test" in registry.get("metrics", n).declares
+    } == {
         "exchange",
         "independence",
     }

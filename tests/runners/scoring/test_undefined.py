@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
@@ -18,8 +18,8 @@ N = 24
 NEEDED = {"option_rate": {"option": "A"}, "torchmetrics": {"metric": "BinaryF1Score"}, "coverage_at_risk": {"risk": 0.1}}
 METRICS = [
     name
-    for name in rule.names("metrics")
-    if not any(c.startswith(("marked_by_", "group_of_", "code_of_")) for c in rule.get("metrics", name).reads)
+    for name in registry.names("metrics")
+    if not any(c.startswith(("marked_by_", "group_of_", "code_of_")) for c in registry.get("metrics", name).reads)
 ]
 
 
@@ -64,7 +64,7 @@ def test_every_undefined_score_has_its_reason_and_no_interval_is_a_point(kind):
     cell = DEGENERATE[kind]
     part = make_slices(cell.samples, [], 20, 7)[0]
     refs = [
-        {"label": n, "plugin": n, "args": {p.name: p.default for p in rule.get("metrics", n).parameters} | NEEDED.get(n, {})}
+        {"label": n, "plugin": n, "args": {p.name: p.default for p in registry.get("metrics", n).parameters} | NEEDED.get(n, {})}
         for n in METRICS
     ]
     values = evaluate(read_metrics(refs), cell, part)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.runtime.settings import Settings, SettingsError, read_settings
 from qualm.runners.servers.config import Price, Server
 
@@ -59,7 +59,7 @@ def test_a_key_goes_where_it_belongs():
 
 
 def test_the_documentation_names_what_holds_where_nothing_is_said():
-    page = (rule.ROOT / "docs/how-to/servers.md").read_text()
+    page = (registry.ROOT / "docs/how-to/servers.md").read_text()
     default = page.partition("[servers.default]")[2].partition("[servers.")[0]
     found = {name: float(value) for name, value in re.findall(r"^(\w+) = .*; (\d+)$", default, re.MULTILINE)}
     assert found.keys() == {"concurrency", "timeout", "deadline", "retries", "pause"}

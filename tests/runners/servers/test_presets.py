@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import PIL.Image
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Request
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages
@@ -87,7 +87,7 @@ def test_what_a_server_cannot_give_is_said_by_parameter():
 
 
 def test_presets_are_those_of_the_plugin_and_have_exchanges():
-    plugin = rule.get("models", "openai")
+    plugin = registry.get("models", "openai")
     (parameter,) = [p for p in plugin.parameters if p.name == "preset"]
     assert all(name in parameter.text for name in PRESETS) and set(REQUIRED_FIELDS) <= {p.name for p in plugin.parameters}
     assert {path.stem for path in FOLDER.glob("*.json")} == set(PRESETS)
@@ -109,7 +109,7 @@ def test_keys_go_to_the_hosts_of_presets_alone():
 
 
 def test_the_table_in_the_documentation():
-    page = (rule.ROOT / "docs/how-to/servers.md").read_text()
+    page = (registry.ROOT / "docs/how-to/servers.md").read_text()
     for name, preset in PRESETS.items():
         top = (f"{preset.top}" + (f", {preset.top_note}" if preset.top_note else "")) if preset.top else "none"
         yes = {field: "yes" if getattr(preset, field) else "no" for field in ("prompts", "n", "seeds", "structured", "batch")}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import qualm.runners.stages.data as data
 from qualm.registry.adapters import AdapterError
 from qualm.registry.formats.vub_layout import APPENDED
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.preparations import PreparationError
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 from qualm.runners.data.rows import choose
@@ -366,7 +366,7 @@ def test_a_preparation_makes_no_samples_of_its_own(monkeypatch, tmp_path):
 
 
 def test_six_options_of_drawn_scenes(tmp_path):
-    args = {p.name: p.default for p in rule.get("preparations", "six_options").parameters}
+    args = {p.name: p.default for p in registry.get("preparations", "six_options").parameters}
     data.run(stage(format="multiple_choice", select={"prepare": {"plugin": "six_options", "args": args}}))
     made = read_table(tmp_path / "results/s/data/scenes/samples.parquet", SAMPLES).to_pylist()
     data.run(stage(format="multiple_choice"))

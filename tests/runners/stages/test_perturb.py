@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
 from qualm.runners.data.data_cards import read_card

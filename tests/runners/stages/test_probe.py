@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 from sklearn.linear_model import LogisticRegression
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.sample import GENERATIONS, PROBE_FITS, SAMPLES, UNCERTAINTIES
 from qualm.runners.contracts.probes import ProbeDesign
 from qualm.runners.data.internals import schema, write_internals
@@ -152,7 +152,7 @@ def test_a_name_of_several_variants_is_none_to_compare_with(world):
 
 @pytest.mark.parametrize("features", [np.zeros(3), np.zeros((2, 4)), np.zeros((3, 1, 1))])
 def test_a_design_is_of_as_many_answers_as_it_was_handed(monkeypatch, features):
-    monkeypatch.setattr(rule, "load", lambda kind, name: lambda *columns, **args: ProbeDesign(features))
+    monkeypatch.setattr(registry, "load", lambda kind, name: lambda *columns, **args: ProbeDesign(features))
     with pytest.raises(StageError, match=r"features of 3 answers, \(3, d\)"):
         probe._probe(asked()).design(dict.fromkeys(probe._probe(asked()).reads), 3, "here")
 

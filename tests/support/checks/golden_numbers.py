@@ -23,7 +23,7 @@ import PIL.Image
 
 from qualm.registry.plugins import engine_versions
 from qualm.registry.plugins.engine_versions import VERSIONS
-from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.scenes.contrast import CATEGORIES
 from qualm.registry.scenes.questions import KINDS, ask
 from qualm.registry.scenes.render import render

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.adapters import AdapterContext
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import Sample
 from qualm.runners.contracts.generators import chat
 from qualm.runners.contracts.judges import JudgeContext

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 AddPlugin = Callable[[str, str, str], Path]
 
@@ -14,7 +14,7 @@ AddPlugin = Callable[[str, str, str], Path]
 @contextmanager
 def made_up(folder: Path) -> Iterator[AddPlugin]:
     """A function `(kind, name, source) -> file` whose plugins exist until the end of the block."""
-    ours = rule.files
+    ours = registry.files
     added: dict[str, dict[str, tuple[Path, str]]] = {}
 
     def files(kind: str) -> dict[str, tuple[Path, str]]:
@@ -27,15 +27,15 @@ def made_up(folder: Path) -> Iterator[AddPlugin]:
         added.setdefault(kind, {})[name] = (path, module)
         return path
 
-    rule.files = files  # type: ignore[assignment]
+    registry.files = files  # type: ignore[assignment]
     sys.path.insert(0, str(folder))
-    rule._read.cache_clear()
+    registry._read.cache_clear()
     try:
         yield add
     finally:
-        rule.files = ours
+        registry.files = ours
         sys.path.remove(str(folder))
-        rule._read.cache_clear()
+        registry._read.cache_clear()
         for module in [m for m in sys.modules if m.startswith("made_up_")]:
             del sys.modules[module]
 

@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image
 
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.runners.contracts.perturbations import PerturbContext, generator
 from qualm.runners.runtime.settings import Settings
 from tests.support.data.recordings import png

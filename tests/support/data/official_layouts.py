@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.plugins.rule import names
+from qualm.registry.plugins.registry import names
 
 FOLDER = Path(__file__).parents[2] / "registry" / "adapters"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.commands.main import main
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 
 
 def qualm(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 
 SPEC = """\
 qualm: 1

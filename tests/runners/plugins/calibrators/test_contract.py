@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.grouped_weights import Weights
 
 
-@pytest.fixture(params=rule.names("calibrators"))
+@pytest.fixture(params=registry.names("calibrators"))
 def calibrator(request):
-    return rule.load("calibrators", request.param)
+    return registry.load("calibrators", request.param)
 
 
 RNG = np.random.default_rng(0)

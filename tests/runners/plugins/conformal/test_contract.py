@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 
 
-@pytest.fixture(params=rule.names("conformal"))
+@pytest.fixture(params=registry.names("conformal"))
 def score(request):
     """Of a randomised one with a number that the row itself says."""
-    function = rule.load("conformal", request.param)
-    if "uniform" not in rule.get("conformal", request.param).reads:
+    function = registry.load("conformal", request.param)
+    if "uniform" not in registry.get("conformal", request.param).reads:
         return function
     return lambda probs: function(probs, probs[:, 0] * 7 % 1)
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CONTEXT, QUESTION
 from qualm.registry.plugins.columns import columns, drawn_from
 from qualm.registry.plugins.internals import is_internal
@@ -59,8 +59,8 @@ COLUMNS["draw_token_ends"] = [
 
 def variants():
     """Every estimator, once for each value of each of its choices."""
-    for name in rule.names("estimators"):
-        plugin = rule.get("estimators", name)
+    for name in registry.names("estimators"):
+        plugin = registry.get("estimators", name)
         defaults = {p.name: p.default for p in plugin.parameters}
         yield pytest.param(plugin, defaults, id=name)
         for parameter in plugin.parameters:
@@ -77,7 +77,7 @@ def pytest_generate_tests(metafunc):
 def apply(plugin, args, rows, given=COLUMNS):
     context = [EstimatorContext(Settings(progress=False), Counter())] if plugin.reads[0] == CONTEXT else []
     given = [None if c is None else given[c][rows] for c in columns(plugin, args).values()]
-    return rule.load("estimators", plugin.name)(*context, *given, **args)
+    return registry.load("estimators", plugin.name)(*context, *given, **args)
 
 
 def test_needs_are_the_columns_it_reads(plugin, args):
@@ -107,7 +107,7 @@ def test_two_draws_are_enough_and_one_is_where_nothing_else_is_said(plugin, args
     of_two, of_one = ({name: [row[:n] for row in c] if name.startswith("draw_") else c for name, c in COLUMNS.items()} for n in (2, 1))
     said = [0, 1, 4]
     assert np.isfinite(apply(plugin, args, slice(None), of_two)[said]).all()
-    undefined = "fewer than two" in " ".join(rule.load("estimators", plugin.name).__doc__.split())
+    undefined = "fewer than two" in " ".join(registry.load("estimators", plugin.name).__doc__.split())
     assert (np.isnan if undefined else np.isfinite)(apply(plugin, args, slice(None), of_one)[said]).all()
 
 

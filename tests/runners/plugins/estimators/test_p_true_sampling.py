@@ -1,7 +1,7 @@
 import numpy as np
 
 from qualm.registry.plugins.columns import columns, signals
-from qualm.registry.plugins.rule import get
+from qualm.registry.plugins.registry import get
 from qualm.runners.plugins.estimators.p_true_sampling import p_true_sampling
 
 

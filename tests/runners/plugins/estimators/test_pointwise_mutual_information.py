@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.runners.plugins.estimators.pointwise_mutual_information import pointwise_mutual_information
 
@@ -27,6 +27,6 @@ def test_a_prior_of_other_tokens_is_no_prior():
 
 @pytest.mark.parametrize("without", ["both", "image", "question"])
 def test_the_prior_that_is_read(without):
-    plugin = rule.get("estimators", "pointwise_mutual_information")
+    plugin = registry.get("estimators", "pointwise_mutual_information")
     expected = {"token_logprobs": "token_logprobs", "prior_logprobs": f"logprobs_without_{without}"}
     assert columns(plugin, {"without": without}) == expected

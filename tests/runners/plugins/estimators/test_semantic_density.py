@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators.semantic_density import semantic_density
@@ -55,7 +55,7 @@ def test_the_question_may_stand_before_both():
     told = Told({("Q? a", "Q? b"): (-9.0, 9.0, -9.0)})
     value = semantic_density(Answered(told), ["a"], [np.log([0.5])], [["b"]], [[np.log([0.5])]], ["Q?"], compared="with_question")[0]
     assert value == pytest.approx(0.25, abs=1e-6) and told.asked == [("Q? a", "Q? b")]
-    read = columns(rule.get("estimators", "semantic_density"), {"compared": "answers"})
+    read = columns(registry.get("estimators", "semantic_density"), {"compared": "answers"})
     assert read["question"] is None and read["draw_logprobs"] == "draw_logprobs"
 
 

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns, signals
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators._meanings import clusters
@@ -113,7 +113,7 @@ def test_empty_answers_are_one_meaning_of_their_own():
 
 
 def test_what_it_reads_follows_from_its_arguments():
-    plugin = rule.get("estimators", "semantic_entropy")
+    plugin = registry.get("estimators", "semantic_entropy")
     read = columns(plugin, {"version": "frequency", "compared": "answers"})
     assert read == {"draw_texts": "draw_texts", "draw_logprobs": None, "question": None}
     assert signals(c for c in read.values() if c) == {"draws", "text"}

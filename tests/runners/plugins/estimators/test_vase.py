@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns, signals
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators.vase import vase
@@ -54,6 +54,6 @@ def test_edges():
     one, none = np.log([0.5]), np.empty(0)
     values = vase(CONTEXT, ["a", "a", "a"], [["a"], ["a"], []], [[none], [one], []], [["a"], [], ["a"]], [[one], [], [one]])
     assert np.isnan(values).all()
-    read = columns(rule.get("estimators", "vase"), {"under": "blur"})
+    read = columns(registry.get("estimators", "vase"), {"under": "blur"})
     assert read["distorted_texts"] == "draw_texts_under_blur" and read["distorted_logprobs"] == "draw_logprobs_under_blur"
     assert signals(read.values()) == {"draws", "text", "token_logprobs"}

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns, signals
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.plugins.estimators.vl_uncertainty import vl_uncertainty
@@ -25,7 +25,7 @@ def test_against_the_papers_count():
 
 
 def test_what_it_reads_is_under_the_perturbations_that_are_named():
-    plugin = rule.get("estimators", "vl_uncertainty")
+    plugin = registry.get("estimators", "vl_uncertainty")
     assert columns(plugin, {}) == {"perturbed_texts": "draw_texts_under_all"}
     read = columns(plugin, {"under": "blur@radius=2"})
     assert read == {"perturbed_texts": "draw_texts_under_blur@radius=2"} and signals(read.values()) == {"draws", "text"}

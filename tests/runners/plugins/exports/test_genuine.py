@@ -6,7 +6,7 @@ import pytest
 
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.vlm_uncertainty_bench import vlm_uncertainty_bench
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.rows import as_row

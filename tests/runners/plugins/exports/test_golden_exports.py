@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.plugins.exports import ExportError
 from tests.runners.plugins.exports import test_results as results
 from tests.support.checks.held_numbers import held
@@ -26,7 +26,7 @@ WRITTEN = "docProps/core.xml"
 RESULTS = ("csv", "latex", "markdown")
 
 
-def settings_of(plugin: rule.Plugin) -> list[tuple[str, dict[str, Any]]]:
+def settings_of(plugin: registry.Plugin) -> list[tuple[str, dict[str, Any]]]:
     """No option given, and each choice or flag once at each other value."""
     settings: list[tuple[str, dict[str, Any]]] = [("default", {})]
     for parameter in plugin.parameters:
@@ -59,10 +59,10 @@ def files(folder: Path, hidden: tuple[Path, ...]) -> dict[str, Any]:
 
 def of_each_setting(name: str, context: Any, tmp_path: Path) -> dict[str, Any]:
     shown = {}
-    for number, (setting, options) in enumerate(settings_of(rule.get("exports", name))):
+    for number, (setting, options) in enumerate(settings_of(registry.get("exports", name))):
         made = context(tmp_path / str(number))
         try:
-            rule.load("exports", name)(made, **options)
+            registry.load("exports", name)(made, **options)
         except ExportError as error:
             shown[setting] = {"error": str(error).replace(str(tmp_path), "~")}
             continue

@@ -7,7 +7,7 @@ import pytest
 
 from qualm.registry.adapters import AdapterContext
 from qualm.registry.adapters.recorded_samples import recorded_samples
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES, Image
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.data.dataset import Variant

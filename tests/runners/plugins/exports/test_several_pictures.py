@@ -8,7 +8,7 @@ import pytest
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import IMAGES, SAMPLES, Image
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.plugins.exports import ExportContext, ExportError

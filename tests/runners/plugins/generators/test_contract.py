@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.generators import ChatRequest, GeneratorError, Message, Reply, chat
 from qualm.runners.inference.generator import Generator
 from qualm.runners.runtime.settings import Settings
@@ -41,8 +41,8 @@ class Echo:
 
 
 def test_signatures():
-    for name in rule.names("generators"):
-        plugin = rule.get("generators", name)
+    for name in registry.names("generators"):
+        plugin = registry.get("generators", name)
         assert plugin.reads == ("context",)
         assert plugin.summary
 

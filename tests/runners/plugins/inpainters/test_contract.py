@@ -4,7 +4,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.scenes.removal import silhouette
 from qualm.runners.contracts.masks import dilated
 from tests.support.data.targets import context, hole, job, scene_and_picture

@@ -2,13 +2,13 @@
 
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.judges import Judgement
 
 
 @pytest.fixture(params=["rules"])
 def judge(request):
-    return rule.load("judges", request.param)
+    return registry.load("judges", request.param)
 
 
 def test_one_judgement_each_in_order(judge):
@@ -20,8 +20,8 @@ def test_one_judgement_each_in_order(judge):
 
 @pytest.mark.parametrize("name", ["pope", "amber", "mme"])
 def test_marks_are_those_that_are_declared(name):
-    found = rule.load("judges", name)(["Is it?"] * 3, [["yes"], ["no"], []], ["Yes", "well", "I don't know"])
-    assert [set(j.marks) for j in found] == [set(rule.get("judges", name).declares["MARKS"])] * 2 + [set()]
+    found = registry.load("judges", name)(["Is it?"] * 3, [["yes"], ["no"], []], ["Yes", "well", "I don't know"])
+    assert [set(j.marks) for j in found] == [set(registry.get("judges", name).declares["MARKS"])] * 2 + [set()]
 
 
 def test_columns_of_other_lengths_are_refused(judge):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.contracts.judges import JudgeContext, JudgeError
 from qualm.runners.plugins.judges.lave import YES_OR_NO, kept_references, read_rating
@@ -36,7 +36,7 @@ def by(server, **args):
 
 def lave(server, questions, references, predictions, generator=None, **args):
     context = JudgeContext(SETTINGS)
-    made = rule.load("judges", "lave")(context, questions, references, predictions, by=generator or by(server), **args)
+    made = registry.load("judges", "lave")(context, questions, references, predictions, by=generator or by(server), **args)
     return made, context
 
 

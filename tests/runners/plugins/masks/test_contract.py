@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 import qualm.runners.contracts.masks
-from qualm.registry.plugins.rule import get, names
+from qualm.registry.plugins.registry import get, names
 from qualm.runners.contracts.masks import box_of, dilated, fill, reach
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns as columns_of
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.runners.contracts.metrics import torchmetric
@@ -67,11 +67,11 @@ def columns():
     }
 
 
-@pytest.fixture(params=rule.names("metrics"))
+@pytest.fixture(params=registry.names("metrics"))
 def metric(request):
-    plugin = rule.get("metrics", request.param)
+    plugin = registry.get("metrics", request.param)
     arrays = [columns()[name] for name in columns_of(plugin, ARGS.get(plugin.name, {})).values() if name != "weights"]
-    return plugin, rule.load("metrics", request.param), arrays, ARGS.get(request.param, {})
+    return plugin, registry.load("metrics", request.param), arrays, ARGS.get(request.param, {})
 
 
 def test_declares_itself(metric):
@@ -79,7 +79,7 @@ def test_declares_itself(metric):
     assert plugin.reads[-1] == "weights"
     assert "higher_is_better" in plugin.declares
     assert plugin.summary
-    assert set(plugin.declares.get("companions", [])) <= set(rule.names("metrics"))
+    assert set(plugin.declares.get("companions", [])) <= set(registry.names("metrics"))
 
 
 def test_grouped_weights_give_what_dense_ones_give(metric):
@@ -90,9 +90,9 @@ def test_grouped_weights_give_what_dense_ones_give(metric):
     np.testing.assert_allclose(found, function(*arrays, np.asarray(weights), **args))
 
 
-@pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "row_by_row" in rule.get("metrics", n).declares])
+@pytest.mark.parametrize("name", [n for n in registry.names("metrics") if "row_by_row" in registry.get("metrics", n).declares])
 def test_resamples_with_columns_of_their_own_have_side_by_side_the_values_that_each_has_alone(name):
-    plugin, function, args = rule.get("metrics", name), rule.load("metrics", name), ARGS.get(name, {})
+    plugin, function, args = registry.get("metrics", name), registry.load("metrics", name), ARGS.get(name, {})
     assert plugin.declares["row_by_row"] is True, "else it says nothing"
     (weights,) = Bootstrap(np.arange(N) // 3, 6, 1).blocks()
     every = columns()
@@ -162,8 +162,8 @@ def test_an_interval_holds_its_own_value_has_a_width_and_stays_where_values_can_
 
 def test_every_metric_with_an_interval_says_what_it_can_be():
     unbounded = set()
-    for name in rule.names("metrics"):
-        plugin, module = rule.get("metrics", name), sys.modules[rule.load("metrics", name).__module__]
+    for name in registry.names("metrics"):
+        plugin, module = registry.get("metrics", name), sys.modules[registry.load("metrics", name).__module__]
         if plugin.declares["interval"] in ("t", "skewed", "own") and not hasattr(module, "bounds"):
             unbounded.add(name)
     assert unbounded == {"mean_uncertainty"}, "in an estimator's own unit"
@@ -208,15 +208,15 @@ BY_HAND = [
 
 @pytest.mark.parametrize(("name", "args", "given", "expected"), BY_HAND)
 def test_what_a_metric_can_be_by_hand(name, args, given, expected):
-    defaults = {p.name: p.default for p in rule.get("metrics", name).parameters}
+    defaults = {p.name: p.default for p in registry.get("metrics", name).parameters}
     (metric,) = read_metrics([{"label": name, "plugin": name, "args": defaults | args}])
     assert bounds_of(metric, given.get) == pytest.approx(expected)
 
 
 def test_what_stands_beside_a_metric_has_its_parameters_and_their_defaults():
     """Whoever asks why a value is undefined, or for its classes, asks with the arguments of the metric."""
-    for name in rule.names("metrics"):
-        function = rule.load("metrics", name)
+    for name in registry.names("metrics"):
+        function = registry.load("metrics", name)
         defaults = {p.name: p.default for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
         for beside in ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds"):
             if (other := getattr(sys.modules[function.__module__], beside, None)) is not None:
@@ -225,7 +225,7 @@ def test_what_stands_beside_a_metric_has_its_parameters_and_their_defaults():
 
 
 def test_all_that_say_what_they_can_be_are_known_by_hand():
-    own = {name for name in rule.names("metrics") if hasattr(sys.modules[rule.load("metrics", name).__module__], "bounds")}
+    own = {name for name in registry.names("metrics") if hasattr(sys.modules[registry.load("metrics", name).__module__], "bounds")}
     assert own <= {name for name, *_ in BY_HAND}
 
 
@@ -260,9 +260,11 @@ def test_differences_stay_where_they_can_be(low, high):
         assert -reach - 1e-9 <= test.low <= test.difference + 1e-9 and test.difference - 1e-9 <= test.high <= reach + 1e-9, test
 
 
-@pytest.mark.parametrize("name", [n for n in rule.names("metrics") if "rows" in {p.name for p in rule.get("metrics", n).parameters}])
+@pytest.mark.parametrize(
+    "name", [n for n in registry.names("metrics") if "rows" in {p.name for p in registry.get("metrics", n).parameters}]
+)
 def test_rows_that_calibrate_count_for_nothing_unless_all_are_asked_for(name):
-    plugin, function, all_columns = rule.get("metrics", name), rule.load("metrics", name), columns()
+    plugin, function, all_columns = registry.get("metrics", name), registry.load("metrics", name), columns()
     reads, args = columns_of(plugin, ARGS.get(name, {})), ARGS.get(name, {})
     arrays = [all_columns[column] for column in reads.values() if column != "weights"]
     place = list(reads.values()).index("is_calibration")
@@ -316,9 +318,9 @@ def answers(well):
     }
 
 
-@pytest.mark.parametrize("name", rule.names("metrics"))
+@pytest.mark.parametrize("name", registry.names("metrics"))
 def test_the_direction_that_is_declared_is_that_of_the_better_model(name):
-    plugin, function = rule.get("metrics", name), rule.load("metrics", name)
+    plugin, function = registry.get("metrics", name), registry.load("metrics", name)
     reads = [column for column in columns_of(plugin, ARGS.get(name, {})).values() if column != "weights"]
     higher = plugin.declares["higher_is_better"]
     neither = {"best_f1_floor", "brier_uncertainty", "coverage", "hedge_rate", "idk_rate", "mean_uncertainty", "option_rate"}
@@ -360,7 +362,7 @@ HALVES = {"correct": [0.0, 0.25, 0.5, 0.75, 1.0, 0.5], "clean_correct": [1.0, 0.
 )
 def test_half_right_answers_are_on_the_side_that_the_parameter_says(name, args, expected):
     """`right_from` is the least correctness that is right: 0.5 by default, which a half-right answer reaches."""
-    plugin = rule.get("metrics", name)
+    plugin = registry.get("metrics", name)
     arrays = [np.array(HALVES.get(column, np.arange(6.0))) for column in columns_of(plugin, args).values() if column != "weights"]
-    module = sys.modules[rule.load("metrics", name).__module__]
+    module = sys.modules[registry.load("metrics", name).__module__]
     assert module.classes(*arrays, **args).tolist() == expected

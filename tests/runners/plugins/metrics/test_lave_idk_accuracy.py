@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.plugins.metrics.lave_idk_accuracy import lave_idk_accuracy
 
 
@@ -20,7 +20,7 @@ def test_what_a_judge_says_of_a_refused_answer_does_not_count():
 def test_judges_rate_exactly_so(judge):
     answers = ["I don't know", "I don't know", "red", "red"]
     references = [[], ["red", "red", "red", "red"], [], ["red", "red", "red", "red"]]
-    found = rule.load("judges", judge)(["?"] * 4, references, answers)
+    found = registry.load("judges", judge)(["?"] * 4, references, answers)
     rating, pred = np.array([float(j.rating) for j in found]), np.array([float(j.pred_is_idk) for j in found])
     gt = np.array([1.0, 0, 1, 0])
     np.testing.assert_array_equal(rating, [1, 0, 0, 1])

@@ -8,7 +8,7 @@ import torch
 from sklearn import metrics as sk
 from torchmetrics import classification
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.runners.plugins.metrics.torchmetrics import torchmetrics, why_undefined
 from qualm.runners.reporting.text import read_label
@@ -26,7 +26,7 @@ CONFIDENCE = RNG.random(N).round(2)
 CORRECT = (RNG.random(N) < CONFIDENCE) * 1.0
 PROBABILITIES = RNG.dirichlet(np.ones(K), N)
 RIGHT = np.where(RNG.random(N) < 0.5, PROBABILITIES.argmax(axis=1), RNG.integers(0, K, N)) * 1.0
-NAMES = get_args(rule.get("metrics", "torchmetrics").parameters[0].annotation)
+NAMES = get_args(registry.get("metrics", "torchmetrics").parameters[0].annotation)
 BINARY = [name for name in NAMES if name.startswith("Binary")]
 MULTICLASS = [name for name in NAMES if name.startswith("Multiclass")]
 
@@ -138,7 +138,7 @@ def test_a_value_of_0_stays_one(name, outcome, expected):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_class_says_its_direction_and_its_interval(name):
-    declares = for_arguments(rule.get("metrics", "torchmetrics"), {"metric": name}).declares
+    declares = for_arguments(registry.get("metrics", "torchmetrics"), {"metric": name}).declares
     losses = ("CalibrationError", "HammingDistance", "HingeLoss", "EER")
     assert declares["higher_is_better"] is not name.endswith(losses)
     assert (declares["interval"] == "none") == name.endswith("CalibrationError") == ("why_no_interval" in declares)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.contracts.nli import NliContext, NliError
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, Nli, open_nli, pair_key, probabilities
 from qualm.runners.runtime.settings import Settings
@@ -105,9 +105,9 @@ def test_keys_tell_pairs_apart():
     assert len({pair_key(*p) for p in pairs}) == len(pairs)
 
 
-@pytest.mark.parametrize("name", rule.names("nli"))
+@pytest.mark.parametrize("name", registry.names("nli"))
 def test_plugins_are_described(name):
-    plugin = rule.get("nli", name)
+    plugin = registry.get("nli", name)
     assert plugin.reads == ("context",)
     assert plugin.summary
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.plugins.rule import load
+from qualm.registry.plugins.registry import load
 from qualm.registry.sample import SAMPLES
 from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, prove
 from qualm.runners.contracts.generators import NoPairError

@@ -6,7 +6,7 @@ from functools import cache, partial
 import pytest
 from PIL import Image
 
-from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.scenes.render import png
 from qualm.registry.scenes.world import make_scene
 from qualm.runners.contracts.perturbations import generator

@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from qualm.registry.plugins.rule import get, load, names
+from qualm.registry.plugins.registry import get, load, names
 from qualm.runners.contracts.perturbations import generator
 from tests.support.checks.rewriting import perturbed
 from tests.support.data.hostile import questions

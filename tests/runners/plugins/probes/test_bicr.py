@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.runners.plugins.probes.bicr import bicr
 from qualm.runners.training.probe import trained
@@ -13,7 +13,7 @@ N = 200
 
 def test_it_reads_what_p_ik_reads() -> None:
     reads = {"states": "hidden_states/-1/prompt_last"}
-    assert columns(rule.get("probes", "bicr"), {"layer": "last"}) == reads
+    assert columns(registry.get("probes", "bicr"), {"layer": "last"}) == reads
 
 
 def test_of_two_signs_of_a_right_answer_it_takes_the_one_that_a_black_picture_takes_away() -> None:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.runners.plugins.probes.p_ik import p_ik
 
 
 def test_it_reads_the_prompt_alone_and_is_logistic_regression() -> None:
-    plugin = rule.get("probes", "p_ik")
+    plugin = registry.get("probes", "p_ik")
     assert columns(plugin, {"layer": "0.25", "decay": 1.0}) == {"states": "hidden_states/0.25/prompt_last"}
     assert plugin.declares["TARGET"] == "wrong"
     made = p_ik([np.array([1.0, 2.0]), np.array([3.0, 5.0])], decay=2.0)

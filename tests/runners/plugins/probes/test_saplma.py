@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
 from qualm.runners.plugins.probes.saplma import saplma
 from qualm.runners.training.probe import trained
@@ -10,7 +10,7 @@ from qualm.runners.training.probe import trained
 
 def test_three_hidden_layers_on_the_answer() -> None:
     parameters = {"layer": "middle", "place": "answer_mean", "epochs": 5, "rate": 1e-3}
-    assert columns(rule.get("probes", "saplma"), parameters) == {"states": "hidden_states/0.5/answer_mean"}
+    assert columns(registry.get("probes", "saplma"), parameters) == {"states": "hidden_states/0.5/answer_mean"}
     rng = np.random.default_rng(0)
     design = saplma(list(rng.normal(size=(40, 3))), epochs=1)
     weights = trained(design, rng.integers(0, 2, 40).astype(float), 0).weights()

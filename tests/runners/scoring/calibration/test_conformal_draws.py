@@ -89,7 +89,7 @@ def test_too_few_rows_to_calibrate_on_let_everything_in():
 @pytest.mark.parametrize("empty", ["argmax", "empty"])
 @pytest.mark.parametrize("precision", ["double", "single"])
 def test_sets_at_the_samples_own_threshold_are_those_of_the_stage(plugin, empty, precision):
-    from qualm.registry.plugins import rule
+    from qualm.registry.plugins import registry
 
     probs, truth, calibrates = probabilities()
     probs = probs.astype(np.float32 if precision == "single" else np.float64)
@@ -102,7 +102,7 @@ def test_sets_at_the_samples_own_threshold_are_those_of_the_stage(plugin, empty,
         calibrates,
         samples(),
     )
-    scores = rule.load("conformal", plugin)(probs)
+    scores = registry.load("conformal", plugin)(probs)
     rows = np.flatnonzero((calibrates == 1) & ~np.isnan(probs).all(axis=1) & ~np.isnan(probs[np.arange(N), truth]))
     limit = threshold(scores[rows, truth[rows]].astype(probs.dtype), 0.2, "standard")
     assert one.kept == (limit,)

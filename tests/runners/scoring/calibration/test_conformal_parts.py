@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from qualm.registry import OPTION_PARTS
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
@@ -110,7 +110,7 @@ def test_a_resample_takes_the_thresholds_of_its_own_rows_written_out(monkeypatch
     calibrates = (np.arange(n) % 2 == 0) * 1.0
     setting = {"alpha": ALPHA, "quantile": "standard", "empty_set": "empty", "per": per, "calibration": {"split": "groups"}}
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples)
-    scores = rule.load("conformal", "lac")(probs)
+    scores = registry.load("conformal", "lac")(probs)
     resamples = Bootstrap(np.arange(n) // 3, 12, 5)
     counts = np.concatenate([np.asarray(block) for block in resamples.blocks()]).astype(int)
     monkeypatch.setattr("qualm.runners.scoring.calibration.conformal_draws.CHUNK", 5)

@@ -10,16 +10,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from annotated_types import Gt, Lt
 
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import KINDS, LIMITS, REQUIRED, Artifact, DatasetName, PluginError
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import KINDS, LIMITS, REQUIRED, Artifact, DatasetName, PluginError
 
 ROOT = Path(__file__).parents[3]
 
 
-def read(tmp_path: Path, source: str, name: str = "thing") -> rule.Plugin:
+def read(tmp_path: Path, source: str, name: str = "thing") -> registry.Plugin:
     path = tmp_path / f"{name}.py"
     path.write_text(source)
-    return rule._read("metrics", name, path, f"x.{name}")
+    return registry._read("metrics", name, path, f"x.{name}")
 
 
 def test_a_signature_is_read_without_importing(tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_a_default_is_what_its_annotation_says(tmp_path: Path, annotation: str, 
 
 def test_unknown_names_are_met_with_the_nearest() -> None:
     with pytest.raises(PluginError, match="no metrics plugin named 'acuracy'; did you mean 'accuracy'"):
-        rule.get("metrics", "acuracy")
+        registry.get("metrics", "acuracy")
     with pytest.raises(PluginError, match="no plugin kind 'metric'"):
-        rule.names("metric")
+        registry.names("metric")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,8 +127,8 @@ def test_every_kind_is_in_the_docs(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_plugin_of_ours_keeps_the_rule_and_has_help(kind: str) -> None:
-    for name in rule.names(kind):
-        found = rule.get(kind, name)
+    for name in registry.names(kind):
+        found = registry.get(kind, name)
         assert found.summary, f"{found.path}: no docstring"
 
 
@@ -136,18 +136,18 @@ def test_every_plugin_of_ours_keeps_the_rule_and_has_help(kind: str) -> None:
 def test_every_plugin_of_ours_loads_and_its_source_says_what_python_says(kind: str) -> None:
     import inspect
 
-    for name in rule.names(kind):
-        function = rule.load(kind, name)
+    for name in registry.names(kind):
+        function = registry.load(kind, name)
         signature = inspect.signature(function).parameters.values()
         keywords = {p.name: p.default for p in signature if p.kind is p.KEYWORD_ONLY}
-        found = {p.name: inspect.Parameter.empty if p.default is REQUIRED else p.default for p in rule.get(kind, name).parameters}
+        found = {p.name: inspect.Parameter.empty if p.default is REQUIRED else p.default for p in registry.get(kind, name).parameters}
         assert found == keywords
 
 
 def test_importing_plugins_imports_no_library_that_takes_seconds() -> None:
     script = (
-        "import importlib, sys; from qualm.registry.plugins import rule\n"
-        "modules = [module for kind in rule.KINDS for _, module in rule.files(kind).values()]\n"
+        "import importlib, sys; from qualm.registry.plugins import registry\n"
+        "modules = [module for kind in registry.KINDS for _, module in registry.files(kind).values()]\n"
         "for module in modules: importlib.import_module(module)\n"
         "print(len(modules) > 200, sorted({'torch', 'transformers', 'lightning', 'cv2', 'gradio'} & sys.modules.keys()))"
     )
@@ -167,7 +167,8 @@ def test_an_installed_package_adds_a_plugin_by_entry_point(tmp_path: Path) -> No
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[qualm.metrics]\nspherical = my_package.spherical\n")
     script = (
-        "from qualm.registry.plugins import rule; p = rule.get('metrics', 'spherical'); print(p.summary, [x.name for x in p.parameters])"
+        "from qualm.registry.plugins.registry import get; p = get('metrics', 'spherical')\n"
+        "print(p.summary, [x.name for x in p.parameters])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}, capture_output=True, text=True, check=False
@@ -184,45 +185,47 @@ def thing(*, k: int = 0, truncated: bool = False) -> None:
 
 def test_what_a_model_gives_depends_on_its_arguments(tmp_path: Path) -> None:
     found = read(tmp_path, GIVING)
-    assert rule.gives(found, {}) == {"text", "draws"}
-    assert rule.gives(found, {"k": 0, "truncated": True}) == {"text", "draws"}
-    assert rule.gives(found, {"k": 5}) == {"text", "draws", "token_logprobs"}
-    assert rule.gives(found, {"k": 5, "truncated": True}) == rule.could_give(found)
-    assert rule.would_give(found, {}, ["token_logprobs", "token_entropies"]) == ("k", "truncated")
-    assert rule.would_give(found, {"k": 1}, ["token_entropies"]) == ("truncated",)
-    assert rule.would_give(found, {}, ["token_logprobs", "p_true"]) is None
+    assert registry.gives(found, {}) == {"text", "draws"}
+    assert registry.gives(found, {"k": 0, "truncated": True}) == {"text", "draws"}
+    assert registry.gives(found, {"k": 5}) == {"text", "draws", "token_logprobs"}
+    assert registry.gives(found, {"k": 5, "truncated": True}) == registry.could_give(found)
+    assert registry.would_give(found, {}, ["token_logprobs", "token_entropies"]) == ("k", "truncated")
+    assert registry.would_give(found, {"k": 1}, ["token_entropies"]) == ("truncated",)
+    assert registry.would_give(found, {}, ["token_logprobs", "p_true"]) is None
 
 
 def test_what_a_model_gives_by_one_argument(tmp_path: Path) -> None:
     found = read(tmp_path, 'GIVES = {"how": {"a": ["text"], "b": ["text", "draws"]}}\ndef other(*, how: str = "a"): ...\n', "other")
-    assert (rule.gives(found, {}), rule.gives(found, {"how": "b"})) == ({"text"}, {"text", "draws"})
-    assert rule.could_give(found) == {"text", "draws"}
+    assert (registry.gives(found, {}), registry.gives(found, {"how": "b"})) == ({"text"}, {"text", "draws"})
+    assert registry.could_give(found) == {"text", "draws"}
     with pytest.raises(PluginError, match="GIVES: expected one parameter and what each of its values gives"):
-        rule.gives(found, {"how": "c"})
+        registry.gives(found, {"how": "c"})
     two = read(tmp_path, 'GIVES = {"how": {"a": []}, "k": {1: []}}\ndef two(*, how: str = "a", k: int = 1): ...\n', "two")
     with pytest.raises(PluginError, match="GIVES: expected one parameter"):
-        rule.gives(two, {})
+        registry.gives(two, {})
 
 
 def test_keys_of_meta_that_samples_may_have(tmp_path: Path) -> None:
     source = 'META = ["turn", {"of": "keys"}]\ndef thing(*, keys: list[str] | None = None): ...\n'
     found = read(tmp_path, source)
-    assert rule.meta_keys(found, {"keys": ["a", "b"]}) == ("turn", "a", "b") and rule.meta_keys(found, {"keys": []}) == ("turn",)
-    assert rule.meta_keys(found, {}) is rule.meta_keys(found, {"keys": ["a", 1]}) is rule.meta_keys(found, {"keys": "ab"}) is None
+    assert registry.meta_keys(found, {"keys": ["a", "b"]}) == ("turn", "a", "b") and registry.meta_keys(found, {"keys": []}) == ("turn",)
+    assert (
+        registry.meta_keys(found, {}) is registry.meta_keys(found, {"keys": ["a", 1]}) is registry.meta_keys(found, {"keys": "ab"}) is None
+    )
     silent = read(tmp_path, "def silent(*, keys: list[str] = []): ...\n", "silent")
-    assert rule.meta_keys(silent, {}) is None
+    assert registry.meta_keys(silent, {}) is None
 
 
 def test_a_plugin_that_another_parameter_names() -> None:
-    loaded = rule.load_chosen("metrics", {"plugin": "ece", "args": {"bins": 7}})
-    assert (getattr(loaded, "func", None), getattr(loaded, "keywords", None)) == (rule.load("metrics", "ece"), {"bins": 7})
-    assert rule.load_chosen("metrics", "ece") is rule.load("metrics", "ece")
+    loaded = registry.load_chosen("metrics", {"plugin": "ece", "args": {"bins": 7}})
+    assert (getattr(loaded, "func", None), getattr(loaded, "keywords", None)) == (registry.load("metrics", "ece"), {"bins": 7})
+    assert registry.load_chosen("metrics", "ece") is registry.load("metrics", "ece")
     for odd in ({"plugin": "ece"}, {"plugin": "ece", "args": {}, "more": 1}):
         with pytest.raises(PluginError, match=r"expected a name or \{'plugin': \.\.\., 'args': \.\.\.\} of metrics, got "):
-            rule.load_chosen("metrics", odd)
+            registry.load_chosen("metrics", odd)
 
 
 def test_a_condition_that_is_no_parameter(tmp_path: Path) -> None:
     found = read(tmp_path, GIVING.replace('"k", "truncated"]', '"k", "cut"]'))
     with pytest.raises(PluginError, match="token_entropies depends on 'cut'; expected one of its parameters: k, truncated"):
-        rule.gives(found, {})
+        registry.gives(found, {})
