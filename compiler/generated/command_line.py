@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from qualm.compiler.commands.main import complete_app
-from qualm.registry.plugins.rule import MAX_NUMBER
+from qualm.registry.plugins.registry import MAX_NUMBER
 
 _HEAD = """\
 # The command line

@@ -27,8 +27,8 @@ from qualm.compiler.spec.language import (
     RunWide,
     Spec,
 )
-from qualm.registry.plugins import rule
-from qualm.registry.plugins.rule import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
+from qualm.registry.plugins import registry
+from qualm.registry.plugins.registry import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
 
 _HEAD = """\
 # The spec language

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins.rule import PROMPTS, ROOT
+from qualm.registry.plugins.registry import PROMPTS, ROOT
 from qualm.runners.prompts.question import PLACEHOLDER, TEMPLATE, Prompt
 
 _PLACE = re.compile(r"\{([a-z_]+)\}")

@@ -19,8 +19,8 @@ from qualm.runners.data.splits import read_scored
 from qualm.runners.results.tables import TABLES, labelled, scan
 from qualm.runners.runtime.stage import Stage, leaves
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.reading.read_cells import BLIND_VARIANTS, read_cells
-from qualm.runners.scoring.reading.tables import Tables
+from qualm.runners.scoring.measuring.read_cells import BLIND_VARIANTS, read_cells
+from qualm.runners.scoring.measuring.tables import Tables
 
 if TYPE_CHECKING:
     from PIL.Image import Image

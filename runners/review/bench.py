@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from qualm.registry import CLEAN
 from qualm.registry.plugins.column_names import IN_WORDS
-from qualm.registry.plugins.rule import Plugin, get, gives, load
+from qualm.registry.plugins.registry import Plugin, get, gives, load
 from qualm.runners.contracts.models import ModelContext, ModelError
 from qualm.runners.data.aligned import column
 from qualm.runners.data.dataset import DatasetFolder, Variant

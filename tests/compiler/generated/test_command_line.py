@@ -8,7 +8,7 @@ import typer
 
 from qualm.compiler.commands.main import complete_app
 from qualm.compiler.generated.command_line import command_line, commands
-from qualm.registry.plugins.rule import ROOT
+from qualm.registry.plugins.registry import ROOT
 from qualm.runners.store.maintenance import MERGED_BYTES
 
 PAGE = command_line()

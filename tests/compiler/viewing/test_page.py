@@ -15,7 +15,7 @@ from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.runners.results.results import Results
-from qualm.runners.scoring.missing.scored_share import share_in_words
+from qualm.runners.scoring.scored_share import share_in_words
 from tests.compiler.viewing.test_server import free_port
 from tests.support.processes.chromium import Chromium
 

@@ -167,8 +167,7 @@ def test_an_installed_package_adds_a_plugin_by_entry_point(tmp_path: Path) -> No
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[qualm.metrics]\nspherical = my_package.spherical\n")
     script = (
-        "from qualm.registry.plugins.registry import get; p = get('metrics', 'spherical')\n"
-        "print(p.summary, [x.name for x in p.parameters])"
+        "from qualm.registry.plugins.registry import get; p = get('metrics', 'spherical')\nprint(p.summary, [x.name for x in p.parameters])"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, env={"PYTHONPATH": f"{ROOT}:{tmp_path}"}, capture_output=True, text=True, check=False
