@@ -14,7 +14,7 @@ _HEAD = """\
 
 *Written by `make docs-reference` from the commands.*
 
-`qualm --help` lists the commands. `qualm COMMAND --help` adds details and examples to what stands here. `qualm --version -v` prints the
+`qualm --help` lists the commands. `--help` after a command adds details and examples to what stands here. `qualm --version -v` prints the
 versions of Qualm, Python and all libraries, and which of them are newer than tested.
 
 **SPEC** is the name of a spec in `specs/`, or a path; by default that of `params.yaml`. In commands with further words (`diff`, `compare`,

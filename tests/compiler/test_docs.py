@@ -141,7 +141,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         "at most 1 MiB plus 512 bytes per token and likeliest token, never over 256 MiB",
         {"servers.replies:_BASE_BYTES": MIB, "servers.replies:_TOKEN_BYTES": 512, "servers.transport:MAX_REPLY_BYTES": 256 * MIB},
     ),
-    ("docs/how-to/servers.md", "are sent again, at most three times in one run", {"inference.batches.exchange:TRIES": 3}),
+    ("docs/how-to/servers.md", "are sent again, at most three times in one run", {"inference.exchange:TRIES": 3}),
     (
         "docs/how-to/servers.md",
         "the likeliest tokens of a position have at most 1.01 probability",
@@ -159,13 +159,13 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
             "registry.formats.text_tables:MAX_CELL": 64 * MIB,
         },
     ),
-    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"tools.page_guard:LONGEST_BODY": 64 * 1024}),
+    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"review.page_guard:LONGEST_BODY": 64 * 1024}),
     (
         "docs/explanation/reliability.md",
         "At most 200 mistakes of a spec are listed; a sweep or section has at most 500 points or entries",
         {"compiler.spec.errors:MAX_PROBLEMS": 200, "compiler.spec.validate:MAX_POINTS": 500},
     ),
-    ("docs/explanation/inference.md", "is kept until the batch ends, up to 1 GiB", {"inference.hf.computing.once:ROOM": 1024 * MIB}),
+    ("docs/explanation/inference.md", "is kept until the batch ends, up to 1 GiB", {"inference.hf.once:ROOM": 1024 * MIB}),
     ("docs/explanation/inference.md", "in row groups of about 16 MiB", {"data.internals:GROUP_BYTES": 16 * MIB}),
     (
         "docs/reference/scoring.md",
@@ -176,7 +176,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
     (
         "docs/reference/scoring.md",
         "fewer than 20 answers or 5 groups that calibrate",
-        {"scoring.recalibration.fits:FEWEST_ROWS": 20, "scoring.recalibration.fits:FEWEST_GROUPS": 5},
+        {"scoring.calibration.fits:FEWEST_ROWS": 20, "scoring.calibration.fits:FEWEST_GROUPS": 5},
     ),
     (
         "docs/reference/scoring.md",

@@ -64,7 +64,7 @@ def test_only_ours_are_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = every[0].path.parents[4] / "site-packages" / "theirs.py"
     from dataclasses import replace
 
-    monkeypatch.setattr(spec_reference.rule, "every", lambda kind: [replace(every[0], path=foreign), *every[1:]])
+    monkeypatch.setattr(spec_reference.registry, "every", lambda kind: [replace(every[0], path=foreign), *every[1:]])
     assert _own("judges") == [p.name for p in every[1:]]
 
 
