@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.compiler.spec.plugin_ref import DATA, HUB, REVISION
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.entries import Entry, entries
+from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.registry import SERVER
 from qualm.runners.inference.hf.folder import unpinned
@@ -28,6 +29,7 @@ _TITLES = {
     "data": "data and models to add",
     "spec": "models that other specs make",
     "value": "values of the spec to fill in",
+    "prompt": "prompts that do not fit their dataset",
     "hub": "models of the Hugging Face hub, unless they are in its cache",
     "environment": "environment variables to set",
     "adapter": "data that nothing here reads yet",
@@ -52,6 +54,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     stages = [s for s in plan.stages if s.name in active]
     blocked = {f.stage for f in forecasts if f.action == "blocked"}
+    remade = {path for s in stages for path in s.outs}
     tracked = {e.name: e for e in entries(root)}
     collected: dict[tuple[str, str], tuple[dict[str, None], set[str]]] = {}
     for stage in stages:
@@ -59,6 +62,7 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
             *_inputs(stage, tracked, root),
             *(need for ref in stage.refs for need in _named_elsewhere(ref.args, stage.spec)),
             *_variables(stage, settings),
+            *_misfits(stage, root, remade),
             *_adapter(stage),
             *(Need("extra", extra, f"`{install_line(extra)}`") for extra in (*missing_extras([stage]), *_of_cluster(stage, settings))),
         ):
@@ -131,6 +135,24 @@ def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
     elif isinstance(params, list):
         for value in params:
             yield from _named_elsewhere(value, spec)
+
+
+def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterator[Need]:
+    """Yield prompts that do not fit a dataset, as far as the dataset is built; of others the stage says it before it loads a model."""
+    prompts = {name: stage.params.get("prompts", {}).get(name, stage.params.get("prompt")) for name in stage.inputs.get("datasets", ())}
+    for name, prompt in prompts.items():
+        folder = stage.inputs["datasets"][name]
+        if not prompt or folder in remade or not (root / folder / "samples.parquet").is_file():
+            continue
+        from qualm.runners.data.dataset import DatasetFolder
+        from qualm.runners.prompts.question import Prompt
+        from qualm.runners.prompts.templates import PromptError, check_fit
+
+        in_words = stage.kind == "finetune" or IN_WORDS in stage.params
+        try:
+            check_fit(Prompt(**{k: v for k, v in prompt.items() if k != "examples"}), name, DatasetFolder(name, root / folder), in_words)
+        except PromptError as error:
+            yield Need("prompt", name, str(error).partition("prompt: ")[2])
 
 
 def _variables(stage: PlannedStage, settings: Settings) -> Iterator[Need]:

@@ -14,7 +14,10 @@ from qualm.compiler.spec.errors import SpecError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.entries import card
+from qualm.registry.sample import SAMPLES, Sample
 from qualm.registry.system.dvc_objects import object_path
+from qualm.runners.data.rows import as_row
+from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.stages import data
@@ -182,3 +185,29 @@ def test_models_that_other_specs_make_are_named_where_they_block(tmp_path: Path)
     assert told("run") == [], "`dvc repro` makes it first"
     (tmp_path / "results/other/models/a").mkdir(parents=True)
     assert told("blocked") == []
+
+
+PROMPTED = """\
+qualm: 1
+name: t
+datasets: {scenes: {card: synthetic_scenes, format: open, test: 10, prompt: {template: "{question} {options}"}}}
+models: {here: {hf_vlm: {artifact: scene-vlm-base}}}
+judges: [rules]
+metrics: [accuracy]
+"""
+
+
+def test_a_prompt_that_does_not_fit_is_found_once_its_dataset_is_built(tmp_path: Path) -> None:
+    def misfits(built: str) -> list[Need]:
+        plan = planned(tmp_path, PROMPTED)
+        actions = {s.name: "unchanged" if s.kind == built else "run" for s in plan.stages}
+        listed = needs(plan, [Forecast(s.name, s.kind, actions[s.name]) for s in plan.stages], tmp_path, Settings())  # type: ignore[arg-type]
+        return [need for need in listed if need.kind == "prompt"]
+
+    assert misfits("data") == [], "not built"
+    row = as_row(Sample(sample_id="a", question="Q?", split="test"))
+    write_table(tmp_path / "results/t/data/scenes/samples.parquet", [row], SAMPLES)
+    (misfit,) = misfits("data")
+    way = "{options} needs questions with options, and all of this dataset are open; set another `prompt:` for this dataset"
+    assert (misfit.what, misfit.how, misfit.stages) == ("scenes", way, ("infer-here-scenes",))
+    assert misfits("") == [], "built again first, perhaps with options"
