@@ -62,6 +62,8 @@ def commit_of(project: Project, revision: str) -> str:
         if refused := refusal(project.root):
             raise ProjectError(f"'{revision}' cannot be looked up: {refused}")
         hint = f"; {nearest(revision, experiments)}" if experiments else ""
+        if output(project.root, "rev-parse", "--verify", "--quiet", "HEAD") is None:
+            raise ProjectError("nothing is committed yet to compare with; commit this state first: git add -A && git commit -m 'First run'")
         raise ProjectError(f"'{revision}' is neither a git revision nor a DVC experiment here{hint}")
     return commits.pop()
 

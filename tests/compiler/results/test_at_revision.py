@@ -171,6 +171,11 @@ def test_errors_say_what_there_is(history: History, a: str, message: str) -> Non
     assert message in str(caught.value)
 
 
+def test_before_the_first_commit_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="nothing is committed yet to compare with; commit this state first: git add -A && git commit"):
+        commit_of(History(tmp_path), "HEAD")
+
+
 def test_a_repository_that_git_does_not_read(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     with pytest.raises(ProjectError, match="'HEAD~1' cannot be looked up: git rev-parse: fatal: detected dubious ownership"):
