@@ -122,9 +122,9 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
     """Print why values (and `intervals`) are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
     from qualm.runners.scoring.score_warnings import disputes, few_groups, notes, warnings
 
-    for line in [*notes(rows, intervals), *(few_groups(rows) if intervals else ())]:
+    for line in [*notes(rows, intervals, fold=True), *(few_groups(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
-    for line in [*warnings(rows), *disputes(rows)]:
+    for line in [*warnings(rows, fold=True), *disputes(rows)]:
         console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))
 
 

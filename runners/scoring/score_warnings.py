@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from qualm.registry.plugins import registry
@@ -12,13 +12,16 @@ from qualm.runners.scoring.rankings import FEWEST_GROUPS
 
 Row = Mapping[str, Any]
 ALL = "all"
+MAX_NAMES = 4
+"""Models that a line of the terminal names."""
 
 
-def warnings(rows: Iterable[Row]) -> list[str]:
+def warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
     """Return a warning for every dataset with many unscored answers.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
+        fold: name only the first two of more than MAX_NAMES models.
     """
     metrics_of: dict[tuple[str, str, int, int, str], list[str]] = {}
     for row in rows:
@@ -31,9 +34,15 @@ def warnings(rows: Iterable[Row]) -> list[str]:
     for (dataset, model, unscored, total, why), metrics in metrics_of.items():
         models_of.setdefault((dataset, unscored, total, why, _together(metrics)), []).append(model)
     return [
-        f"{dataset}, {', '.join(models)}: {_of(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
+        f"{dataset}, {_names(models, fold)}: {_of(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
         for (dataset, unscored, total, why, metrics), models in models_of.items()
     ]
+
+
+def _names(models: Sequence[str], fold: bool) -> str:
+    if not fold or len(models) <= MAX_NAMES:
+        return ", ".join(models)
+    return f"{len(models)} models, such as {models[0]} and {models[1]}; the report names all"
 
 
 def _together(labels: Iterable[str]) -> str:
@@ -96,7 +105,7 @@ def few_groups(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
+def notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False) -> list[str]:
     """Return the assumptions of metrics with values, and why metrics have no value or no interval, and of which models.
 
     A metric of which this holds in several conformal settings has one line, with their names. Macro averages count as all questions. Other
@@ -105,6 +114,7 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
     Args:
         rows: of LABELLED_SCORES.
         intervals: False leaves out what lacks only an interval.
+        fold: name only the first two of more than MAX_NAMES models.
     """
     models_of: dict[tuple[str, str, str, str], list[str]] = {}
     valued: dict[str, None] = {}
@@ -124,7 +134,7 @@ def notes(rows: Iterable[Row], intervals: bool = True) -> list[str]:
         models += [] if row["model"] in models else [row["model"]]
     labels_of: dict[tuple[str, str, str, str, str], list[str]] = {}
     for (dataset, metric, what, why), models in models_of.items():
-        labels_of.setdefault((dataset, metric_of(metric), what, ", ".join(models), why), []).append(metric)
+        labels_of.setdefault((dataset, metric_of(metric), what, _names(models, fold), why), []).append(metric)
     known = registry.names("metrics")
     assumes = {name: registry.get("metrics", name).declares.get("assumes") for name in valued if name in known}
     return [f"{name} assumes that {condition}" for name, condition in assumes.items() if condition] + [

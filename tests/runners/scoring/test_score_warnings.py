@@ -73,6 +73,14 @@ def test_metrics_without_a_value_are_one_line_per_reason():
     assert notes([row(**without, slice="category=x")]) == [], "a slice without a value is no news"
 
 
+def test_many_models_are_counted_where_lines_are_short():
+    many = [row(model=f"m{i:02}", metric="auroc", value=None, n=3, n_unscored=0, why="all are right") for i in range(26)]
+    assert notes(many, fold=True) == ["d: auroc is undefined (26 models, such as m00 and m01; the report names all): all are right"]
+    assert notes(many)[0].count("m") == 26 and notes(many[:4], fold=True) == notes(many[:4])
+    unscored = [row(model=f"m{i:02}") for i in range(5)]
+    assert warnings(unscored, fold=True)[0].startswith("d, 5 models, such as m00 and m01; the report names all: ")
+
+
 def test_collapses_are_counted_per_model_whatever_the_metric():
     dark = {"variant": "dark", "collapsed": "97% of its answers are “5”"}
     rows = [
