@@ -25,15 +25,11 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "metrics": [m.as_json() for m in r.metrics],
         "slices": sorted(set(r.spec.slices)),
         **({"macro_averages": sorted(r.spec.macro_averages)} if r.spec.macro_averages else {}),
-        **r.spec.parameters("score"),
         "interval": {"bootstrap": interval.bootstrap, "level": interval.level},
-        **scoring_judges(layout),
-        "confidence": r.spec.inference.confidence,
-        **splits(layout.evaluated),
+        **_of_answers(layout),
         **({"conformal": settings(layout)} if r.conformal else {}),
         **({"calibrators": [c.as_json() for c in r.calibrators]} if r.calibrators else {}),
     }
-    params |= _unscored(layout) | subsets(layout)
     studied = _studied(r)
     if r.spec.compare.baseline or r.spec.compare.pairs or studied:
         params["compare"] = r.spec.compare.model_dump(exclude={"interval"})
@@ -111,12 +107,9 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         "settings": settings(layout),
         "family": r.spec.compare.family,
         "published": None,
-        **(scoring_judges(layout) if len(r.judges) > 1 else {}),
-        **splits(layout.evaluated),
+        **_of_answers(layout),
         **_about_idk(layout),
         **(_about_perturbations(layout) if r.perturbations else {}),
-        **_unscored(layout),
-        **subsets(layout),
         **({"calibrators": [c.label for c in r.calibrators]} if r.calibrators else {}),
         **({"tests": _tests(layout)} if "effects" in inputs else {}),
         **({"shown": captions} if shown_paths else {}),
@@ -188,9 +181,18 @@ def _tests(layout: Layout) -> dict[str, Any]:
     return layout.resolved.spec.compare.model_dump(include={"correction", "family"})
 
 
-def _unscored(layout: Layout) -> dict[str, Any]:
-    labels = [p.label for p in layout.resolved.perturbations if not p.keeps_answer]
-    return {"unscored": labels} if labels else {}
+def _of_answers(layout: Layout) -> dict[str, Any]:
+    """Return the parameters by which answers are right, confident, scored or left out."""
+    r = layout.resolved
+    unscored = [p.label for p in r.perturbations if not p.keeps_answer]
+    return {
+        **r.spec.parameters("score"),
+        **scoring_judges(layout),
+        "confidence": r.spec.inference.confidence,
+        **splits(layout.evaluated),
+        **({"unscored": unscored} if unscored else {}),
+        **subsets(layout),
+    }
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
@@ -209,8 +211,6 @@ def _about_idk(layout: Layout) -> dict[str, Any]:
         facts["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}
     if r.finetunes:
         facts["finetunes"] = {f.ref.label: f.ref.plugin.name for f in r.finetunes}
-    if spec.inference.confidence != "sequence":
-        facts["confidence"] = spec.inference.confidence
     if spec.compare.baseline:
         facts["baseline"] = spec.compare.baseline
     return facts

@@ -15,9 +15,8 @@ from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.chunks import finite
 from qualm.compiler.viewing.model_inputs import ModelInputs
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.sample import GREEDY
+from qualm.registry.sample import CLEAN, GREEDY
 from qualm.runners.prompts.few_shot import user_turn
-from qualm.runners.results.results import answer_source
 
 OF_GREEDY = (
     *("text", "thinking", "no_answer", "token_logprobs", "token_entropies", "option_logits"),
@@ -43,7 +42,7 @@ def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFra
         judged = _table(answers, "judgements", dataset, ids, (*OF_JUDGES, "draw"))
         sets = _table(answers, "sets", dataset, ids, SETS)
         for row in part.iter_rows(named=True):
-            key = (*answer_source(row["model"], row["variant"]), row["sample_id"])
+            key = (*answers.results.answer_source(row["model"], row["variant"]), row["sample_id"])
             row_key = (row["model"], row["variant"], row["sample_id"])
             of[row["sample"]].append(_answer(row, generations.get(key, []), judged.get(key, []), sets.get(row_key, [])))
     return [_question(model_inputs, row, of[row["sample"]]) for row in samples.iter_rows(named=True)]
@@ -124,7 +123,7 @@ def _answer(
 
 def _generations(answers: AnswerTable, dataset: str, models: Iterable[str], ids: list[str]) -> dict[Key, list[dict[str, Any]]]:
     rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    for base in dict.fromkeys(model.partition("+")[0] for model in models):
+    for base in dict.fromkeys(answers.results.answer_source(model, CLEAN)[0] for model in models):
         scan = answers.results.scan_generations(base, dataset).select("sample_id", "variant", "draw", *OF_GREEDY)
         part = scan.filter(pl.col("sample_id").is_in(ids)).sort("draw", maintain_order=True).collect()
         for row in part.iter_rows(named=True):

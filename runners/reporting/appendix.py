@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.system.dvc_files import DvcStateError, read_dvc_file
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected
@@ -33,7 +33,7 @@ class Appendix:
     data_header: list[str]
 
 
-def appendix(results: Results) -> Appendix | None:
+def appendix(results: Report) -> Appendix | None:
     """Return the appendix; None if the stage has no parameters for it."""
     settings = results.stage.params.get("made")
     if settings is None:

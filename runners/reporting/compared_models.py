@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by, verdict
@@ -17,7 +17,7 @@ MARGIN_HEADER = ["p, equal", "p, not worse"]
 MAX_ROWS = 200
 
 
-def compared_models(results: Results, dataset: str) -> Sheet | None:
+def compared_models(results: Report, dataset: str) -> Sheet | None:
     """Return the tests on one dataset, clean inputs, all questions; None where the spec compares no models."""
     tests = list(_tests(results, dataset))
     if not tests:
@@ -45,7 +45,7 @@ def compared_models(results: Results, dataset: str) -> Sheet | None:
     return Sheet(caption, HEADER + MARGIN_HEADER * has_margin, rows, note=" ".join(sentences), wordy=True)
 
 
-def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
+def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
     for test in results.comparisons.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).iter_rows(named=True):
         label = read_label(test["metric"], results.settings, results.stage.params.get("calibrators", ()))
         if label.setting in ("", results.main_setting):

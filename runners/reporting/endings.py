@@ -6,7 +6,7 @@ from collections import Counter
 
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import read_greedy
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import visible
 
@@ -14,7 +14,7 @@ FINISHES = ("length", "content_filter", "refusal")
 """Values of the column `finish`, in the order of the table."""
 
 
-def endings(results: Results) -> Sheet | None:
+def endings(results: Report) -> Sheet | None:
     """Return the table of cut, filtered, refused and empty answers by model and dataset, or None."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():

@@ -10,7 +10,7 @@ import polars as pl
 
 from qualm.registry import CLEAN
 from qualm.runners.reporting.chance import none_beats_chance
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible, words
 from qualm.runners.scoring.families import verdict
@@ -27,7 +27,7 @@ class AgainstBest:
     sheet: Sheet
 
 
-def against_best(results: Results, dataset: str) -> AgainstBest | None:
+def against_best(results: Report, dataset: str) -> AgainstBest | None:
     """Return the tests of one dataset, clean inputs, all questions; None if nothing was ranked."""
     tests = list(_tests(results, dataset))
     if not tests:
@@ -48,7 +48,7 @@ def against_best(results: Results, dataset: str) -> AgainstBest | None:
     return AgainstBest(sentence, Sheet("Tests of estimators against the best of each model", HEADER, rows, note=note, wordy=True))
 
 
-def _tests(results: Results, dataset: str) -> Iterator[dict[str, Any]]:
+def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
     """Yield the comparisons with a column's best, each as other estimator minus best."""
     rows = results.estimator_comparisons.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
     for row in rows.iter_rows(named=True):

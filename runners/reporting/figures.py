@@ -13,8 +13,8 @@ import polars as pl
 
 from qualm.registry import MODALITIES
 from qualm.registry.sample import CLEAN
-from qualm.runners.reporting import charts
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.cells import NO_REFERENCE
@@ -125,7 +125,7 @@ def _of(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
     return frame.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
 
 
-def reliability(results: Results, dataset: str) -> Figure:
+def reliability(results: Report, dataset: str) -> Figure:
     """Draw reliability diagrams, one per model."""
     figure = Figure(
         "Reliability",
@@ -151,7 +151,7 @@ def reliability(results: Results, dataset: str) -> Figure:
     return figure.trimmed()
 
 
-def _printed(results: Results, model: str, dataset: str, plugin: str, called: str) -> str:
+def _printed(results: Report, model: str, dataset: str, plugin: str, called: str) -> str:
     """Return `ECE 0.031` if the main setting measured it by the drawn confidence."""
     for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
@@ -163,7 +163,7 @@ def _printed(results: Results, model: str, dataset: str, plugin: str, called: st
     return ""
 
 
-def risk_coverage(results: Results, dataset: str) -> Figure:
+def risk_coverage(results: Report, dataset: str) -> Figure:
     """Draw risk-coverage curves, one panel per model, with random and oracle order."""
     figure = Figure(
         "Risk and coverage",
@@ -193,7 +193,7 @@ def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
     return [{"coverage": (i + 1) / len(correct), "risk": float(risk[i])} for i in places.tolist()]
 
 
-def set_sizes(results: Results, dataset: str) -> Figure:
+def set_sizes(results: Report, dataset: str) -> Figure:
     """Draw histograms of set sizes in the main setting, a bar per conformal score."""
     figure = Figure(
         "Sizes of the prediction sets", f"Setting {brief(results.main_setting)}, test questions." if results.main_setting else ""
@@ -218,7 +218,7 @@ def set_sizes(results: Results, dataset: str) -> Figure:
     return figure.trimmed()
 
 
-def right_and_wrong(results: Results, dataset: str) -> Figure:
+def right_and_wrong(results: Report, dataset: str) -> Figure:
     """Compare the uncertainty of right and wrong answers, per model and estimator."""
     figure = Figure(
         "Uncertainty of right and of wrong answers",
@@ -226,16 +226,13 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
         legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
         folded=True,
     )
-    first: dict[str, int] = {}
     histograms: dict[tuple[str, str], list[dict[str, Any]]] = {}
     quartiles: dict[str, list[pl.DataFrame]] = {}
     for model in results.models:
         for (estimator,), rows in _judged_values(results, model, dataset).group_by("estimator", maintain_order=True):
-            place = int(rows["row"].min())  # type: ignore[arg-type]
-            first[str(estimator)] = min(place, first.get(str(estimator), place))
             histograms[str(estimator), model] = _histogram(rows)
             quartiles.setdefault(str(estimator), []).append(_quartiles(rows, model))
-    estimators = sorted(first, key=lambda name: first[name])
+    estimators = [name for name in results.estimators.get(dataset, [OWN]) if name in quartiles]
     models = [m for m in results.models if any((e, m) in histograms for e in estimators)]
     if len(models) * len(estimators) > 12:
         for estimator in estimators:
@@ -252,26 +249,20 @@ def right_and_wrong(results: Results, dataset: str) -> Figure:
     return figure.trimmed()
 
 
-def _judged_values(results: Results, model: str, dataset: str) -> pl.DataFrame:
-    """Return `estimator`, `value`, `verdict` and table row of a model's judged answers.
+OWN = "1 − confidence"
+"""The uncertainty of a model whose dataset has no estimators."""
 
-    Without estimators, the value is one minus the model's own confidence.
-    """
+
+def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
+    """Return `estimator`, `value` and `verdict` of a model's answers that have both; without estimators, of 1 minus the confidence."""
     verdicts = _of(results.answers, model, dataset).filter(pl.col("correct").is_finite())
-    table = results.uncertainties
-    if table is not None and any(key[1:] == (dataset, CLEAN) for key in table):
-        cell = table.get((model, dataset, CLEAN))
-        if cell is None:
-            return pl.DataFrame(schema={"estimator": pl.String, "value": pl.Float64, "row": pl.Int64, "verdict": pl.String})
-        frame = pl.from_arrow(cell.select(["sample_id", "estimator", "value", "row"]))
-        assert isinstance(frame, pl.DataFrame)
-        frame = frame.filter(pl.col("value").is_finite()).join(
-            verdicts.select("sample_id", "correct"), on="sample_id", maintain_order="left"
-        )
+    if dataset in results.estimators:
+        values = results.uncertainties(model, dataset).filter(pl.col("value").is_finite())
+        frame = values.join(verdicts.select("sample_id", "correct"), on="sample_id", maintain_order="left")
     else:
-        frame = verdicts.with_row_index("row").with_columns(estimator=pl.lit("1 − confidence"), value=1 - pl.col("confidence"))
+        frame = verdicts.with_columns(estimator=pl.lit(OWN), value=1 - pl.col("confidence"))
     verdict = pl.when(pl.col("correct") >= 0.5).then(pl.lit("right")).otherwise(pl.lit("wrong"))
-    return frame.filter(pl.col("value").is_finite()).select("estimator", "value", "row", verdict=verdict)
+    return frame.filter(pl.col("value").is_finite()).select("estimator", "value", verdict=verdict)
 
 
 def _quartiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
@@ -303,7 +294,7 @@ def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def slices(results: Results, dataset: str) -> list[Figure]:
+def slices(results: Report, dataset: str) -> list[Figure]:
     """Return a figure of headline metrics per slice field with at least two values."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") != "all"))
     fields = frame["slice"].str.split("=").list.first().unique(maintain_order=True).to_list()
@@ -319,7 +310,7 @@ def slices(results: Results, dataset: str) -> list[Figure]:
     return figures
 
 
-def variants(results: Results, dataset: str) -> Figure:
+def variants(results: Report, dataset: str) -> Figure:
     """Draw the headline metrics of each perturbation, with the clean value as a dashed line."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).with_columns(row=pl.col("variant"))
     modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
@@ -333,7 +324,7 @@ def variants(results: Results, dataset: str) -> Figure:
     return figure
 
 
-def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str], title: str) -> Figure:
+def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], title: str) -> Figure:
     metrics, of = set(frame["metric"].unique()), set(frame["model"].unique())
     labels = [a for a in results.headline(dataset) if a.text in metrics]
     models = [m for m in results.models if m in of]
@@ -370,7 +361,7 @@ def _dots(results: Results, dataset: str, frame: pl.DataFrame, order: list[str],
     return figure
 
 
-def _estimators(results: Results, dataset: str) -> list[Label]:
+def _estimators(results: Report, dataset: str) -> list[Label]:
     return [a for a in results.main_labels(dataset) if a.plugin == "auroc" and a.estimator]
 
 

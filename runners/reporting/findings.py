@@ -8,11 +8,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import BLIND, baseline_model
-from qualm.registry.sample import SHORTCUTS
 from qualm.runners.data.statistics import ALL
 from qualm.runners.reporting.chance import none_beats_chance
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, decimals, number, promised, rounded, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict, within_margin
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -28,7 +26,7 @@ RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncert
 """Metric -> answers or questions that an estimator should rank highest."""
 
 
-def findings(results: Results) -> list[str]:
+def findings(results: Report) -> list[str]:
     """Return the findings of a spec, the most important first; those of one kind are in the order of the datasets.
 
     The report shows the first `MAX_FINDINGS` and has the others on demand.
@@ -40,7 +38,7 @@ def findings(results: Results) -> list[str]:
     return [visible(text, 600) for _, text in sorted(found, key=lambda finding: finding[0])]
 
 
-def _of(results: Results, dataset: str) -> Iterator[tuple[int, str]]:
+def _of(results: Report, dataset: str) -> Iterator[tuple[int, str]]:
     """Yield the findings of one dataset with their rank of importance."""
     if label := results.quality(dataset):
         for rank, kind in enumerate((_answers, _against_baseline, _without_looking, _over_prompts), 1):
@@ -51,7 +49,7 @@ def _of(results: Results, dataset: str) -> Iterator[tuple[int, str]]:
         yield from ((7, text) for text in _not_held_against(results, dataset))
 
 
-def _one_model(results: Results) -> Iterator[str]:
+def _one_model(results: Report) -> Iterator[str]:
     """Yield one sentence with the values of the only model on every dataset."""
     if len(models := looking(results)) != 1:
         return
@@ -67,12 +65,12 @@ def _and(parts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
-def looking(results: Results) -> list[str]:
+def looking(results: Report) -> list[str]:
     """Return the models that are no baselines without the image."""
     return [model for model in results.models if not baseline_model(model)]
 
 
-def _named(results: Results, dataset: str, model: str, label: Label) -> str:
+def _named(results: Report, dataset: str, model: str, label: Label) -> str:
     """Return a model's value with its interval."""
     row = results.cells.get((model, dataset, label.text))
     if row is None:
@@ -81,7 +79,7 @@ def _named(results: Results, dataset: str, model: str, label: Label) -> str:
     return f"{rounded(row)}{aside('; '.join(filter(None, (between(row) or none, bounds_in_words(row)))))}"
 
 
-def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
+def _answers(results: Report, dataset: str, label: Label) -> Iterator[str]:
     models = [m for m in looking(results) if results.value(m, dataset, label.text) is not None]
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
@@ -101,7 +99,7 @@ def _answers(results: Results, dataset: str, label: Label) -> Iterator[str]:
         yield f"{alike[0]} has the best {label.title} of {of}, {_picked(ranked)}; {_others(ranked)}."
 
 
-def models_in_words(results: Results, names: Sequence[str]) -> str:
+def models_in_words(results: Report, names: Sequence[str]) -> str:
     """Return how many models these are; a model with abstention or recalibration is counted apart."""
     versions = sum(name in results.abstaining for name in names)
     counts = [(len(names) - versions, ""), (versions, " with abstention or recalibration")]
@@ -114,7 +112,7 @@ def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str
     return f"the {what} that could be compared (not {_listed(left, 'others')})" if left else what
 
 
-def _without_looking(results: Results, dataset: str, label: Label) -> Iterator[str]:
+def _without_looking(results: Report, dataset: str, label: Label) -> Iterator[str]:
     """Yield the best baseline without the image, and whether the best model is better, unless another sentence says so."""
     rows = [(v, m) for m in results.models if baseline_model(m) and (v := results.value(m, dataset, label.text)) is not None]
     if not rows:
@@ -147,12 +145,11 @@ def unseen_by(rows: Sequence[str]) -> str:
     return "the question" if of_images == len(rows) else "the image or the question"
 
 
-def _not_held_against(results: Results, dataset: str) -> Iterator[str]:
+def _not_held_against(results: Report, dataset: str) -> Iterator[str]:
     """Yield the shortcuts of a dataset that no baseline uses: a gain may come from them."""
-    table = results.stage.inputs.get("shortcuts", {}).get(dataset)
     missing = {"question": "refuser", "picture": "picture_refuser"}
     missing = {sees: way for sees, way in missing.items() if not any(m.endswith(f"+{BLIND[way]}") for m in results.models)}
-    for row in read_frame(table, SHORTCUTS).to_dicts():
+    for row in results.source.shortcuts(dataset).collect().iter_rows(named=True):
         if row["category"] == ALL and row["sees"] in missing and len(looking(results)) > 1:
             for line in told_apart([row]):
                 way = missing[row["sees"]]
@@ -170,7 +167,7 @@ def _others(ranked: Sequence[dict[str, Any]]) -> str:
     return _apart(sum(row["p_adjusted"] is None or row["p_adjusted"] >= ALPHA for row in ranked[1:]), len(ranked) - 1)
 
 
-def _over_prompts(results: Results, dataset: str, label: Label) -> Iterator[str]:
+def _over_prompts(results: Report, dataset: str, label: Label) -> Iterator[str]:
     """Yield each model's spread over its prompts, with the test of the best against the worst."""
     for origin, models in results.stage.params.get("prompts", {}).items():
         values = {m: value for m in models if (value := results.value(m, dataset, label.text)) is not None}
@@ -200,7 +197,7 @@ def _over_prompts(results: Results, dataset: str, label: Label) -> Iterator[str]
         yield f"{sentence}."
 
 
-def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[str]:
+def _against_baseline(results: Report, dataset: str, label: Label) -> Iterator[str]:
     tests = [
         test
         for model in looking(results)
@@ -232,7 +229,7 @@ def _against_baseline(results: Results, dataset: str, label: Label) -> Iterator[
         yield f"On {label.title} {rest} statistically tied with {results.baseline}, which does not prove equality."
 
 
-def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
+def _looked(results: Report, dataset: str, label: Label, model: str) -> str:
     """Return whether a better model also beats the baselines without the image, in words; empty if there are none."""
     if not any(map(baseline_model, results.models)):
         return ""
@@ -243,7 +240,7 @@ def _looked(results: Results, dataset: str, label: Label, model: str) -> str:
     return f"; it is not significantly better than every baseline without {unseen_by(beyond.rows)}{_least(beyond)}"
 
 
-def _beyond(results: Results, dataset: str, label: Label, model: str) -> Beyond:
+def _beyond(results: Report, dataset: str, label: Label, model: str) -> Beyond:
     rows = results.comparisons.filter(dataset=dataset, slice="all", metric=label.text).iter_rows(named=True)
     return next(tests for tests in beyond_blind(rows, results.models, results.baseline) if tests.model == model)
 
@@ -257,13 +254,13 @@ def _listed(names: Sequence[str], what: str) -> str:
     return f"{len(names)} {what}" if len(names) > MOST else _and(names)
 
 
-def _estimators(results: Results, dataset: str) -> Iterator[str]:
+def _estimators(results: Report, dataset: str) -> Iterator[str]:
     for model in looking(results)[:MOST]:
         for metric, ranks in RANKS.items():
             yield from _best_estimator(results, dataset, model, metric, ranks.format(model=model))
 
 
-def _best_estimator(results: Results, dataset: str, model: str, metric: str, ranks: str) -> Iterator[str]:
+def _best_estimator(results: Report, dataset: str, model: str, metric: str, ranks: str) -> Iterator[str]:
     ranked = results.candidates(ESTIMATORS, dataset, metric, model=model)
     if len(ranked) < 2:
         return
@@ -284,13 +281,13 @@ def _best_estimator(results: Results, dataset: str, model: str, metric: str, ran
     yield f"Of {of}, {best} ranks {ranks} best: {value}; {_others(ranked)}."
 
 
-def estimator_values(results: Results, dataset: str, model: str, metric: str) -> dict[str, float]:
+def estimator_values(results: Report, dataset: str, model: str, metric: str) -> dict[str, float]:
     """Return the values of a model's estimators, compared or not."""
     labels = [a for a in results.main_labels(dataset) if a.text == f"{metric}[{a.estimator}]"]
     return {a.estimator: value for a in labels if (value := results.value(model, dataset, a.text)) is not None}
 
 
-def _sets(results: Results, dataset: str) -> Iterator[str]:
+def _sets(results: Report, dataset: str) -> Iterator[str]:
     """Yield one sentence per model about its prediction sets."""
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     for model in looking(results)[:MOST]:

@@ -10,8 +10,7 @@ from qualm.runners.reporting import charts
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.marks import finite
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -29,7 +28,7 @@ STATES = {
 }
 
 
-def findings_figure(results: Results) -> Figure | None:
+def findings_figure(results: Report) -> Figure | None:
     """Return each dataset's models by the quality of their answers, and the estimators of its first models by AUROC.
 
     Models come first, then panels with significant differences. None where nothing was ranked.
@@ -54,7 +53,7 @@ def findings_figure(results: Results) -> Figure | None:
     )
 
 
-def _panels(results: Results, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
+def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
     """Yield the kind of rows, the panel, and all its rows."""
     label = results.quality(dataset)
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:

@@ -1,45 +1,21 @@
-"""The tables that the report reads: scores, answers and their confidences, comparisons."""
+"""The results of a spec as the report orders and looks them up."""
+
+from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.compute as pc
 
 from qualm.registry import abstaining_name, baseline_model
-from qualm.registry.sample import (
-    ABSTENTION_RULES,
-    ABSTENTIONS,
-    CALIBRATOR_COMPARISONS,
-    CLEAN,
-    COMPARISONS,
-    CONFORMAL_SETS,
-    CONFORMAL_THRESHOLDS,
-    CORRELATIONS,
-    ESTIMATOR_COMPARISONS,
-    MACRO,
-    MACRO_DATASETS,
-    RANKINGS,
-    SAMPLES,
-    UNCERTAINTIES,
-)
-from qualm.runners.data.splits import rule
-from qualm.runners.reporting.sections.answers import (
-    ANSWERS,
-    VERDICTS,
-    Judgements,
-    abstaining_answers,
-    clean_rows,
-    model_answers,
-    read_frame,
-    read_scores,
-)
+from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.text import Label, read_label
-from qualm.runners.runtime.records import read_provenance, read_table
+from qualm.runners.results.results import Results
+from qualm.runners.runtime.records import read_provenance
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.by_cell import ByCell
 from qualm.runners.scoring.measuring.labels import main_setting
@@ -49,43 +25,78 @@ QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
 """Metrics of answers by which models are sorted and compared first: the first that a dataset has."""
 
 
+TABLES = (
+    *("comparisons", "rankings", "estimator_comparisons", "calibrator_comparisons"),
+    *("thresholds", "correlations", "abstention_rules"),
+)
+"""Tables that a report holds in memory."""
+
+
 @dataclass
-class Results:
-    """The tables of one spec. Orders are those of the score table, which follow the spec."""
+class Report:
+    """The tables of one spec in the orders of the page, which are those of the score table and follow the spec."""
 
     stage: Stage
     scores: pl.DataFrame
     samples: dict[str, pl.DataFrame]
     answers: pl.DataFrame
-    """Columns `VERDICTS` of every answer; `answers_to` reads all columns of some."""
-    uncertainties: ByCell | None
-    """None where there are no estimators."""
-    thresholds: pl.DataFrame
+    """`Results.verdicts` of clean inputs, without baselines; `answers_to` adds the texts of some."""
     plots: dict[str, pl.DataFrame]
+    provenance: list[dict[str, Any]]
+    averages: pl.DataFrame
+    """Macro averages, which `scores` leaves out."""
     comparisons: pl.DataFrame
     """Tests of two models, where the spec has a baseline or names pairs."""
-    correlations: pl.DataFrame
-    rules: pl.DataFrame
-    """Thresholds of each method of abstention, and its guarantee."""
-    provenance: list[dict[str, Any]] = field(default_factory=list)
-    judge: str = ""
-    rankings: pl.DataFrame = field(default_factory=lambda: read_frame(None, RANKINGS))
+    rankings: pl.DataFrame
     """The best models and estimators, and those statistically tied with them."""
-    estimator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, ESTIMATOR_COMPARISONS))
+    estimator_comparisons: pl.DataFrame
     """Every pair of estimators of one model."""
-    calibrator_comparisons: pl.DataFrame = field(default_factory=lambda: read_frame(None, CALIBRATOR_COMPARISONS))
+    calibrator_comparisons: pl.DataFrame
     """Raw confidences against recalibrated ones, and those against each other."""
-    averages: pl.DataFrame = field(default_factory=lambda: read_scores(None))
-    """Macro averages, which `scores` leaves out."""
-    whole_answers: Callable[[str, list[str]], pl.DataFrame] | None = None
-    """Read answers to samples of a dataset; None where `answers` has all columns."""
+    thresholds: pl.DataFrame
+    correlations: pl.DataFrame
+    abstention_rules: pl.DataFrame
+    """Thresholds of each method of abstention, and its guarantee."""
+
+    @cached_property
+    def source(self) -> Results:
+        """Return the results that the report is of, for tables that one section reads."""
+        return Results(self.stage)
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """Return all columns of the answers to some samples of a dataset."""
+        """Return the answers to some samples of a dataset, with texts."""
         ids = list(sample_ids)
-        if self.whole_answers is not None:
-            return self.whole_answers(dataset, ids)
-        return self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
+        rows = self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
+        if "text" in rows.columns:
+            return rows
+        parts = [rows.clear().with_columns(text=pl.lit(""), thinking=pl.lit(""), no_answer=pl.lit(""))]
+        for (model,), of in rows.group_by("model", maintain_order=True):
+            texts = self.source.texts(self.source.answer_source(str(model), CLEAN)[0], dataset).filter(pl.col("sample_id").is_in(ids))
+            parts.append(of.join(texts.drop("variant", "option").collect(), on="sample_id", maintain_order="left"))
+        text = pl.col("text").fill_null("")
+        unanswered = pl.format("abstains (answer without abstention: {})", text)
+        return pl.concat(parts).with_columns(text=pl.when("abstains").then(unanswered).otherwise(text))
+
+    @cached_property
+    def judge(self) -> str:
+        """Return the judges whose ratings are scored; empty if no answer was rated."""
+        rated = not self.source.scan("judgements").filter(pl.col("variant") == CLEAN).head(1).collect().is_empty()
+        judges = [self.stage.params.get("judge"), *self.stage.params.get("judge_of", {}).values()]
+        return ", ".join(dict.fromkeys(filter(None, judges))) if rated else ""
+
+    @cached_property
+    def estimators(self) -> dict[str, list[str]]:
+        """Return the estimators of each dataset that have values for clean inputs, in the order of their table."""
+        keys = self.source.scan("uncertainties").filter(pl.col("variant") == CLEAN).select("dataset", "estimator")
+        names: dict[str, list[str]] = {}
+        for dataset, estimator in keys.unique(maintain_order=True).collect().iter_rows():
+            names.setdefault(dataset, []).append(estimator)
+        return names
+
+    def uncertainties(self, model: str, dataset: str) -> pl.DataFrame:
+        """Return `sample_id`, `estimator` and `value` of one model's clean answers."""
+        own = self.source.scan("uncertainties").filter(model=model, dataset=dataset, variant=CLEAN)
+        return own.select("sample_id", "estimator", "value").collect()
 
     @cached_property
     def models(self) -> list[str]:
@@ -118,9 +129,9 @@ class Results:
     @cached_property
     def uninformative(self) -> set[tuple[str, str, str, str]]:
         """(model, dataset, setting, score) whose prediction sets of clean test questions all contain every option."""
-        if not (path := self.stage.inputs.get("sets")):
+        rows = self.source.scan("sets").filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration")).collect()
+        if rows.is_empty():
             return set()
-        rows = read_frame(path, CONFORMAL_SETS).filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration"))
         options = [
             frame.select("sample_id", dataset=pl.lit(name), options=pl.col("choices").list.len()) for name, frame in self.samples.items()
         ]
@@ -194,10 +205,10 @@ class Results:
     @cached_property
     def abstaining(self) -> dict[str, str]:
         """Models that abstain -> the model whose answers they give."""
-        pairs = self.rules.select("model", "method").unique(maintain_order=True).iter_rows()
+        pairs = self.abstention_rules.select("model", "method").unique(maintain_order=True).iter_rows()
         return {abstaining_name(model, method): model for model, method in pairs}
 
-    def averaged(self, dataset: str, part: str) -> "Results":
+    def averaged(self, dataset: str, part: str) -> Report:
         """Return the results with one macro average in place of the scores over all questions."""
         all_questions = pl.lit("all").alias("slice")
         of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == part)
@@ -254,63 +265,33 @@ class Results:
         return (picks or labels)[:most]
 
 
-def read_results(stage: Stage) -> Results:
+def read_report(stage: Stage) -> Report:
     """Read the inputs of a report stage.
 
     Raises:
         RecordError: a table is missing or breaks its schema.
         StageError: a figure's CSV lacks a column, or the score table is empty.
     """
-    inputs = stage.inputs
-    scores = read_scores(inputs["scores"])
+    inputs, source = stage.inputs, Results(stage)
+    scores = source.labelled().collect()
     if scores.is_empty():
         raise StageError(f"{inputs['scores']}: expected at least one score, found none; look at the score stage's metrics and models")
-    samples = {name: _samples(stage, name, folder) for name, folder in inputs.get("datasets", {}).items()}
-    params = stage.params
-    judgements = Judgements(
-        inputs.get("judgements"), params.get("judge"), params.get("judge_of", {}), params.get("judge_of_choices", {}), samples
-    )
-    abstentions = clean_rows(read_frame(inputs.get("abstentions"), ABSTENTIONS))
-    confidence = str(params.get("confidence", "sequence"))
-
+    samples = {name: source.scored_samples(name) for name in inputs.get("datasets", {})}
     names = pl.col("model", "dataset").cast(pl.Categorical)
-    uncertainties = inputs.get("uncertainties")
-
-    def answers(columns: Sequence[str], dataset: str | None = None, ids: list[str] | None = None) -> pl.DataFrame:
-        """Return the answers of all models, abstaining ones last, to some samples of a dataset or to all."""
-        frames = (
-            model_answers(model, name, path, samples[name], judgements, confidence, ids).select(columns).with_columns(names)
-            for model, files in inputs.get("generations", {}).items()
-            for name, path in files.items()
-            if name in samples and dataset in (None, name)
-        )
-        empty = pl.DataFrame(schema={name: ANSWERS[name] for name in columns}).with_columns(names)
-        plain = pl.concat([empty, *(frame.collect() for frame in frames)])
-        rows = abstentions if ids is None else abstentions.filter(pl.col("sample_id").is_in(ids))
-        return pl.concat([plain, *(of.with_columns(names) for of in abstaining_answers(rows, plain, samples))])
-
+    answers = source.verdicts().drop("variant").with_columns(names).collect()
     plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
     is_average = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACRO_DATASETS)
-    return Results(
+    return Report(
         stage,
         scores.filter(~is_average),
         samples,
-        answers(VERDICTS),
-        ByCell(Path(uncertainties), UNCERTAINTIES, ["estimator", "value"], numbered=True) if uncertainties else None,
-        read_frame(inputs.get("thresholds"), CONFORMAL_THRESHOLDS),
+        answers.filter(~pl.col("model").is_in([name for name in answers["model"].unique() if baseline_model(name)])),
         plots,
-        read_frame(inputs.get("comparisons"), COMPARISONS),
-        read_frame(inputs.get("correlations"), CORRELATIONS),
-        read_frame(inputs.get("abstention_rules"), ABSTENTION_RULES),
         [read_provenance(Path(p)) for p in tables],
-        judgements.names,
-        read_frame(inputs.get("rankings"), RANKINGS),
-        read_frame(inputs.get("estimator_comparisons"), ESTIMATOR_COMPARISONS),
-        read_frame(inputs.get("calibrator_comparisons"), CALIBRATOR_COMPARISONS),
         scores.filter(is_average),
-        lambda dataset, ids: answers(tuple(ANSWERS), dataset, ids),
+        **{name: source.scan(name).collect() for name in TABLES},
     )
 
 
@@ -333,15 +314,6 @@ _TEXTS = (
     *("variant", "modality", "estimator", "perturbation", "parameter", "why", "collapsed"),
 )
 """Columns of those files that hold no numbers."""
-
-
-def _samples(stage: Stage, name: str, folder: str) -> pl.DataFrame:
-    """Return the scored rows of a dataset."""
-    table = read_table(Path(folder) / "samples.parquet", SAMPLES)
-    scored = rule(stage.params, name).scored(name, table["split"])
-    frame = pl.from_arrow(table if pc.all(scored).as_py() else table.filter(scored))
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.leaderboard import Table, TableCell, counts_of, models_of, read_cell, undefined
 from qualm.runners.reporting.text import Label, visible
 from qualm.runners.scoring.rankings import MODELS
@@ -36,7 +36,7 @@ class Summary:
         return len(titles) == len(table.columns) and titles <= set(self.columns) and models == [model for model, _ in table.rows]
 
 
-def summary(results: Results) -> Summary:
+def summary(results: Report) -> Summary:
     """Return the models of every dataset in the order of the page, the first `MAX_ROWS` rows shared out among datasets."""
     metrics = {dataset: {_title(label): label for label in _main(results, dataset)} for dataset in results.datasets}
     table = Summary(list(dict.fromkeys(title for of in metrics.values() for title in of)))
@@ -60,7 +60,7 @@ def summary(results: Results) -> Summary:
     return table
 
 
-def _main(results: Results, dataset: str) -> Iterator[Label]:
+def _main(results: Report, dataset: str) -> Iterator[Label]:
     """Yield the metrics of one dataset: of its answers, of their confidence, of the best estimator, of prediction sets."""
     labels = results.main_labels(dataset)
     plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from qualm.registry import abstaining_name
 from qualm.registry.plugins.column_names import MARKED_BY, RATED_BY
-from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, SAMPLES
+from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, SAMPLES, SHORTCUTS
 from qualm.registry.text import ProjectError, nearest
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import read_scored
@@ -169,7 +170,7 @@ class Results:
         names = {abstaining_name(model, method): (model, method) for model, method in models}
         parts = [pl.DataFrame(schema=VERDICTS).lazy()]
         for cell in self.cells(variant=variant, signals=(), recalibrated=False):
-            base, source = answer_source(cell.model, variant)
+            base, source = self.answer_source(cell.model, variant)
             answered = self.texts(base, cell.samples.name, source).select("sample_id")
             frame = self._frame(cell, ("predicted", "correct", "confidence", "pred_is_idk")).lazy()
             frame = frame.join(answered, on="sample_id", how="semi", maintain_order="left")
@@ -250,10 +251,39 @@ class Results:
         self._verify(self.root, [path])
         return scan(path, GENERATIONS)
 
-    def texts(self, model: str, dataset: str, variant: str = CLEAN) -> pl.LazyFrame:
-        """Return `sample_id` and the columns OF_ANSWERS of a model's greedy answers under one variant."""
-        greedy = self.scan_generations(model, dataset).filter((pl.col("draw") == GREEDY) & (pl.col("variant") == variant))
-        return greedy.select("sample_id", *OF_ANSWERS)
+    def answer_source(self, model: str, variant: str) -> tuple[str, str]:
+        """Return the model and variant whose stored answers a scored model uses.
+
+        An abstaining model uses its base model's answers, a baseline those under its variant without the image.
+        """
+        if model in self.inputs["generations"]:
+            return model, variant
+        base, _, way = model.rpartition("+")
+        return base, way if way in BLIND_VARIANTS else variant
+
+    def texts(self, model: str, dataset: str, variant: str | None = CLEAN) -> pl.LazyFrame:
+        """Return a model's greedy answers under one variant, or under all.
+
+        The columns are `sample_id`, `variant`, those of OF_ANSWERS, and `option`, the index of the option with the largest logit.
+        """
+        greedy = self.scan_generations(model, dataset).filter(pl.col("draw") == GREEDY)
+        chosen = greedy if variant is None else greedy.filter(pl.col("variant") == variant)
+        return chosen.select("sample_id", "variant", *OF_ANSWERS, option=pl.col("option_logits").list.arg_max().cast(pl.Int64))
+
+    def shortcuts(self, dataset: str) -> pl.LazyFrame:
+        """Return what the question or the image alone tells of a dataset's questions; empty if that was not worked out."""
+        path = self.inputs.get("shortcuts", {}).get(dataset)
+        return scan(None if path is None else self.root / path, SHORTCUTS)
+
+    def scored_samples(self, dataset: str) -> pl.DataFrame:
+        """Return the scored questions of a dataset.
+
+        Raises:
+            ProjectError: the dataset does not exist or was not built yet.
+        """
+        folder = self._folder(dataset)
+        self._verify(self.root, [folder])
+        return _frame_of(read_scored(self.stage, dataset, str(folder)).table)
 
     def samples(self, dataset: str) -> pl.DataFrame:
         """Return the questions of a dataset, including unscored ones.
@@ -301,12 +331,11 @@ class Results:
         return self.root / str(folders[dataset])
 
     def _answers_of(self, cell: Cell) -> pl.DataFrame:
-        samples = pl.from_arrow(cell.samples.table)
-        assert isinstance(samples, pl.DataFrame)
+        samples = _frame_of(cell.samples.table)
         table = samples.select("sample_id", *(name for name in OF_SAMPLES if name in samples.columns))
-        base, source = answer_source(cell.model, cell.variant)
+        base, source = self.answer_source(cell.model, cell.variant)
         texts = self.texts(base, cell.samples.name, source)
-        table = table.join(texts.collect(), on="sample_id", how="left", maintain_order="left")
+        table = table.join(texts.select("sample_id", *OF_ANSWERS).collect(), on="sample_id", how="left", maintain_order="left")
         own = [
             name
             for name, values in cell.columns.items()
@@ -332,10 +361,7 @@ class Results:
         )
 
 
-def answer_source(model: str, variant: str) -> tuple[str, str]:
-    """Return the model and variant whose stored answers a scored model uses.
-
-    An abstaining model uses its base model's answers, a baseline those under its variant without the image.
-    """
-    base, _, way = model.partition("+")
-    return base, way if way in BLIND_VARIANTS else variant
+def _frame_of(table: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

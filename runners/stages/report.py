@@ -22,7 +22,7 @@ from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.endings import endings
 from qualm.runners.reporting.findings import MAX_FINDINGS, findings
 from qualm.runners.reporting.findings_figure import findings_figure
-from qualm.runners.reporting.load import Results, read_results
+from qualm.runners.reporting.load import Report, read_report
 from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
 from qualm.runners.reporting.sections.coverage_by_part import coverage_by_part
 from qualm.runners.reporting.sections.examples import examples
@@ -109,7 +109,7 @@ MIN_PICKED = 4
 
 def run(stage: Stage) -> None:
     """Write `results/SPEC/report.html`."""
-    page = render(read_results(stage))
+    page = render(read_report(stage))
     file = stage.scratch / "report.html"
     file.write_bytes(page)
     stage.count(bytes=len(page))
@@ -118,7 +118,7 @@ def run(stage: Stage) -> None:
     write_times(stage.spec)
 
 
-def render(results: Results) -> bytes:
+def render(results: Report) -> bytes:
     """Return the page. Equal inputs give equal bytes."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -155,7 +155,7 @@ def _policy(script: str) -> str:
     )
 
 
-def _content(results: Results) -> dict[str, Any]:
+def _content(results: Report) -> dict[str, Any]:
     params = results.stage.params
     n_examples = int(params.get("examples", 24))
     with_pairs = [d for d in results.datasets if paired(results, d)]
@@ -215,7 +215,7 @@ def _content(results: Results) -> dict[str, Any]:
     }
 
 
-def _facts(results: Results) -> list[tuple[str, str]]:
+def _facts(results: Report) -> list[tuple[str, str]]:
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
     facts = [
         ("Spec", results.stage.spec),
@@ -233,7 +233,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
     return [(k, visible(v, 120)) for k, v in facts]
 
 
-def _models(results: Results) -> str:
+def _models(results: Report) -> str:
     """Return how many models, models with abstention or recalibration, and baselines there are."""
     blind = sum(map(bool, map(baseline_model, results.models)))
     versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
@@ -241,7 +241,7 @@ def _models(results: Results) -> str:
     return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])
 
 
-def _figures(results: Results) -> dict[str, list[figures.Figure]]:
+def _figures(results: Report) -> dict[str, list[figures.Figure]]:
     """Return the figures of each section, those of all datasets together."""
     slices: dict[str, dict[str, figures.Figure]] = {}
     for dataset in results.datasets:
@@ -257,7 +257,7 @@ def _figures(results: Results) -> dict[str, list[figures.Figure]]:
     return {key: [whole for by in of if (whole := figures.merged(by)) is not None] for key, of in drawn.items()}
 
 
-def _dataset(results: Results, dataset: str, first_table: Summary, folded: bool) -> dict[str, Any]:
+def _dataset(results: Report, dataset: str, first_table: Summary, folded: bool) -> dict[str, Any]:
     return {
         "folded": folded,
         "name": visible(dataset, 80),
@@ -270,7 +270,7 @@ def _dataset(results: Results, dataset: str, first_table: Summary, folded: bool)
     }
 
 
-def _counts(results: Results, dataset: str) -> str:
+def _counts(results: Report, dataset: str) -> str:
     """Return counts of the samples, as in `600 questions (600 open-ended) · 200 images · 200 groups`."""
     samples = results.samples.get(dataset)
     if samples is None:
@@ -293,7 +293,7 @@ def _counts(results: Results, dataset: str) -> str:
     return " · ".join(parts)
 
 
-def _libraries(results: Results) -> list[tuple[str, str]]:
+def _libraries(results: Report) -> list[tuple[str, str]]:
     """Return library versions from the tables' provenance, several where tables come from different machines."""
     versions_of: dict[str, set[str]] = {}
     for record in results.provenance:
@@ -303,7 +303,7 @@ def _libraries(results: Results) -> list[tuple[str, str]]:
     return [(library, ", ".join(sorted(versions_of[library]))) for library in sorted(versions_of)]
 
 
-def _metrics(results: Results) -> list[tuple[str, str, str]]:
+def _metrics(results: Report) -> list[tuple[str, str, str]]:
     """Return title, direction and summary of every metric on the page."""
     by_plugin = {a.plugin: a for a in results.labels.values()}
     direction = {True: "higher is better", False: "lower is better", None: "no direction"}

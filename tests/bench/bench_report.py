@@ -18,9 +18,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from qualm.runners.reporting import charts  # noqa: E402
-from qualm.runners.reporting.load import read_results  # noqa: E402
-from qualm.runners.reporting.svg import draw, unchecked  # noqa: E402
+from qualm.runners.reporting.charts import charts  # noqa: E402
+from qualm.runners.reporting.charts.svg import draw, unchecked  # noqa: E402
+from qualm.runners.reporting.load import read_report  # noqa: E402
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED  # noqa: E402
 from qualm.runners.stages import report  # noqa: E402
 from tests.runners.reporting.conftest import Fabric  # noqa: E402
@@ -72,7 +72,7 @@ def main(models: int) -> None:
     calls: dict[str, int] = {}
     counted(seconds, calls)
     start = time.process_time()
-    page = report.render(read_results(stage))
+    page = report.render(read_report(stage))
     whole = time.process_time() - start
     drawn, many = sum(seconds.values()), sum(calls.values())
     print(f"{models} models x 2 data sets: {whole:.1f} s of CPU, {len(page) / 2**20:.1f} MiB; {many} charts {drawn:.2f} s")

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, decimals, number, rounded, signed, titled, visible, words
 from qualm.runners.scoring.families import ALPHA
@@ -56,7 +56,7 @@ def hallucinated_more(tests: pl.DataFrame) -> str:
     return f"{f'Significant: {sentence}. ' if sentence else ''}{rest}"
 
 
-def compared(tests: pl.DataFrame, results: Results) -> Sheet | None:
+def compared(tests: pl.DataFrame, results: Report) -> Sheet | None:
     """Return the tests as a table."""
     if tests.is_empty():
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import OPTION_PARTS
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, rounded, visible, words
 
@@ -22,7 +22,7 @@ NOTE = (
 )
 
 
-def coverage_by_part(results: Results) -> list[Sheet]:
+def coverage_by_part(results: Report) -> list[Sheet]:
     """Return a sheet for each dataset and conformal setting with `per:`."""
     rows = results.thresholds.filter(pl.col("per").is_not_null())
     sheets = []

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.sample import SHORTCUTS
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.statistics import ALL, FILE, VERIFICATION
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, percent, visible
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.studies import shortcuts
@@ -52,7 +50,7 @@ class CategoryRow:
     """Rows that the main kind spans, on its first row; else 0."""
 
 
-def taxonomy(results: Results) -> list[CategoryRow]:
+def taxonomy(results: Report) -> list[CategoryRow]:
     """Return the spec's categories in its order."""
     entries = []
     for main, categories in (results.stage.params.get("taxonomy") or {}).items():
@@ -63,7 +61,7 @@ def taxonomy(results: Results) -> list[CategoryRow]:
     return entries
 
 
-def data_sets(results: Results) -> list[DataSet]:
+def data_sets(results: Report) -> list[DataSet]:
     """Return a block per dataset that was assembled from pairs or reviewed by people."""
     blocks = []
     order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
@@ -177,10 +175,9 @@ def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _within(value)
 
 
-def _without_looking(results: Results, dataset: str, folder: Path) -> Sheet:
+def _without_looking(results: Report, dataset: str, folder: Path) -> Sheet:
     """Return how well answerability is predicted from the question or the image alone."""
-    table = results.stage.inputs.get("shortcuts", {}).get(dataset)
-    rows = read_frame(table, SHORTCUTS).to_dicts()
+    rows = results.source.shortcuts(dataset).collect().to_dicts()
     rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
     body = [[visible(category, 90), *rest] for category, *rest in shortcuts.cells(rows)]
     return Sheet("Shortcuts: answerability from the question or the image alone", list(shortcuts.HEADER), body, note=shortcuts.NOTE)

@@ -14,7 +14,7 @@ import polars as pl
 
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.reporting.thumbnails import decoded_together, small
 from qualm.runners.runtime.records import iterate
@@ -62,7 +62,7 @@ class ExampleView:
     answers: list[AnswerView] = field(default_factory=list)
 
 
-def examples(results: Results, how_many: int, datasets: list[str]) -> list[ExampleView]:
+def examples(results: Report, how_many: int, datasets: list[str]) -> list[ExampleView]:
     """`how_many` questions, shared out among these datasets, the same for the same seed."""
     questions: list[ExampleView] = []
     spent = 0
@@ -84,7 +84,7 @@ def examples(results: Results, how_many: int, datasets: list[str]) -> list[Examp
     return questions
 
 
-def _pick(results: Results, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
+def _pick(results: Report, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
     """Return sample_id -> {model: reason}, taking turns among models and kinds."""
     queues = []
     for model in results.models:
@@ -135,7 +135,7 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
 
 
 def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
-    text = worded(row["text"], row["picked"], options) or (f"no answer: {row['no_answer']}" if row["no_answer"] else "")
+    text = worded(row["text"], row["predicted"], options) or (f"no answer: {row['no_answer']}" if row["no_answer"] else "")
     thought = visible(row["thinking"] or "", THOUGHT)
     bar = confidence_bar(row["confidence"])
     return AnswerView(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), *bar, why, thought)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet, read_record
 from qualm.runners.reporting.text import aside, between, number, percent, small, visible
 
 
-def judging(results: Results) -> Sheet | None:
+def judging(results: Report) -> Sheet | None:
     """Return a row per judge; None where the spec names no labelled answers."""
     path = results.stage.inputs.get("judging")
     record = read_record(Path(path)) if path else None

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, between, counted, number, promised, rounded, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
@@ -76,7 +76,7 @@ def undefined(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> lis
     return [(title, "; ".join(of)) for title, of in reasons.items()]
 
 
-def leaderboards(results: Results, dataset: str) -> list[Table]:
+def leaderboards(results: Report, dataset: str) -> list[Table]:
     """Return tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
     labels = results.main_labels(dataset)
     kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), ("Prediction sets", [a for a in labels if a.score])]
@@ -89,7 +89,7 @@ def leaderboards(results: Results, dataset: str) -> list[Table]:
     return tables
 
 
-def macro_averages(results: Results) -> list[tuple[str, list[Table]]]:
+def macro_averages(results: Report) -> list[tuple[str, list[Table]]]:
     """List the leaderboards of macro averages of clean inputs, each below what is averaged."""
     clean = results.averages.filter(pl.col("variant") == CLEAN)
     boards = []
@@ -100,7 +100,7 @@ def macro_averages(results: Results) -> list[tuple[str, list[Table]]]:
     return boards
 
 
-def _by_estimator(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
+def _by_estimator(results: Report, dataset: str, title: str, labels: list[Label]) -> Table:
     """Return a table with a row per estimator, best first, for more estimators than models."""
     models = models_of(results, dataset)
     metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
@@ -136,14 +136,14 @@ def _beside_chance(table: Table, levels: list[str]) -> Table:
     return table
 
 
-def _chance(results: Results, dataset: str, cells: Sequence[tuple[str, Label]]) -> str:
+def _chance(results: Report, dataset: str, cells: Sequence[tuple[str, Label]]) -> str:
     """Return what an uncertainty without information reaches, from the lowest of some cells to the highest; empty if none has a level."""
     rows = [results.cells.get((model, dataset, label.text)) for model, label in cells if label.estimator]
     levels = sorted(row["chance"] for row in rows if row and row.get("chance") is not None)
     return " – ".join(dict.fromkeys([number(levels[0]), number(levels[-1])])) if levels else ""
 
 
-def parts(results: Results, dataset: str) -> str:
+def parts(results: Report, dataset: str) -> str:
     """Describe the rows of each column, if a conformal setting calibrates on some; else empty."""
     setting = next((a.setting for a in results.main_labels(dataset) if of_test_part(a)), "")
     if not setting:
@@ -173,7 +173,7 @@ def of_test_part(label: Label) -> bool:
 K = TypeVar("K")
 
 
-def _over(results: Results, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
+def _over(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
     """Return how many rows each column is over and of which part, if columns differ."""
     counts = {
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
@@ -192,7 +192,7 @@ def _order(row: dict[str, Any] | None, by: Label) -> float:
     return float(row["value"]) * (1 if by.higher_is_better is False else -1)
 
 
-def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> Table:
+def _table(results: Report, dataset: str, title: str, labels: list[Label]) -> Table:
     plugins = list(dict.fromkeys((a.plugin, a.sweep) for a in labels))
     labels = sorted(labels, key=lambda a: plugins.index((a.plugin, a.sweep)))
     models = models_of(results, dataset)
@@ -222,7 +222,7 @@ def _table(results: Results, dataset: str, title: str, labels: list[Label]) -> T
     return _beside_chance(table, [_chance(results, dataset, [(m, a) for m in models]) for a in labels])
 
 
-def models_of(results: Results, dataset: str) -> list[str]:
+def models_of(results: Report, dataset: str) -> list[str]:
     """Return the models that were scored on a dataset, in the order of the page."""
     scored = {model for model, of, _ in results.cells if of == dataset}
     return [model for model in results.models if model in scored]
@@ -256,13 +256,13 @@ def counts_of(cells: list[dict[str, Any]]) -> str:
     return f"{n}, {f'{share_in_words(min(shares))} scored' if shares else f'{unscored:,} unscored'}"
 
 
-def _model_note(results: Results, dataset: str, label: Label, models: Sequence[str]) -> str:
+def _model_note(results: Report, dataset: str, label: Label, models: Sequence[str]) -> str:
     """Return why several models are not ranked by a metric."""
     biased = label.compared_by and len(models) > 1
     return _not_ranked(results, MODELS, dataset, label.text) or ("not ranked: biased" if biased else "")
 
 
-def _not_ranked(results: Results, among: str, dataset: str, metric: str, model: str = "") -> str:
+def _not_ranked(results: Report, among: str, dataset: str, metric: str, model: str = "") -> str:
     """Return why a column has no marks, where that is because its rows were scored unequally often."""
     rows = results.candidates(among, dataset, metric, model=model)
     return "not ranked: scored shares differ" if rows and rows[0]["not_comparable"] else ""

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import baseline_model
-from qualm.runners.reporting import charts
-from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, heading, model_legend, name
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.marks import finite
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, heading, model_legend, name
+from qualm.runners.reporting.charts.marks import finite
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
 from qualm.runners.reporting.text import number, titled, visible
 from qualm.runners.runtime.colours import SERIES
@@ -19,7 +19,7 @@ from qualm.runners.studies.confidence_weighted_accuracy import STUDIED, claims
 BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
-def metric_study(results: Results) -> list[Figure]:
+def metric_study(results: Report) -> list[Figure]:
     """Draw confidence-weighted accuracy against accuracy and calibration error, per dataset."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
@@ -56,13 +56,13 @@ def metric_study(results: Results) -> list[Figure]:
     return figures
 
 
-def study_claims(results: Results) -> list[tuple[str, str]]:
+def study_claims(results: Report) -> list[tuple[str, str]]:
     """Return dataset and sentence of Figure 4b, for datasets with unanswerable questions."""
     rows = results.correlations.to_dicts()
     return [(visible(d, 80), visible(text, 600)) for d, text in claims(rows) if not answerable_only(results, d)]
 
 
-def _correlation(results: Results, dataset: str, metric: str) -> str:
+def _correlation(results: Report, dataset: str, metric: str) -> str:
     rows = results.correlations.filter(
         (pl.col("dataset") == dataset) & (pl.col("slice") == "all") & (pl.col("metric") == metric) & (pl.col("studied") == STUDIED)
     ).to_dicts()
@@ -75,7 +75,7 @@ def _correlation(results: Results, dataset: str, metric: str) -> str:
     return f"r = {number(row['pearson'], 2)}{limits}, ρ = {number(row['spearman'], 2)}"
 
 
-def by_category(results: Results) -> list[Figure]:
+def by_category(results: Report) -> list[Figure]:
     """Draw bars per category and model, for datasets with at least two categories."""
     figures = []
     for dataset in results.datasets:

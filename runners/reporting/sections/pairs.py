@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.examples import confidence_bar, images_of, thumbnail, verdict
 from qualm.runners.reporting.text import number, visible
 
@@ -58,7 +58,7 @@ class PairView:
     no_image: str = ""
 
 
-def pairs(results: Results, how_many: int) -> list[PairView]:
+def pairs(results: Report, how_many: int) -> list[PairView]:
     """`how_many` pairs, shared out among the datasets and their categories; first those over which models differ most."""
     datasets = [d for d in results.datasets if paired(results, d)]
     views: list[PairView] = []
@@ -86,13 +86,13 @@ def pairs(results: Results, how_many: int) -> list[PairView]:
     return views
 
 
-def paired(results: Results, dataset: str) -> bool:
+def paired(results: Report, dataset: str) -> bool:
     """Return true if a dataset is made of pairs."""
     samples = results.samples.get(dataset)
     return samples is not None and bool(samples["pair_id"].is_not_null().any())
 
 
-def _choose(results: Results, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
+def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
     """Choose pairs of every category in turn, those with the most different outcomes first."""
     members: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
@@ -159,7 +159,7 @@ def _member_answer(row: Mapping[str, Any]) -> MemberAnswer:
         visible(row["model"], 80),
         visible(row["text"], 240),
         verdict(correct),
-        row["declined"] is True,
+        row["pred_is_idk"] is True,
         *confidence_bar(confidence),
         worth,
     )

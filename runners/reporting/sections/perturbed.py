@@ -11,11 +11,8 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.registry.sample import ATTRIBUTIONS, BLAMES, MODALITY_COMPARISONS, RANK_STABILITY
-from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import read_frame, read_scores
-from qualm.runners.reporting.sections.compared_modalities import compared
+from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, column, kinds, widest
 from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, grids
@@ -33,7 +30,7 @@ MOST = 40
 MOST_ROWS = 60
 
 
-def perturbed(results: Results) -> dict[str, Any] | None:
+def perturbed(results: Report) -> dict[str, Any] | None:
     """Return the section; None for a spec without perturbations or without its metrics."""
     variants = results.stage.params.get("variants")
     if not variants:
@@ -45,10 +42,10 @@ def perturbed(results: Results) -> dict[str, Any] | None:
     urr, hcc = (results.plots.get(name, pl.DataFrame()) for name in ("urr", "hcc"))
     hcc = hcc if hcc.is_empty() else hcc.filter(~pl.col("variant").is_in(unscored))
     tested = read_tested(results)
-    attributions = read_frame(results.stage.inputs.get("attributions"), ATTRIBUTIONS)
-    agreement = read_frame(results.stage.inputs.get("blames"), BLAMES)
-    means = read_scores(results.stage.inputs.get("modality_scores"))
-    compared_means = read_frame(results.stage.inputs.get("modality_comparisons"), MODALITY_COMPARISONS)
+    attributions = results.source.scan("attributions").collect()
+    agreement = results.source.scan("blames").collect()
+    means = results.source.labelled("modality_scores").collect()
+    compared_means = results.source.scan("modality_comparisons").collect()
     drawn = {
         "modalities": grids(means),
         "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
@@ -66,7 +63,7 @@ def perturbed(results: Results) -> dict[str, Any] | None:
         "tests": tested.sheet(order, about),
         "blame": _attribution_grids(attributions, validated(agreement)),
         "blamed": _agreement_sheet(agreement, results),
-        "stability": _stability(read_frame(results.stage.inputs.get("rank_stability"), RANK_STABILITY), results),
+        "stability": _stability(results.source.scan("rank_stability").collect(), results),
         "means": _means(means, results),
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
@@ -181,7 +178,7 @@ def _share(count: int, total: int, right: bool) -> HeatCell:
     return HeatCell(percent(count / total, 0), "", shade(count / total, 1.0)[0], "up", f"{count:,} of {total:,}", right)
 
 
-def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
+def _agreement_sheet(agreement: pl.DataFrame, results: Report) -> Sheet | None:
     if agreement.is_empty():
         return None
     rows = [
@@ -201,7 +198,7 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Results) -> Sheet | None:
     return Sheet("Accuracy of attribution", header, rows, note=note)
 
 
-def _stability(frame: pl.DataFrame, results: Results) -> Sheet | None:
+def _stability(frame: pl.DataFrame, results: Report) -> Sheet | None:
     if frame.is_empty():
         return None
     rows = []
@@ -226,7 +223,7 @@ def _ranked_by(metric: str) -> str:
     return f"{TITLES.get(name, titled(name))} {visible(sweep, 40)}".strip()
 
 
-def _means(frame: pl.DataFrame, results: Results) -> Sheet | None:
+def _means(frame: pl.DataFrame, results: Report) -> Sheet | None:
     """Return metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
     rows = frame.filter(~pl.col("metric").str.contains("|".join(NAMES)))
     if rows.is_empty():

@@ -10,15 +10,15 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.perturbed_tested import Tested
+from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.sections.perturbation.tested import Tested
 from qualm.runners.reporting.text import between, counted, number, rounded, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION
 
 
-def kinds(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:
+def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:
     """Return hallucination rate by perturbation, kind of question and model: the paper's Table 5."""
     labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
     rows = results.scores.filter(
@@ -57,7 +57,7 @@ def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     return HeatCell(rounded(row), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
-def by_kind(results: Results, order: list[str], about: dict[str, Any], tested: Tested) -> list[tuple[str, list[Heat]]]:
+def by_kind(results: Report, order: list[str], about: dict[str, Any], tested: Tested) -> list[tuple[str, list[Heat]]]:
     """Return HCC of estimators under perturbations, of each kind of question by itself: the paper's Figures 3 and 14 to 25."""
     labels = {t: a for t, a in results.labels.items() if a.plugin == CONSISTENCY and a.estimator}
     rows = results.scores.filter(pl.col("metric").is_in(list(labels)) & pl.col("slice").str.starts_with("category="))

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.compared_modalities import hallucinated_more
+from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
@@ -85,7 +85,7 @@ def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> 
     return HeatCell(rounded(row), between(row), heat, tone, n)
 
 
-def captured(results: Results, means: pl.DataFrame) -> str:
+def captured(results: Report, means: pl.DataFrame) -> str:
     """Describe which datasets' uncertain questions are detected, or else perturbed inputs."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
@@ -101,7 +101,7 @@ def captured(results: Results, means: pl.DataFrame) -> str:
     return ""
 
 
-def _best(rows: Iterable[Row], results: Results | None = None) -> str:
+def _best(rows: Iterable[Row], results: Report | None = None) -> str:
     """Describe the highest value of every variant, with a selection-adjusted interval and ties."""
     top: dict[str, Row] = {}
     for row in rows:
@@ -110,7 +110,7 @@ def _best(rows: Iterable[Row], results: Results | None = None) -> str:
     return "; ".join(f"{visible(v, 60)}: {_named(top[v], results)}" for v in sorted(top, key=_order))
 
 
-def _named(row: Row, results: Results | None) -> str:
+def _named(row: Row, results: Report | None) -> str:
     metric, estimator = _split(row["metric"])
     name = f"{words(estimator)} of {visible(row['model'], 40)}, {rounded(row)}"
     if results is None:
@@ -124,7 +124,7 @@ def _named(row: Row, results: Results | None) -> str:
     return name + aside(allowed) + (f", statistically tied with {ties:,} others" if ties else "")
 
 
-def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> str:
+def hallucinated(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:
     """Describe how often right answers become wrong, by modality and by kind of question."""
     by: dict[str, list[float]] = {}
     pairs, over = comparable(means)
@@ -143,7 +143,7 @@ def hallucinated(results: Results, means: pl.DataFrame, tests: pl.DataFrame) -> 
     return text + f" (means over perturbations{'' if over else ', of all questions'}). " + hallucinated_more(tests)
 
 
-def _by_kind(results: Results) -> dict[str, float]:
+def _by_kind(results: Report) -> dict[str, float]:
     """Return kind of question -> mean hallucination rate over models, datasets and perturbations."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}

@@ -13,10 +13,8 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.formats.pictures import tile_images
-from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant, read_variants
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.examples import options_of, worded
 from qualm.runners.reporting.text import visible, words
 from qualm.runners.reporting.thumbnails import small
@@ -57,7 +55,7 @@ class Gallery:
     """Variants of the question, those that are not shown included."""
 
 
-def gallery(results: Results) -> Gallery | None:
+def gallery(results: Report) -> Gallery | None:
     """Return a question, chosen by chance, to which most variants apply and which is answered right.
 
     None where no variant of a dataset's questions has been answered.
@@ -67,12 +65,12 @@ def gallery(results: Results) -> Gallery | None:
     return next((drawn for dataset in ordered if (drawn := _of_dataset(results, dataset))), None)
 
 
-def _of_dataset(results: Results, dataset: str) -> Gallery | None:
+def _of_dataset(results: Report, dataset: str) -> Gallery | None:
     """Return the gallery of one dataset; None if it was not perturbed."""
     answered = results.stage.inputs["generations"]
     models = [m for m in results.models if dataset in answered.get(m, {})][:MODELS]
     labels = [CLEAN, *(v["variant"] for v in results.stage.params["variants"])]
-    answers = {m: _greedy(answered[m][dataset]).filter(pl.col("variant").is_in(labels)) for m in models}
+    answers = {m: results.source.texts(m, dataset, None).filter(pl.col("variant").is_in(labels)).collect() for m in models}
     sample_id = _chosen(results, dataset, models[0], answers[models[0]]) if models else None
     if sample_id is None:
         return None
@@ -80,7 +78,7 @@ def _of_dataset(results: Results, dataset: str) -> Gallery | None:
     sample = results.samples[dataset].row(by_predicate=pl.col("sample_id") == sample_id, named=True)
     options = options_of(sample)
     texts = {
-        m: {v: worded(r["text"] or "", r["picked"] if options else None, options) for v, r in rows.items()} for m, rows in mine.items()
+        m: {v: worded(r["text"] or "", r["option"] if options else None, options) for v, r in rows.items()} for m, rows in mine.items()
     }
     tiles = _tiles(results, dataset, sample_id, texts)
     right = options[sample["answer_index"]] if options and sample["answer_index"] is not None else " / ".join(sample["references"] or [])
@@ -89,12 +87,7 @@ def _of_dataset(results: Results, dataset: str) -> Gallery | None:
     return Gallery(visible(dataset, 80), visible(sample_id, 80), visible(right, 200), tiles, names, there - 1)
 
 
-def _greedy(path: str) -> pl.DataFrame:
-    frame = read_frame(path, GENERATIONS, ["sample_id", "variant", "draw", "text", "option_logits"]).filter(pl.col("draw") == GREEDY)
-    return frame.select("sample_id", "variant", "text", picked=pl.col("option_logits").list.arg_max().cast(pl.Int64))
-
-
-def _chosen(results: Results, dataset: str, model: str, answers: pl.DataFrame) -> str | None:
+def _chosen(results: Report, dataset: str, model: str, answers: pl.DataFrame) -> str | None:
     samples = results.samples[dataset]
     pictured = samples.filter(pl.col("image_id").is_not_null())
     candidates = (samples if pictured.is_empty() else pictured).select("sample_id")
@@ -107,7 +100,7 @@ def _chosen(results: Results, dataset: str, model: str, answers: pl.DataFrame) -
     return str(min(most, key=lambda s: (s not in right, hashlib.sha256(f"{results.stage.seed}\x00{s}".encode()).digest())))
 
 
-def _tiles(results: Results, name: str, sample_id: str, texts: dict[str, dict[str, str]]) -> list[Tile]:
+def _tiles(results: Report, name: str, sample_id: str, texts: dict[str, dict[str, str]]) -> list[Tile]:
     """Return the clean question and its variants by modality, in the spec's order."""
     stage = results.stage
     there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in texts.values())]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import polars as pl
 
 from qualm.registry import CLEAN
-from qualm.runners.reporting import charts
-from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, end, model_legend
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, end, model_legend
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, rounded, titled, visible, words
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.studies.perturbation import REFLECTION
@@ -18,7 +18,7 @@ from qualm.runners.studies.perturbation import REFLECTION
 UNCERTAINTY = "mean_uncertainty"
 
 
-def sweeps(results: Results) -> list[Figure]:
+def sweeps(results: Report) -> list[Figure]:
     """Draw accuracy, URR and mean uncertainty against strength, per dataset."""
     frame = results.plots.get("sweeps", pl.DataFrame())
     if frame.is_empty():
@@ -85,7 +85,7 @@ def _axis(metric: str) -> str:
     return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, titled(plugin))
 
 
-def coverage(results: Results, order: list[str]) -> list[Figure]:
+def coverage(results: Report, order: list[str]) -> list[Figure]:
     """Return coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
     figures = []
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}

@@ -8,10 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from qualm.registry.sample import EFFECTS
-from qualm.runners.reporting.heat import SURE, stars
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import read_frame
+from qualm.runners.reporting.charts.heat import SURE, stars
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.scoring.families import how_corrected
@@ -79,10 +77,9 @@ class Tested:
         return row["model"], row["dataset"], row["metric"], row["variant"]
 
 
-def read_tested(results: Results) -> Tested:
+def read_tested(results: Report) -> Tested:
     """Read the tests of a spec; empty without any."""
-    path = results.stage.inputs.get("effects")
-    frame = read_frame(path, EFFECTS)
+    frame = results.source.scan("effects").collect()
     tests = results.stage.params.get("tests")
     how = ""
     if tests and not frame.is_empty():
@@ -92,4 +89,10 @@ def read_tested(results: Results) -> Tested:
     holding = results.scores.filter(
         pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & (pl.col("low") <= 0) & (pl.col("high") >= 0)
     )
-    return Tested(frame, plugins, how, str(path or ""), frozenset(holding.select("model", "dataset", "metric", "variant").iter_rows()))
+    return Tested(
+        frame,
+        plugins,
+        how,
+        str(results.stage.inputs.get("effects") or ""),
+        frozenset(holding.select("model", "dataset", "metric", "variant").iter_rows()),
+    )

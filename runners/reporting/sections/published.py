@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.sample import MACRO_DATASETS
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.measuring.labels import SHARE
@@ -91,7 +91,7 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
 
-def compare(results: Results) -> Comparison | None:
+def compare(results: Report) -> Comparison | None:
     """Return the section on published results; None if the spec names none."""
     folder = results.stage.inputs.get("published") or results.stage.params.get("published")
     if not folder:
@@ -118,7 +118,7 @@ def compare(results: Results) -> Comparison | None:
     return comparison
 
 
-def _places(results: Results, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Results, str]]:
+def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
     """List the results of every dataset; of their mean too if the run has exactly the datasets that the published mean is over."""
     over = {dataset for table in tables.values() for _, dataset in table} - {key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
@@ -170,7 +170,7 @@ def title(table: str) -> str:
     return f"{titled(plugin)} {words(score)}".strip()
 
 
-def label(results: Results, table: str, setting: str, **instead: str) -> Label | None:
+def label(results: Report, table: str, setting: str, **instead: str) -> Label | None:
     """Return our metric behind a published table, in one setting; None where the spec does not measure it."""
     plugin, score, arguments = TABLES[table]
     expected = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
@@ -187,13 +187,13 @@ def label(results: Results, table: str, setting: str, **instead: str) -> Label |
     return next((a for a in candidates if fits(a)), None)
 
 
-def _value(results: Results, model: str, dataset: str, metric: Label | None) -> float | None:
+def _value(results: Report, model: str, dataset: str, metric: Label | None) -> float | None:
     value = results.value(model, dataset, metric.text) if metric else None
     return value if value is not None and math.isfinite(value) else None
 
 
 def _cell(
-    results: Results, table: dict[tuple[str, str], float], name: str, model: str, dataset: str, differences: list[tuple[float, str]]
+    results: Report, table: dict[tuple[str, str], float], name: str, model: str, dataset: str, differences: list[tuple[float, str]]
 ) -> Pair:
     theirs = table.get((key(model), key(dataset)))
     metric = label(results, name, PUBLISHED)
@@ -208,7 +208,7 @@ def _cell(
     return Pair(number(theirs, 4), number(mine, 4), kind, f"published {theirs!r}, recomputed {mine!r}, difference {difference:.3g}")
 
 
-def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
+def _judge(comparison: Comparison, results: Report, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
     equal = sum(_is_equal(d) for d, _ in differences)
     most, where = max(differences)
     comparison.agrees = equal == len(differences)
@@ -227,7 +227,7 @@ def _judge(comparison: Comparison, results: Results, tables: dict[str, Any], dif
     )
 
 
-def _explain(comparison: Comparison, results: Results) -> None:
+def _explain(comparison: Comparison, results: Report) -> None:
     """Return our own setting beside the published one, and the difference step by step."""
     if OURS not in results.settings:
         comparison.notes.append(f"No conformal setting is called '{OURS}', so our defaults are not compared.")
@@ -271,7 +271,7 @@ Place = tuple[str, str]
 """A setting, and the rows that calibration error is computed on."""
 
 
-def _steps(results: Results) -> list[tuple[str, Place, Place]]:
+def _steps(results: Report) -> list[tuple[str, Place, Place]]:
     """Return the steps from `published` to `ours`, one factor at a time where settings lie between."""
     path = _path(results)
     steps: list[tuple[str, Place, Place]] = []
@@ -283,7 +283,7 @@ def _steps(results: Results) -> list[tuple[str, Place, Place]]:
     return steps
 
 
-def _path(results: Results) -> list[tuple[tuple[str, str], str]]:
+def _path(results: Report) -> list[tuple[tuple[str, str], str]]:
     """Return pairs of settings from one to the other and what changes; by name without definitions."""
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
@@ -317,7 +317,7 @@ def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     return [f"{words(k)}: {words(str(a.get(k)))} → {words(str(b.get(k)))}" for k in keys if a.get(k) != b.get(k)]
 
 
-def _mean_change(results: Results, dataset: str, table: str, before: Place, after: Place) -> Pair:
+def _mean_change(results: Report, dataset: str, table: str, before: Place, after: Place) -> Pair:
     """Mean over the models of the change, and below it the largest."""
     changes = []
     for model in results.models:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import Label, between, number, rounded, signed, visible, words
 from qualm.runners.scoring.calibration.fits import RAW
@@ -26,7 +26,7 @@ NOTE = (
 )
 
 
-def recalibrated(results: Results) -> list[Sheet]:
+def recalibrated(results: Report) -> list[Sheet]:
     """Return a sheet for each dataset and calibrator setting, clean inputs, all questions."""
     of_settings: dict[str, list[Label]] = {}
     for label in results.labels.values():
@@ -43,7 +43,7 @@ def recalibrated(results: Results) -> list[Sheet]:
     return sheets
 
 
-def _rows(results: Results, dataset: str, setting: str, labels: list[Label]) -> Iterator[list[str]]:
+def _rows(results: Report, dataset: str, setting: str, labels: list[Label]) -> Iterator[list[str]]:
     tests = _tests(results, dataset, setting)
     for model in results.models:
         for label in sorted(labels, key=lambda a: (a.plugin, a.sweep, _inner(a) != RAW)):
@@ -53,7 +53,7 @@ def _rows(results: Results, dataset: str, setting: str, labels: list[Label]) -> 
                 yield _row(model, label, row, tests.get((model, metric, _inner(label))))
 
 
-def _tests(results: Results, dataset: str, setting: str) -> dict[tuple[str, str, str], dict[str, Any]]:
+def _tests(results: Report, dataset: str, setting: str) -> dict[tuple[str, str, str], dict[str, Any]]:
     """Return (model, metric, calibrator) -> its test against raw."""
     rows = results.calibrator_comparisons.filter(
         (pl.col("dataset") == dataset)

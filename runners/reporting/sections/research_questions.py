@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.heat import SURE
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.compared_modalities import leaning
-from qualm.runners.reporting.sections.perturbed_by_modality import captured, hallucinated
+from qualm.runners.reporting.charts.heat import SURE
+from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated
+from qualm.runners.reporting.sections.perturbation.compared_modalities import leaning
 from qualm.runners.reporting.text import aside, between, number, percent, rounded, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
@@ -36,7 +36,7 @@ WITHOUT_COLLAPSES = "Variants under which a model collapses are excluded."
 
 
 def answers(
-    results: Results,
+    results: Report,
     means: pl.DataFrame,
     tests: pl.DataFrame,
     urr: pl.DataFrame,
@@ -75,7 +75,7 @@ def answers(
     return [(question, text.strip() or f"{NOT_ANSWERED}{takes[question]}") for question, text in texts.items()]
 
 
-def _unwarned(results: Results) -> str:
+def _unwarned(results: Report) -> str:
     """Explain why there is no grid of HCC."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
         return f"the spec does not name {CONSISTENCY}."
@@ -138,7 +138,7 @@ def validated(agreement: pl.DataFrame) -> list[str]:
     return [model for model, row in strictest.items() if beats_the_floor(row)]
 
 
-def _perturbs_two(results: Results) -> bool:
+def _perturbs_two(results: Report) -> bool:
     """Return true if a model has perturbations of two modalities without a collapse."""
     cells = results.scores.group_by("model", "variant").agg(pl.col("collapsed").is_not_null().all())
     gone = {(model, variant) for model, variant, collapsed in cells.iter_rows() if collapsed}
@@ -147,7 +147,7 @@ def _perturbs_two(results: Results) -> bool:
     return any(len(of & set(MODALITIES)) > 1 for of in left)
 
 
-def _attribution_sentences(results: Results, attributions: pl.DataFrame, agreement: pl.DataFrame) -> str:
+def _attribution_sentences(results: Report, attributions: pl.DataFrame, agreement: pl.DataFrame) -> str:
     """Describe how often attribution is right, and unknown samples of validated models."""
     if agreement.is_empty():
         return ""

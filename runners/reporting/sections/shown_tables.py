@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.runtime.stage import StageError
@@ -16,7 +16,7 @@ MOST_ROWS, MOST_COLUMNS = 200, 24
 """Most rows and columns of a table that are shown."""
 
 
-def shown_tables(results: Results) -> list[Sheet]:
+def shown_tables(results: Report) -> list[Sheet]:
     """Return a sheet for each table that stages of the project's own plugins publish.
 
     Raises:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from qualm.registry import BLIND, MACRO, REFUSERS, baseline_model
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
+from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.leaderboard import undefined
 from qualm.runners.reporting.text import Label, aside, between, counted, number, percent, rounded, signed, titled, visible
 from qualm.runners.scoring.apply_judge import abstention_words
@@ -122,12 +122,12 @@ class _Column:
         return f"{SHORT.get(self.label.plugin, titled(self.label.plugin))}\N{NO-BREAK SPACE}{self.label.arrow}".strip()
 
 
-def strategies(results: Results) -> list[Strategies]:
+def strategies(results: Report) -> list[Strategies]:
     """Return a table for every dataset on which abstention is scored."""
     return [t for d in results.datasets if (t := _table(results, d)) is not None]
 
 
-def _table(results: Results, dataset: str) -> Strategies | None:
+def _table(results: Report, dataset: str) -> Strategies | None:
     labels = [a for p in CENTRAL for a in results.main_labels(dataset) if a.plugin == p][: len(CENTRAL)]
     if "f1_idk" not in {a.plugin for a in labels} or answerable_only(results, dataset):
         return None
@@ -156,7 +156,7 @@ def _table(results: Results, dataset: str) -> Strategies | None:
 Groups = list[tuple[str, list[_Column]]]
 
 
-def _board(results: Results, dataset: str, groups: Groups, models: Sequence[str]) -> Board:
+def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str]) -> Board:
     columns = [c for _, of in groups for c in of]
     ranks = [results.ranks(MODELS, c.dataset or dataset, c.label.text, c.slice) for c in columns]
     rows = [
@@ -165,7 +165,7 @@ def _board(results: Results, dataset: str, groups: Groups, models: Sequence[str]
     return Board([(visible(name, 60), len(of)) for name, of in groups], [c.head for c in columns], rows)
 
 
-def _columns(results: Results, dataset: str, labels: Sequence[Label]) -> Groups:
+def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
     """Return the columns over all questions, and those of datasets without unanswerable questions."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [("all questions", [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
@@ -175,7 +175,7 @@ def _columns(results: Results, dataset: str, labels: Sequence[Label]) -> Groups:
     return groups
 
 
-def _part_columns(results: Results, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> Groups:
+def _part_columns(results: Report, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> Groups:
     """Return the columns of every kind of uncertainty, and of the mean over categories as in the paper."""
     groups = [(m, [_Column(a, f"category={m}") for a in labels]) for m in mains]
     if any(of == dataset and part == OVER_CATEGORIES for _, of, part, _ in results.clean):
@@ -183,17 +183,17 @@ def _part_columns(results: Results, dataset: str, labels: Sequence[Label], mains
     return groups
 
 
-def _plain(results: Results) -> list[str]:
+def _plain(results: Report) -> list[str]:
     """Return the datasets of answerable questions on which confidence is scored."""
     return [d for d in results.datasets if answerable_only(results, d) and any(a.plugin in SURE for a in results.main_labels(d))]
 
 
-def _calibration(results: Results, dataset: str) -> list[Label]:
+def _calibration(results: Report, dataset: str) -> list[Label]:
     """Return the calibration error over unanswerable questions, else over all, if measured."""
     return [a for p in CALIBRATION for a in results.main_labels(dataset) if a.plugin == p][:1]
 
 
-def _prevalence(results: Results, dataset: str) -> str:
+def _prevalence(results: Report, dataset: str) -> str:
     samples = results.samples.get(dataset)
     if samples is None or samples.is_empty():
         return ""
@@ -201,18 +201,18 @@ def _prevalence(results: Results, dataset: str) -> str:
     return f"{unanswerable:,} of {len(samples):,} questions ({percent(unanswerable / len(samples))}) are unanswerable"
 
 
-def _no_confidence(results: Results, model: str, dataset: str, label: Label) -> bool:
+def _no_confidence(results: Report, model: str, dataset: str, label: Label) -> bool:
     """Return whether a value is undefined because the answers have no confidences."""
     row = results.clean.get((model, dataset, "all", label.text))
     return row is not None and not finite(row["value"]) and (row.get("why") or "").startswith(NO_CONFIDENCE)
 
 
-def answerable_only(results: Results, dataset: str) -> bool:
+def answerable_only(results: Report, dataset: str) -> bool:
     samples = results.samples.get(dataset)
     return samples is not None and bool(samples["answerable"].fill_null(True).all())
 
 
-def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
+def categories(results: Report, dataset: str) -> tuple[list[str], list[str]]:
     """Return the main kinds and the categories that scores were sliced by, in the taxonomy's order if there is one."""
     slices = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
     names = list(dict.fromkeys(slices))
@@ -223,14 +223,14 @@ def categories(results: Results, dataset: str) -> tuple[list[str], list[str]]:
     return [n for n in names if any(leaf.startswith(f"{n}/") for leaf in leaves)], leaves
 
 
-def kind_of(results: Results, model: str) -> str:
+def kind_of(results: Report, model: str) -> str:
     """Return how a model was derived, in words; empty for a model as it is."""
     trained: Mapping[str, str] = results.stage.params.get("finetunes") or {}
     kind = "blind" if baseline_model(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
     return KINDS.get(kind) or visible(kind, 40)
 
 
-def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:
+def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str) -> MarkedNumber:
     dataset = column.dataset or dataset
     row = results.clean.get((model, dataset, column.slice, column.label.text))
     if row is None:
@@ -252,7 +252,7 @@ def _mark(results: Results, model: str, dataset: str, column: _Column, rank: str
 
 
 def _averages(
-    results: Results, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
+    results: Report, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
 ) -> Averages | None:
     """Return unweighted means over categories: the paper's epistemic, aleatoric and total columns."""
     if not mains:
@@ -266,7 +266,7 @@ def _averages(
     return Averages(groups, [_Column(a).head for a in labels] * len(parts), rows, _sizes(results, dataset, leaves))
 
 
-def _sizes(results: Results, dataset: str, categories: Sequence[str]) -> str:
+def _sizes(results: Report, dataset: str, categories: Sequence[str]) -> str:
     """Return how many questions the smallest and the largest category have."""
     sizes = dict.fromkeys(categories, 0)
     for (_, of, part, _), row in results.clean.items():
@@ -279,13 +279,13 @@ def _sizes(results: Results, dataset: str, categories: Sequence[str]) -> str:
     return f"All categories have equal weight, although {visible(least, 60)} has {sizes[least]:,} questions and the largest {most:,}"
 
 
-def mean_over(results: Results, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
+def mean_over(results: Report, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
     """Return the unweighted mean of a model's scores over categories; NaN if one of them is undefined."""
     values = [(results.clean.get((model, dataset, f"category={c}", label.text)) or {}).get("value") for c in categories]
     return float(np.mean([math.nan if v is None else v for v in values])) if values else math.nan
 
 
-def _further(results: Results, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
+def _further(results: Report, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
     """Return the tests over all questions between other models than the baseline."""
     by_pair = {
         (r["a"], r["b"], r["metric"]): r
@@ -311,7 +311,7 @@ NOT_TESTED = (
 
 
 def _beyond(
-    results: Results, dataset: str, labels: Sequence[Label], models: Sequence[str]
+    results: Report, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
     """Return the tests against baselines that ignore the image, over all questions, with conclusions."""
     if not any(map(baseline_model, models)):
@@ -355,9 +355,9 @@ def _gains(metric: str, tests: Sequence[Beyond], baseline: str) -> str:
     return f"{text} Better than {visible(baseline, 60)} but not than every baseline that ignores the image: {others}." if others else text
 
 
-def _rules(results: Results, dataset: str) -> Iterator[str]:
+def _rules(results: Report, dataset: str) -> Iterator[str]:
     """Yield how each method of abstention was fitted, and its guarantee."""
-    rows = results.rules.filter(results.rules["dataset"] == dataset)
+    rows = results.abstention_rules.filter(results.abstention_rules["dataset"] == dataset)
     for r in rows.iter_rows(named=True):
         if r["method"] in {BLIND[way] for way in REFUSERS}:
             share = f" It refuses {percent(r['n_abstained'] / r['n'])} of {r['n']:,} questions." if r["n"] else ""
@@ -389,7 +389,7 @@ class CostTable:
     rows: list[tuple[str, list[MarkedNumber]]] = field(default_factory=list)
 
 
-def cost(results: Results) -> CostTable | None:
+def cost(results: Report) -> CostTable | None:
     """Return the paper's table 6: accuracy on answerable questions and its difference from the baseline."""
     columns = [(d, label) for d in results.datasets for label in _headline_labels(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
@@ -401,7 +401,7 @@ def cost(results: Results) -> CostTable | None:
     return table
 
 
-def _headline_labels(results: Results, dataset: str) -> list[Label]:
+def _headline_labels(results: Report, dataset: str) -> list[Label]:
     """Return the columns that represent a dataset in the table of costs.
 
     A benchmark with metrics of its own has these, a dataset of answerable questions has its accuracy. With unanswerable
@@ -418,11 +418,11 @@ def _headline_labels(results: Results, dataset: str) -> list[Label]:
     return [a for a in (by_plugin.get("answerable_accuracy"), None if in_pairs else accuracy) if a is not None]
 
 
-def _measured(results: Results, dataset: str, label: Label) -> bool:
+def _measured(results: Report, dataset: str, label: Label) -> bool:
     return any(finite(results.value(model, dataset, label.text)) for model in results.models)
 
 
-def _change(results: Results, model: str, dataset: str, label: Label) -> MarkedNumber:
+def _change(results: Report, model: str, dataset: str, label: Label) -> MarkedNumber:
     mark = _mark(results, model, dataset, _Column(label), "")
     test = results.tests.get((model, dataset, "all", label.text))
     if test is None:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from qualm.runners.reporting import charts
-from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend, name
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, number, signed
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.families import verdict
@@ -26,13 +26,13 @@ from qualm.runners.scoring.paired_tests import STUDIED
 from qualm.runners.studies.rank_stability import tau_b
 
 
-def studies(results: Results) -> list[Figure]:
+def studies(results: Report) -> list[Figure]:
     """Return the studies that the results allow; of each kind, the figures after the first are folded."""
     kinds = [calibration_share(results), ranks(results), scale(results), chat_tuning(results)]
     return [replace(figure, folded=place > 0) for of in kinds for place, figure in enumerate(of)]
 
 
-def _quality(results: Results, dataset: str) -> list[Label]:
+def _quality(results: Report, dataset: str) -> list[Label]:
     """Return accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
     labels = results.main_labels(dataset)
     quality = []
@@ -42,12 +42,12 @@ def _quality(results: Results, dataset: str) -> list[Label]:
     return quality
 
 
-def _finite(results: Results, model: str, dataset: str, label: Label) -> float | None:
+def _finite(results: Report, model: str, dataset: str, label: Label) -> float | None:
     value = results.value(model, dataset, label.text)
     return value if value is not None and math.isfinite(value) else None
 
 
-def calibration_share(results: Results) -> list[Figure]:
+def calibration_share(results: Report) -> list[Figure]:
     """Return coverage and set size against the share of questions that calibrate."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
     title = "How much calibration data is needed"
@@ -71,7 +71,7 @@ def calibration_share(results: Results) -> list[Figure]:
     return figures
 
 
-def _share_rows(results: Results, dataset: str, plugin: str, score: str, fractions: dict[str, float]) -> list[dict[str, Any]]:
+def _share_rows(results: Report, dataset: str, plugin: str, score: str, fractions: dict[str, float]) -> list[dict[str, Any]]:
     rows = []
     for label in results.labels.values():
         if label.plugin != plugin or label.score != score or label.setting not in fractions:
@@ -85,7 +85,7 @@ def _share_rows(results: Results, dataset: str, plugin: str, score: str, fractio
     return sorted(rows, key=lambda r: (r["model"], r["x"]))
 
 
-def ranks(results: Results) -> list[Figure]:
+def ranks(results: Report) -> list[Figure]:
     """Draw a line per model from its rank by accuracy to its rank by certainty."""
     title = "Ranks by accuracy and by uncertainty"
     figures = []
@@ -98,7 +98,7 @@ def ranks(results: Results) -> list[Figure]:
     return figures
 
 
-def _table(results: Results, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
+def _table(results: Report, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
     """Return values per model; over all datasets (dataset = "") their unweighted mean."""
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
     by_model: dict[str, list[float]] = {}
@@ -155,11 +155,11 @@ def plain(label: Label) -> str:
     return heading(label).rstrip(" ↑↓")
 
 
-def _about(results: Results) -> dict[str, dict[str, Any]]:
+def _about(results: Report) -> dict[str, dict[str, Any]]:
     return {m: a for m, a in (results.stage.params.get("about") or {}).items() if m in results.models}
 
 
-def scale(results: Results) -> list[Figure]:
+def scale(results: Report) -> list[Figure]:
     """Draw accuracy and set size against the number of parameters, within a family of models."""
     title = "Size of the language model"
     families: dict[str, list[tuple[float, str]]] = {}
@@ -198,7 +198,7 @@ def _neighbours(families: dict[str, list[tuple[float, str]]]) -> Iterator[tuple[
 
 
 def _differences(
-    results: Results, dataset: str, heads: tuple[str, str], pairs: Iterable[tuple[str, str]]
+    results: Report, dataset: str, heads: tuple[str, str], pairs: Iterable[tuple[str, str]]
 ) -> tuple[list[str], list[list[str]]] | None:
     """Return a table of the corrected paired tests of some pairs of models; None where none was made."""
     labels = _quality(results, dataset)
@@ -207,7 +207,7 @@ def _differences(
     return ([*heads, *(f"{plain(label)}, difference" for label in labels)], body) if body else None
 
 
-def _difference(results: Results, dataset: str, a: str, b: str, label: Label) -> str:
+def _difference(results: Report, dataset: str, a: str, b: str, label: Label) -> str:
     """Return b - a with its interval, and what the corrected test says; empty without a test."""
     if (test := _test(results, dataset, a, b, label)) is None:
         return ""
@@ -219,7 +219,7 @@ def _difference(results: Results, dataset: str, a: str, b: str, label: Label) ->
 _TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 
-def chat_tuning(results: Results) -> list[Figure]:
+def chat_tuning(results: Report) -> list[Figure]:
     """Compare base models with their chat-tuned forms."""
     title = "Chat tuning"
     about = _about(results)
@@ -251,7 +251,7 @@ def chat_tuning(results: Results) -> list[Figure]:
     return figures
 
 
-def _change(results: Results, dataset: str, base: str, tuned: str, label: Label) -> str:
+def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) -> str:
     """Return the verdict of the corrected test of a tuned model against its base; `open` if none."""
     if (test := _test(results, dataset, base, tuned, label)) is None:
         return "open"
@@ -260,7 +260,7 @@ def _change(results: Results, dataset: str, base: str, tuned: str, label: Label)
     return word if word in ("better", "worse") else "open"
 
 
-def _test(results: Results, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
+def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
     """Return the test of two models over a whole dataset, whichever stands first; None if there is none."""
     tests = results.comparisons.filter(
         pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from qualm.registry import ASKED
-from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
-from qualm.runners.reporting.load import Results
+from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, counted, number, rounded, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS
@@ -29,7 +29,7 @@ class UncertainQuestions:
     """The best estimator beside ways of asking, a table per dataset that is asked about."""
 
 
-def uncertain_questions(results: Results) -> UncertainQuestions | None:
+def uncertain_questions(results: Report) -> UncertainQuestions | None:
     """Return the section; None for a spec with none of its metrics."""
     about = {d for d in results.datasets if _is_asked(results, d)}
     plain = [d for d in results.datasets if d not in about and any(_rows(results, m, d, p) for m in results.models for p in (AUROC, F1))]
@@ -38,13 +38,13 @@ def uncertain_questions(results: Results) -> UncertainQuestions | None:
     return UncertainQuestions(subsets, asked) if subsets or asked else None
 
 
-def _is_asked(results: Results, dataset: str) -> bool:
+def _is_asked(results: Report, dataset: str) -> bool:
     """Return true if models are asked which questions of the dataset are uncertain."""
     samples = results.samples.get(dataset)
     return samples is not None and any(ASKED in dict(meta or ()) for meta in samples["meta"].to_list())
 
 
-def _rows(results: Results, model: str, dataset: str, plugin: str) -> dict[str, Row]:
+def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, Row]:
     """Return estimator -> its row of a metric over all questions."""
     best_rows = {}
     for label in results.main_labels(dataset):
@@ -53,7 +53,7 @@ def _rows(results: Results, model: str, dataset: str, plugin: str) -> dict[str, 
     return best_rows
 
 
-def _subsets(results: Results, model: str, datasets: list[str]) -> list[Heat]:
+def _subsets(results: Report, model: str, datasets: list[str]) -> list[Heat]:
     """Return AUROC and best F1 of each estimator on each dataset."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
@@ -100,7 +100,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
     return HeatCell(rounded(row), between(row), heat, tone, title, bool(rank))
 
 
-def _asked(results: Results, dataset: str, about: set[str]) -> Sheet | None:
+def _asked(results: Report, dataset: str, about: set[str]) -> Sheet | None:
     """Compare the best estimator with models' own statements on the same questions."""
     ids = set(results.samples[dataset]["sample_id"].to_list()) if dataset in results.samples else set()
     answered = {d for model, d, metric in results.cells if metric == SAID}

@@ -20,7 +20,7 @@ from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.show import site_of
 from qualm.runners.reporting.appendix import facts_of
 from qualm.runners.reporting.compared_models import compared_models
-from qualm.runners.reporting.load import Results, read_results
+from qualm.runners.reporting.load import Report, read_report
 from qualm.runners.reporting.text import between, number, rounded, signed
 from qualm.runners.scoring.families import in_words
 from qualm.runners.stages import report
@@ -49,10 +49,10 @@ def tests(scored: Project) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def results(scored: Project) -> Results:
+def results(scored: Project) -> Report:
     with chdir(scored.root):
         (planned,) = [s for s in scored.plan("small").stages if s.kind == "report"]
-        return read_results(stage(planned))
+        return read_report(stage(planned))
 
 
 def of(tests: list[dict[str, Any]], dataset: str, metric: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def test_the_command_show(scored: Project, tests: list[dict[str, Any]], capsys: 
         assert f"{test['metric']}: not tested" in shown and test["why"] in " ".join(shown.split())
 
 
-def test_the_report(scored: Project, results: Results, tests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report(scored: Project, results: Report, tests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(scored.root)
     sheet = compared_models(results, "options")
     assert sheet is not None and sheet.header[-2:] == ["p, equal", "p, not worse"] and "Paired t tests" in sheet.note

@@ -9,7 +9,7 @@ import pytest
 from qualm.registry.sample import COMPARISONS, CONFORMAL_SETS, GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule, read_scored, rule, stratified
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.score_table import read_labelled
@@ -115,7 +115,7 @@ def test_validation_answers_are_judged_and_counted_nowhere(world: dict) -> None:
     for name, n in (("open", 40), ("choice", 20)):  # half of the options' rows calibrate
         row = scores[name, "all"]
         assert (row["value"], row["n"], row["n_unscored"]) == (1.0, n, 0)
-    results = read_results(report)
+    results = read_report(report)
     assert {name: frame.height for name, frame in results.samples.items()} == {"open": 40, "choice": 40}
     assert results.answers.height == 80
 

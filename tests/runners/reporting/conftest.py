@@ -186,6 +186,7 @@ class Fabric:
             pl.DataFrame(rows, schema=self._plot_columns[name] if not rows else None, infer_schema_length=None).write_csv(path)
             self.inputs[name] = str(path)
         given = {"title": "A small benchmark", "description": "Made-up numbers.", "about": {}, "published": None, "examples": 12}
+        given |= {"judge": "rules", "confidence": "sequence"}
         given |= {"spec_sha256": "ab" * 32} | params
         output = {"report": str(self.root / "report.html")}
         return Stage("small/report", "small", "report", "report", given, self.inputs, output, 7, Settings())

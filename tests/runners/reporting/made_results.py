@@ -1,4 +1,4 @@
-"""Results of the report from a few rows, so that what a section says of them can be worked out by hand."""
+"""Report of the report from a few rows, so that what a section says of them can be worked out by hand."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from qualm.registry.sample import (
     COMPARISONS,
     CONFORMAL_THRESHOLDS,
     CORRELATIONS,
+    ESTIMATOR_COMPARISONS,
     LABELLED_SCORES,
     RANKINGS,
     SAMPLES,
 )
-from qualm.runners.reporting.load import Results
-from qualm.runners.reporting.sections.answers import ANSWERS
+from qualm.runners.reporting.load import Report
+from qualm.runners.results.results import OF_ANSWERS, VERDICTS
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 
 Rows = Sequence[Mapping[str, Any]]
+ANSWERS = {**VERDICTS, **dict.fromkeys(OF_ANSWERS, pl.String)}
 
 
 def frame(rows: Rows, schema: pa.Schema) -> pl.DataFrame:
@@ -34,7 +36,7 @@ def frame(rows: Rows, schema: pa.Schema) -> pl.DataFrame:
     return made
 
 
-def ranked(results: Results, among: str, metric: str, names: list[str], alike: int, model: str | None = None) -> list[dict[str, Any]]:
+def ranked(results: Report, among: str, metric: str, names: list[str], alike: int, model: str | None = None) -> list[dict[str, Any]]:
     """Rows of RANKINGS of clean inputs, .50, .49, ...; of those behind the first so many are statistically tied from it."""
     place = {"dataset": results.datasets[0], "variant": "clean", "slice": "all", "metric": metric, "among": among, "model": model}
     base = dict.fromkeys(RANKINGS.names) | place | {"candidates": len(names), "n": 9, "leader": names[0], "low": 0.25, "high": 0.75}
@@ -72,20 +74,25 @@ def made_results(
     inputs: Mapping[str, Any] | None = None,
     seed: int = 7,
     **params: Any,
-) -> Results:
+) -> Report:
     """Keyword arguments that are no table go into the stage's parameters."""
     stage = Stage("small/report", "small", "report", "report", params, dict(inputs or {}), {}, seed, Settings())
-    return Results(
+    frames = {
+        "comparisons": (comparisons, COMPARISONS),
+        "rankings": (rankings, RANKINGS),
+        "estimator_comparisons": ((), ESTIMATOR_COMPARISONS),
+        "calibrator_comparisons": (calibrator_comparisons, CALIBRATOR_COMPARISONS),
+        "thresholds": (thresholds, CONFORMAL_THRESHOLDS),
+        "correlations": (correlations, CORRELATIONS),
+        "abstention_rules": (rules, ABSTENTION_RULES),
+    }
+    return Report(
         stage,
         frame(scores, LABELLED_SCORES),
         {name: frame(rows, SAMPLES) for name, rows in (samples or {}).items()},
         pl.DataFrame([{name: row.get(name) for name in ANSWERS} for row in answers], schema=ANSWERS),
-        None,
-        frame(thresholds, CONFORMAL_THRESHOLDS),
         dict(plots or {}),
-        frame(comparisons, COMPARISONS),
-        frame(correlations, CORRELATIONS),
-        frame(rules, ABSTENTION_RULES),
-        rankings=frame(rankings, RANKINGS),
-        calibrator_comparisons=frame(calibrator_comparisons, CALIBRATOR_COMPARISONS),
+        [],
+        frame([], LABELLED_SCORES),
+        **{name: frame(rows, schema) for name, (rows, schema) in frames.items()},
     )

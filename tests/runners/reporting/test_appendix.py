@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qualm.runners.reporting.appendix import data_row, facts_of, model_row, plugin_words
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import facts_in_words, picture, read_stamp, write_stamp
 from qualm.runners.stages.report import render
@@ -42,7 +42,7 @@ CONFORMAL = {
 
 def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(n=20)
-    page = render(read_results(fabric.stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'")
+    page = render(read_report(fabric.stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'")
     questions = hashlib.sha256(Path(fabric.inputs["datasets"]["open"], "samples.parquet").read_bytes()).hexdigest()
     for fact in (
         "90% intervals from 1,000 bootstrap resamples of whole groups",
@@ -69,12 +69,12 @@ def test_all_of_it_stands_in_the_page(fabricate: Callable[..., Any]) -> None:
         'src="../../.qualm/runs/small/times.svg"',
     ):
         assert fact in page, fact
-    assert render(read_results(fabricate(n=20).stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'") == page
+    assert render(read_report(fabricate(n=20).stage(made=MADE, settings=[CONFORMAL]))).decode().replace("&#39;", "'") == page
 
 
 def test_a_report_that_was_planned_before_has_what_it_has(fabricate: Callable[..., Any]) -> None:
     earlier = {key: MADE[key] for key in ("interval", "compare", "decoding", "confidence", "models")}
-    page = render(read_results(fabricate(n=20).stage(made=earlier))).decode()
+    page = render(read_report(fabricate(n=20).stage(made=earlier))).decode()
     assert "10 sampled answers at temperature 0.7" in page and "SHA-256 of questions" not in page and "Judge strict" not in page
 
 
@@ -136,7 +136,7 @@ def test_the_commit_is_beside_the_page_and_not_in_it(tmp_path: Path) -> None:
 def test_a_browser_shows_the_commit_where_the_record_lies(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     page = tmp_path / "results/small/report.html"
     page.parent.mkdir(parents=True)
-    page.write_bytes(render(read_results(fabricate(n=20).stage(made=MADE))))
+    page.write_bytes(render(read_report(fabricate(n=20).stage(made=MADE))))
     write_stamp("small", tmp_path)
     write_times("small", tmp_path)
     with Chromium(tmp_path / "profile") as tab:

@@ -14,7 +14,6 @@ from qualm.registry.sample import UNCERTAINTIES
 from qualm.runners.reporting import figures
 from qualm.runners.reporting.figures import MOST_PANELS, Figure, Panel, name
 from qualm.runners.runtime.records import write_table
-from qualm.runners.scoring.measuring.by_cell import ByCell
 from tests.runners.reporting.made_results import made_results, score
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "figures.json"
@@ -165,21 +164,22 @@ def shown_results(models=("a", "b"), estimators=("p_true", "perplexity"), withou
     ]  # fmt: skip
     thresholds = [{"model": "a", "dataset": "d", "setting": setting, "score": "lac"} for setting in ("published", "ours")]
     variants = [{"variant": "noise@sigma=9", "modality": "image"}, {"variant": "inv", "modality": "text"}]
-    results = made_results(
-        scores, answers=answers, thresholds=thresholds, variants=variants, unscored=["inv"], inputs={"scores": "scores.parquet"},
-        plots={"reliability": pl.DataFrame(bins, infer_schema_length=None), "risk_coverage": pl.DataFrame(risks),
-               "set_sizes": pl.DataFrame(sizes)},
-    )  # fmt: skip
     values = [
         {"model": m, "dataset": "d", "sample_id": s, "variant": "clean", "estimator": e, "value": (k * k) / 10 if k else None}
         for e in estimators for m in models for k, s in enumerate(names)
     ]  # fmt: skip
-    with TemporaryDirectory() as folder:  # an open file outlives its name
-        write_table(Path(folder) / "u.parquet", values, UNCERTAINTIES)
-        results.uncertainties = ByCell(Path(folder) / "u.parquet", UNCERTAINTIES, ["estimator", "value"], numbered=True)
-    return results
+    inputs = {"scores": "scores.parquet"}
+    if values:
+        inputs["uncertainties"] = str(Path(FOLDER.name) / f"{len(values)}-{len(estimators)}.parquet")
+        write_table(Path(inputs["uncertainties"]), values, UNCERTAINTIES)
+    return made_results(
+        scores, answers=answers, thresholds=thresholds, variants=variants, unscored=["inv"], inputs=inputs,
+        plots={"reliability": pl.DataFrame(bins, infer_schema_length=None), "risk_coverage": pl.DataFrame(risks),
+               "set_sizes": pl.DataFrame(sizes)},
+    )  # fmt: skip
 
 
+FOLDER = TemporaryDirectory()
 FIGURES = {
     "reliability": lambda: [figures.reliability(shown_results(), "d")],
     "risk_coverage": lambda: [figures.risk_coverage(shown_results(), "d")],

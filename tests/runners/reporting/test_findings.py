@@ -12,14 +12,14 @@ import pytest
 from qualm.registry import BLIND
 from qualm.registry.sample import COMPARISONS, RANKINGS, SHORTCUTS
 from qualm.runners.reporting.findings import _apart, findings
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import frame, ranked
 
 
 @pytest.fixture
 def results(fabricate: Callable[..., Any]) -> Any:
-    return read_results(fabricate(settings=("ours",)).stage())
+    return read_report(fabricate(settings=("ours",)).stage())
 
 
 def of(results: Any) -> list[str]:

@@ -11,14 +11,14 @@ import pytest
 from qualm.registry.sample import RANKINGS
 from qualm.runners.reporting import charts
 from qualm.runners.reporting.findings_figure import MOST_ROWS, findings_figure
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from tests.runners.reporting.made_results import frame, ranked
 
 
 @pytest.fixture
 def results(fabricate: Callable[..., Any]) -> Any:
-    return read_results(fabricate(settings=("ours",)).stage())
+    return read_report(fabricate(settings=("ours",)).stage())
 
 
 @pytest.fixture

@@ -1,42 +1,14 @@
-"""The report's own reading of answers agrees with the columns that the score stage computes its metrics from."""
+"""What the report looks up in results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
-
-from qualm.registry.sample import CLEAN, JUDGEMENTS
-from qualm.runners.data.aligned import read_samples
-from qualm.runners.reporting import figures
-from qualm.runners.reporting.load import read_results
-from qualm.runners.reporting.sections.answers import Judgements
-from qualm.runners.runtime.records import write_table
-from qualm.runners.scoring.measuring.read_cells import read_cells
-from qualm.runners.scoring.measuring.tables import Tables
+from qualm.registry.sample import CLEAN
+from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting.load import read_report
 from tests.runners.reporting.made_results import made_results, score
-
-
-def test_answers_are_those_that_were_scored(fabricate: Callable[..., Any]) -> None:
-    stage = fabricate(n=60).stage()
-    results = read_results(stage)
-    scoring = replace(stage, params={"judge": "rules", "confidence": "sequence"})
-    compared = 0
-    for dataset, folder in stage.inputs["datasets"].items():
-        samples = read_samples(dataset, folder)
-        for cell in read_cells(scoring, samples, Tables(scoring)):
-            if cell.variant != CLEAN:
-                continue
-            mine = results.answers.filter((pl.col("model") == cell.model) & (pl.col("dataset") == dataset))
-            assert mine["sample_id"].to_list() == samples.ids.to_pylist()
-            for column in ("correct", "confidence"):
-                np.testing.assert_allclose(mine[column].cast(pl.Float64).fill_null(np.nan), cell.columns[column], rtol=1e-6)
-            compared += 1
-    assert compared == 4
 
 
 def test_small_plots_rank_by_the_best_estimator(fabricate: Callable[..., Any]) -> None:
@@ -49,7 +21,7 @@ def test_small_plots_rank_by_the_best_estimator(fabricate: Callable[..., Any]) -
         for e, pair in values.items()
         for m, v in zip(("large", "small"), pair, strict=True)
     ]
-    results = read_results(fabric.stage())
+    results = read_report(fabric.stage())
     assert [a.estimator for a in results.headline("open", 9) if a.plugin == "auroc"] == ["luq"]
     by_variant = figures.variants(results, "open")
     assert (
@@ -61,21 +33,10 @@ def test_a_curve_by_confidence_has_no_number_of_an_estimator_beside_it(fabricate
     fabric = fabricate(datasets=("open",))
     row = {"variant": CLEAN, "slice": "all", "n": 40, "n_unscored": 0, "low": None, "high": None, "dataset": "open", "model": "large"}
     fabric.scores += [row | {"metric": "auarc[deg_mat]", "value": 0.7}]
-    without = figures.risk_coverage(read_results(fabric.stage()), "open")
+    without = figures.risk_coverage(read_report(fabric.stage()), "open")
     assert [p.note for p in without.panels] == ["", ""]
     fabric.scores += [row | {"metric": "risk_coverage", "value": 0.125}]
-    assert [p.note for p in figures.risk_coverage(read_results(fabric.stage()), "open").panels] == ["AURC 0.125", ""]
-
-
-def test_options_in_words_are_shown_as_the_judge_of_options_rated_them(tmp_path: Path) -> None:
-    """Two judges rated one answer; scores are by the judge of options, and so is the page."""
-    judged = {"model": "m", "dataset": "d", "sample_id": "s", "variant": "clean", "draw": 0, "pred_is_idk": False, "parse_ok": True}
-    rows = [judged | {"judge": "rules", "rating": 1.0}, judged | {"judge": "first_character", "rating": 0.0}]
-    write_table(tmp_path / "j.parquet", rows, JUDGEMENTS)
-    samples = {"d": pl.DataFrame({"sample_id": ["s"], "choices": [["x", "y"]]})}
-    for of_choices, rating in (({"d": "first_character"}, 0.0), ({}, 1.0)):
-        judgements = Judgements(str(tmp_path / "j.parquet"), "rules", {}, of_choices, samples)
-        assert (judgements.of("m", "d")["rating"][0], judgements.names) == (rating, "rules")
+    assert [p.note for p in figures.risk_coverage(read_report(fabric.stage()), "open").panels] == ["AURC 0.125", ""]
 
 
 def test_the_main_setting_is_ours_else_the_first_that_is_no_share_of_a_study():

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from qualm.compiler.results.show import show_scores
-from qualm.registry.plugins import registry
-from qualm.runners.reporting.load import read_results
+from qualm.registry.plugins import rule
+from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import leaderboard
 
 TEMPLATES = Path(__file__).resolve().parents[3] / "runners" / "reporting" / "templates"
@@ -29,12 +29,12 @@ def printed(fabricate: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -
         {**like, "metric": name, "value": value, "low": value - 0.04, "high": value + 0.04}
         for name, value in ((name, VALUES[i % len(VALUES)]) for i, name in enumerate(names))
     ]
-    (table,) = leaderboard.leaderboards(read_results(fabric.stage()), "open")
+    (table,) = leaderboard.leaderboards(read_report(fabric.stage()), "open")
     ((_, cells),) = table.rows
     show_scores(fabric.scores, Console(width=200))
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split() and line.split()[0] in names}
     assert set(lines) == set(names) and len(cells) == len(names)
-    order = [a.text for a in read_results(fabric.stage()).main_labels("open")]
+    order = [a.text for a in read_report(fabric.stage()).main_labels("open")]
     return {name: (cell.value, cell.interval, lines[name]) for name, cell in zip(order, cells, strict=True)}
 
 

@@ -14,7 +14,7 @@ import pytest
 from qualm.registry.sample import IMAGES, RANKINGS
 from qualm.runners.reporting import figures
 from qualm.runners.reporting.findings import MAX_FINDINGS
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import leaderboard
 from qualm.runners.reporting.summary import summary
 from qualm.runners.runtime.records import write_table
@@ -120,7 +120,7 @@ def test_facts_name_the_perturbations_and_call_clean_answers_so(fabricate: Calla
 
 
 def test_the_first_screen_has_main_metrics_with_intervals_counts_and_ties(fabricate: Callable[..., Any]) -> None:
-    results = read_results(fabricate().stage())
+    results = read_report(fabricate().stage())
     label = next(text for text in results.labels if text.startswith("accuracy"))
     results.rankings = frame(ranked(results, "models", label, [*results.models, "third"], 1), RANKINGS)
     table = summary(results)
@@ -144,8 +144,8 @@ def test_models_have_one_order_on_the_page_the_baseline_first(fabricate: Callabl
     for row in fabric.scores:
         if row["metric"] == "accuracy":
             row["value"] = skill[row["model"]]
-    results = read_results(fabric.stage(baseline="a"))
-    assert results.models == ["a", "b", "c"] and read_results(fabric.stage()).models == ["b", "c", "a"]
+    results = read_report(fabric.stage(baseline="a"))
+    assert results.models == ["a", "b", "c"] and read_report(fabric.stage()).models == ["b", "c", "a"]
     (answers, *_) = leaderboard.leaderboards(results, "open")
     assert [name for name, _ in answers.rows] == results.models
 
@@ -153,7 +153,7 @@ def test_models_have_one_order_on_the_page_the_baseline_first(fabricate: Callabl
 def test_a_small_benchmark_fits_eight_screens_and_wide_tables_announce_their_columns(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     """One model on three datasets, as the quickstart; a screen is 1,280 x 800 pixels, everything on demand closed."""
     stage = fabricate(models=("only",), datasets=("choice", "open", "open2")).stage()
-    (tmp_path / "report.html").write_bytes(report.render(read_results(stage)))
+    (tmp_path / "report.html").write_bytes(report.render(read_report(stage)))
     with Chromium(tmp_path / "profile", 1280, 800) as browser:
         browser.open(f"file://{tmp_path}/report.html")
         assert browser.run("document.documentElement.scrollHeight") <= 8 * 800

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.stages import report
 from tests.runners.reporting.conftest import Fabric
 from tests.runners.reporting.made_results import made_results, sample, score
@@ -25,7 +25,7 @@ def test_the_page_is_published_counted_and_the_same_twice(fabric):
     report.run(stage)
     page = Path(stage.outputs["report"]).read_bytes()
     assert stage.counters == {"bytes": len(page)} and page.startswith(b"<!")
-    assert report.render(read_results(stage)) == page
+    assert report.render(read_report(stage)) == page
 
 
 def test_five_mebibytes_are_the_most():
@@ -104,15 +104,15 @@ def test_every_metric_in_one_line():
 
 def test_examples_are_shared_out_and_none_is_shown_where_none_is_wanted(fabric):
     for examples, shown in ((1, 1), (0, 0), (1000, 48)):
-        assert len(report._content(read_results(fabric.stage(examples=examples)))["examples"]) == shown
+        assert len(report._content(read_report(fabric.stage(examples=examples)))["examples"]) == shown
 
 
 def test_a_usual_page_has_two_dozen_examples(fabric):
     stage = fabric.stage()
     del stage.params["examples"]
-    content = report._content(read_results(stage))
+    content = report._content(read_report(stage))
     assert len(content["examples"]) == 24 and content["title"] == "A small benchmark" and content["models"] == ["large", "small"]
     assert content["strategies"] == [] and content["cost"] is None and content["idk_figures"] == [] and content["pairs"] == []
     assert content["studies"] == [], "no study has what it takes"
     stage.params["title"] = ""
-    assert report._content(read_results(stage))["title"] == "small"
+    assert report._content(read_report(stage))["title"] == "small"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from qualm.registry.sample import SAMPLES, SHORTCUTS
 from qualm.runners.reporting.sections.data_sets import data_sets, taxonomy
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.held import held
+from tests.runners.reporting.made_results import made_results
 
 
 def share(name: str, **counts: int) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def test_a_data_set_that_people_curated(tmp_path: Path) -> None:
         "agreement": {"reviewers": [{"reviewer": "ann", "valid": 2, "invalid": 0, "misplaced": 3}], "shared": 0},
     }  # fmt: skip
     (tmp_path / "verification.json").write_text(json.dumps(facts))
-    stage = SimpleNamespace(params={}, inputs={"datasets": {"photos": str(tmp_path), "other": str(tmp_path / "none")}})
-    (block,) = data_sets(SimpleNamespace(stage=stage))  # type: ignore[arg-type]
+    stage = made_results(inputs={"datasets": {"photos": str(tmp_path), "other": str(tmp_path / "none")}})
+    (block,) = data_sets(stage)
     (sheet,) = block.sheets
     assert sheet.header == ["category", "valid (Wilson 95%)", "valid", "invalid", "wrong subset", "tied", "unreviewed"]
     assert [r[0] for r in sheet.rows] == ["other", "all", "subset image", "subset text"]
@@ -62,7 +62,7 @@ def test_what_can_be_told_of_a_pair_set_without_looking(tmp_path: Path) -> None:
     write_table(tmp_path / "ours.shortcuts.parquet", rows, SHORTCUTS)
     write_table(tmp_path / "samples.parquet", [{"sample_id": "s", "question": "Where?", "split": "test", "answerable": True}], SAMPLES)
     inputs = {"datasets": {"ours": str(tmp_path), "other": str(tmp_path)}, "shortcuts": {"ours": str(tmp_path / "ours.shortcuts.parquet")}}
-    blocks = data_sets(SimpleNamespace(stage=SimpleNamespace(params={}, inputs=inputs)))  # type: ignore[arg-type]
+    blocks = data_sets(made_results(inputs=inputs))
     sheet = next(s for s in blocks[0].sheets if s.caption == "Shortcuts: answerability from the question or the image alone")
     picture = "undefined: no rows with an image to learn from"
     assert sheet.rows == [["<b>k", "1,200", "25.0%", "0.500", "0.750 (0.700 to 0.800) *", picture]]
@@ -131,5 +131,5 @@ def test_all_that_is_shown(tmp_path: Path) -> None:
     inputs = {
         "datasets": {"pairs": str(tmp_path), "two": str(two), "apart": str(apart), "nobody": str(nobody), "plain": str(tmp_path / "x")}
     }
-    results = SimpleNamespace(stage=SimpleNamespace(params=params, inputs=inputs))
-    held("data_sets", [taxonomy(results), data_sets(results)], tmp_path)  # type: ignore[arg-type]
+    results = made_results(inputs=inputs, **params)
+    held("data_sets", [taxonomy(results), data_sets(results)], tmp_path)

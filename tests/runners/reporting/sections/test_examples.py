@@ -16,7 +16,7 @@ NAN = math.nan
 
 def answer(name, correct, confidence=0.5, model="m", dataset="d", **more):
     row = {"model": model, "dataset": dataset, "sample_id": name, "correct": correct, "confidence": confidence}
-    return {**row, "text": f"{model} says {name}", "picked": None, "declined": False, **more}
+    return {**row, "text": f"{model} says {name}", "predicted": None, "pred_is_idk": False, **more}
 
 
 def shown(tmp_path, answers, how_many=99, datasets=("d",), models=("m",), samples=None, pictures=None, seed=7):
@@ -83,7 +83,7 @@ def test_the_same_seed_picks_the_same_and_another_others(tmp_path):
 def test_a_question_is_shown_whole(tmp_path):
     many, options = [f"r{i}" for i in range(8)], ["red", None, "blue"]
     whole = sample("a", choices=options, answer_index=2, references=many, category="kind", answerable=False, question=None)
-    (made,) = shown(tmp_path, [answer("a", 1.0, 0.125, picked=2)], samples={"d": [whole]})
+    (made,) = shown(tmp_path, [answer("a", 1.0, 0.125, predicted=2)], samples={"d": [whole]})
     assert (made.dataset, made.sample_id, made.question, made.category, made.answerable) == ("d", "a", "", "kind", False)
     assert made.references == [f"r{i}" for i in range(6)]
     assert made.choices == [("A  red", False), ("B  ", False), ("C  blue", True)]

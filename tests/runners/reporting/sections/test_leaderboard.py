@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qualm.registry.sample import RANKINGS
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import leaderboard
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.held import held
@@ -27,7 +27,7 @@ def with_rankings(stage: Any, rows: list[dict[str, Any]]) -> Any:
     path = Path("rankings.parquet")
     write_table(path, rows, RANKINGS)
     stage.inputs["rankings"] = str(path)
-    return read_results(stage)
+    return read_report(stage)
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_bold_only_where_a_test_tells_it_apart(
 
 
 def test_without_rankings_nothing_is_marked(fabricate: Callable[..., Any]) -> None:
-    results = read_results(fabricate(datasets=("open",), n=20).stage())
+    results = read_report(fabricate(datasets=("open",), n=20).stage())
     assert not any(cell.rank for t in leaderboard.leaderboards(results, "open") for _, cells in t.rows for cell in cells)
 
 
 def test_an_undefined_value_is_told_with_its_counts(fabricate: Callable[..., Any]) -> None:
-    table = leaderboard.leaderboards(read_results(fabricate(n=20).stage()), "open")[0]
+    table = leaderboard.leaderboards(read_report(fabricate(n=20).stage()), "open")[0]
     place = [c.title for c in table.columns].index("brier")
     cell = table.rows[0][1][place]
     assert (cell.value, cell.why, cell.title, cell.rank) == (
@@ -105,7 +105,7 @@ def test_chance_stands_below_estimators(fabricate: Callable[..., Any]) -> None:
             for e in ("p_true", "luq", "perplexity")
         ),
     ]
-    results = read_results(fabric.stage())
+    results = read_report(fabric.stage())
     answers, estimated = leaderboard.leaderboards(results, "open")
     assert answers.chance == [] and estimated.first == "Estimator"
     accuracies = [results.value(model, "open", "accuracy") or 0 for model, _ in estimated.groups]
@@ -118,7 +118,7 @@ def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: C
     kept = [row for row in fabric.scores if not row["metric"].startswith(("auroc", "auarc"))]
     like = [row for row in kept if row["metric"] == "accuracy"]
     fabric.scores[:] = [*kept, *({**row, "metric": "aurc[p_true]", "chance": row["value"] and 1 - row["value"]} for row in like)]
-    results = read_results(fabric.stage())
+    results = read_report(fabric.stage())
     table = leaderboard.leaderboards(results, "open")[-1]
     wrong = sorted(1 - (results.value(model, "open", "accuracy") or 0) for model in results.models)
     assert table.first == "Model" and table.chance == [f"{wrong[0]:.3f} – {wrong[-1]:.3f}"]
@@ -126,7 +126,7 @@ def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: C
 
 def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(datasets=("choice", "open"))
-    results = read_results(fabric.stage())
+    results = read_report(fabric.stage())
     assert leaderboard.parts(results, "open") == ""
     assert leaderboard.parts(results, "choice") == (
         "Columns of the test part are over the rows on which conformal setting ours does not calibrate: 60 rows calibrate, 60 are left "
@@ -135,7 +135,7 @@ def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any
     for row in fabric.scores:
         if row["metric"] == "ece[ours]":
             row["metric"], row["n"] = "ece@rows=all[ours]", 120
-    answers, sets, estimators = leaderboard.leaderboards(read_results(fabric.stage()), "choice")
+    answers, sets, estimators = leaderboard.leaderboards(read_report(fabric.stage()), "choice")
     notes = {c.title: c.note for c in answers.columns}
     assert (notes["accuracy"], notes["ECE"], notes["brier"]) == ("n = 60, test part", "rows=all, n = 120, not ranked: biased", "")
     assert {c.note for t in (sets, estimators) for c in t.columns} == {""}  # all over the same rows
@@ -144,7 +144,7 @@ def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any
         "Prediction sets: test part",
         "Uncertainty estimators: all rows",
     )
-    (open_, *_) = leaderboard.leaderboards(read_results(fabric.stage()), "open")
+    (open_, *_) = leaderboard.leaderboards(read_report(fabric.stage()), "open")
     assert {c.note for c in open_.columns} == {"", "not ranked: biased"} and open_.caption == "Answers"
 
 
@@ -153,7 +153,7 @@ def test_coverage_has_its_target_and_band_in_the_title(fabricate: Callable[..., 
     for row in fabric.scores:
         if row["metric"] == "brier":
             row |= {"value": 0.9, "low": 0.8, "high": 1.0, "target": 0.9, "band_low": 0.8, "band_high": 0.95, "promise": "at least 0.9"}
-    table = leaderboard.leaderboards(read_results(fabric.stage()), "open")[0]
+    table = leaderboard.leaderboards(read_report(fabric.stage()), "open")[0]
     place = [c.title for c in table.columns].index("brier")
     assert table.rows[0][1][place].title.endswith("; target 0.90, band 0.80 – 0.95: within")
 

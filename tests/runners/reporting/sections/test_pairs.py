@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import COMPARISONS, SAMPLES
-from qualm.runners.reporting.load import Results, read_results
-from qualm.runners.reporting.marks import verdict
+from qualm.runners.reporting.charts.marks import verdict
+from qualm.runners.reporting.load import Report, read_report
 from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
 from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime.records import read_table, write_table
@@ -48,7 +48,7 @@ def test_an_answer_shows_its_confidence_and_what_it_is_worth(
     confidence: float | None, correct: float | None, shown: tuple[str, int, str]
 ) -> None:
     """Worth, as in confidence-weighted accuracy: correctness times confidence, less the confidence of a wrong answer."""
-    answer = pairs._member_answer({"model": "m", "text": "red", "confidence": confidence, "correct": correct, "declined": None})
+    answer = pairs._member_answer({"model": "m", "text": "red", "confidence": confidence, "correct": correct, "pred_is_idk": None})
     assert (answer.confidence, answer.width, answer.worth) == shown and (answer.model, answer.text, answer.declined) == ("m", "red", False)
 
 
@@ -59,9 +59,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Stage]:
 
 
 @pytest.fixture
-def results(built: tuple[Path, Stage], monkeypatch: pytest.MonkeyPatch) -> Results:
+def results(built: tuple[Path, Stage], monkeypatch: pytest.MonkeyPatch) -> Report:
     monkeypatch.chdir(built[0])
-    return read_results(built[1])
+    return read_report(built[1])
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_the_page_is_whole_safe_and_small(page: str) -> None:
     assert all(f'href="#{i}"' in page for i in NEW)
 
 
-def test_the_table_is_the_score_table(results: Results) -> None:
+def test_the_table_is_the_score_table(results: Report) -> None:
     (table,) = strategies.strategies(results)
     assert (table.dataset, table.baseline) == ("ours", "base")
     assert table.correction == "corrected by Westfall and Young's max-T method over all tests of the study: every metric, slice and dataset"
@@ -111,7 +111,7 @@ def test_the_table_is_the_score_table(results: Results) -> None:
                 assert f"n = {row['n']:,}" in mark.title
 
 
-def test_marks_are_the_corrected_tests(results: Results) -> None:
+def test_marks_are_the_corrected_tests(results: Report) -> None:
     (table,) = strategies.strategies(results)
     tests = read_table(Path(results.stage.inputs["comparisons"]), COMPARISONS).to_pylist()
     found = {(t["b"], t["metric"]): t for t in tests if (t["dataset"], t["slice"], t["a"]) == ("ours", "all", "base")}
@@ -155,7 +155,7 @@ def test_a_verdict_needs_a_direction_and_a_p_value(p: float | None, difference: 
     assert verdict(test)[0] == sign
 
 
-def test_the_papers_average_is_over_categories(results: Results) -> None:
+def test_the_papers_average_is_over_categories(results: Report) -> None:
     (table,) = strategies.strategies(results)
     assert table.averages is not None
     row = dict(table.averages.rows)["sft-ours"]
@@ -164,7 +164,7 @@ def test_the_papers_average_is_over_categories(results: Results) -> None:
     assert row[0] == f"{sum(parts) / 2:.3f}"
 
 
-def test_what_it_costs(results: Results) -> None:
+def test_what_it_costs(results: Report) -> None:
     table = strategies.cost(results)
     assert table is not None
     assert table.columns == [("ours", "answerable accuracy ↑"), ("plain", "LAVE IDK accuracy ↑")]
@@ -174,18 +174,18 @@ def test_what_it_costs(results: Results) -> None:
     assert rows["base"][0].interval.startswith("(")
 
 
-def test_abstaining_models_give_the_answers_beneath_or_decline(results: Results) -> None:
+def test_abstaining_models_give_the_answers_beneath_or_decline(results: Report) -> None:
     answers = results.answers_to("ours", results.samples["ours"]["sample_id"])
     assert results.abstaining == {"base+guarded": "base", "base+thresholded": "base"}
     for model in ("base+guarded", "base+thresholded"):
         rows = answers.filter(pl.col("model") == model)
         mean = float(rows["correct"].drop_nulls().mean())  # type: ignore[arg-type]
         assert mean == pytest.approx(results.clean[model, "ours", "all", "lave_idk_accuracy"]["value"])
-        assert rows.filter(pl.col("declined"))["text"].str.starts_with("abstains (answer without abstention: ").any()
+        assert rows.filter(pl.col("abstains"))["text"].str.starts_with("abstains (answer without abstention: ").any()
     assert set(answers["sample_id"]) == set(results.samples["ours"]["sample_id"])
 
 
-def test_pairs_are_of_every_category_and_hard_ones_first(results: Results) -> None:
+def test_pairs_are_of_every_category_and_hard_ones_first(results: Report) -> None:
     shown = pairs.pairs(results, 8)
     assert len(shown) == 8
     assert {p.category.rpartition("/")[2] for p in shown} == {"knowledge", "extraneous", "temporal", "ambiguity"}
@@ -202,7 +202,7 @@ def test_pairs_are_of_every_category_and_hard_ones_first(results: Results) -> No
     assert right.worth == right.confidence and wrong.worth == f"−{wrong.confidence}"
 
 
-def test_data_behind_the_numbers(results: Results) -> None:
+def test_data_behind_the_numbers(results: Report) -> None:
     (block,) = data_sets.data_sets(results)
     sheets = {s.caption: s for s in block.sheets}
     blind = "Shortcuts: answerability from the question or the image alone"
@@ -216,7 +216,7 @@ def test_data_behind_the_numbers(results: Results) -> None:
     assert judges is not None and judges.rows[0][:4] == ["rules", "100.0% (56.6% – 100.0%)", "0", "0"]
 
 
-def test_figures_of_categories_and_of_the_metric(results: Results) -> None:
+def test_figures_of_categories_and_of_the_metric(results: Report) -> None:
     (bars,) = metric_study.by_category(results)
     assert [p.title for p in bars.panels] == ["LAVE IDK accuracy ↑", "confidence weighted accuracy ↑", "F1 IDK ↑"]
     (study,) = metric_study.metric_study(results)

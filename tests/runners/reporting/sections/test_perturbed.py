@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY
-from qualm.runners.reporting.heat import grouped, shade
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.charts.heat import grouped, shade
+from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.sections.research_questions import UNCHECKED
 from qualm.runners.runtime.records import write_table
@@ -130,17 +130,17 @@ def _csv(folder: Path, name: str, rows: list[dict[str, Any]], fabric: Any) -> No
 
 @pytest.fixture
 def section(fabricate: Callable[..., Any]) -> dict[str, Any]:
-    found = perturbed(read_results(study(fabricate())))
+    found = perturbed(read_report(study(fabricate())))
     assert found is not None
     return found
 
 
 def test_a_spec_without_perturbations_has_no_such_section(fabricate: Callable[..., Any]) -> None:
     stage = fabricate().stage()
-    assert perturbed(read_results(stage)) is None
-    assert b'id="perturbations"' not in report.render(read_results(stage))
+    assert perturbed(read_report(stage)) is None
+    assert b'id="perturbations"' not in report.render(read_report(stage))
     open_ended = fabricate(datasets=("open",)).stage(variants=VARIANTS[2:])
-    assert perturbed(read_results(open_ended)) is None, "no metric, no conformal set, nothing answered that could be shown"
+    assert perturbed(read_report(open_ended)) is None, "no metric, no conformal set, nothing answered that could be shown"
 
 
 def test_each_question_is_answered_from_the_grids(section: dict[str, Any]) -> None:
@@ -187,7 +187,7 @@ def test_labelled_questions_answer_the_first_question_before_perturbed_ones_do(f
     study(fabric)
     row = {"model": "large", "dataset": "choice", "variant": "clean", "slice": "all", "n": 40, "n_unscored": 0, "low": None, "high": None}
     fabric.scores += [row | {"metric": f"auroc_uncertain[{e}]", "value": v} for e, v in (("perplexity", 0.61), ("luq", 0.66))]
-    found = perturbed(read_results(fabric.stage(variants=VARIANTS)))
+    found = perturbed(read_report(fabric.stage(variants=VARIANTS)))
     assert found is not None
     assert (
         found["answers"][0][1]
@@ -213,7 +213,7 @@ def test_table_5_has_perturbations_against_models_and_kinds_in_fractions(section
 
 @pytest.mark.parametrize(("low", "starred"), [(0.1, "*"), (-0.1, "")])
 def test_a_star_needs_the_test_and_the_interval(fabricate: Callable[..., Any], low: float, starred: str) -> None:
-    found = perturbed(read_results(_with(study(fabricate()), "hcc", low=low, high=0.5)))
+    found = perturbed(read_report(_with(study(fabricate()), "hcc", low=low, high=0.5)))
     assert found is not None
     cell = found["hcc"][0].rows[0][1][1]
     assert (cell.value, cell.mark, cell.strong) == ("0.3", starred, bool(starred))
@@ -223,7 +223,7 @@ def test_a_star_needs_the_test_and_the_interval(fabricate: Callable[..., Any], l
 def test_unchanged_inputs_and_collapses_are_told_where_they_are(fabricate: Callable[..., Any]) -> None:
     changed = {"unchanged_rate": 0.5, "value_changed": 0.8, "low_changed": 0.7, "high_changed": 0.9, "n_changed": 60}
     stage = _with(study(fabricate()), "urr", **changed, collapsed="its accuracy is at most 0.010")
-    found = perturbed(read_results(stage))
+    found = perturbed(read_report(stage))
     assert found is not None
     (urr,) = found["urr"]
     assert urr.columns[0] == ("blur", "radius=10.0 · 50% unchanged · collapse")
@@ -243,7 +243,7 @@ def test_each_column_has_the_share_of_its_own_variant(fabricate: Callable[..., A
         writer = csv.DictWriter(handle, FIELDS["urr"])
         writer.writeheader()
         writer.writerows(row | {"unchanged_rate": (variants.index(row["variant"]) + 1) / 10} for row in rows)
-    found = perturbed(read_results(stage))
+    found = perturbed(read_report(stage))
     assert found is not None and len(variants) > 1
     shares = [column[1].rpartition("· ")[2] for column in found["urr"][0].columns]
     assert sorted(shares) == [f"{10 * (k + 1)}% unchanged" for k in range(len(variants))]
@@ -259,7 +259,7 @@ def test_a_grid_has_the_variants_that_were_measured_and_no_others(fabricate: Cal
         writer = csv.DictWriter(handle, FIELDS["urr"])
         writer.writeheader()
         writer.writerows(row for row in rows if row["variant"] == first)
-    found = perturbed(read_results(stage))
+    found = perturbed(read_report(stage))
     assert found is not None and len({row["variant"] for row in rows}) > 1
     (grid,) = found["urr"]
     assert len(grid.columns) == 1 and all(len(cells) == 1 for _, cells in grid.rows)
@@ -289,13 +289,13 @@ def test_the_confusion_is_by_what_is_known(section: dict[str, Any]) -> None:
 
 
 def test_nothing_is_said_of_other_samples_where_the_floor_is_not_beaten(fabricate: Callable[..., Any]) -> None:
-    found = perturbed(read_results(study(fabricate(), low=0.45)))
+    found = perturbed(read_report(study(fabricate(), low=0.45)))
     assert found is not None and found["answers"][3][1].startswith("Not validated, so other samples are not attributed: for large, ")
     assert [name for name, _ in found["blame"][0].rows] == ["choice: image"] and "Of 3 other" not in found["answers"][3][1]
 
 
 def test_without_labels_nothing_is_attributed(fabricate: Callable[..., Any]) -> None:
-    found = perturbed(read_results(study(fabricate(), truth=None)))
+    found = perturbed(read_report(study(fabricate(), truth=None)))
     assert found is not None and found["blamed"] is None and found["blame"] == []
     assert found["unanswered"][-1][1] == UNCHECKED
 
@@ -312,10 +312,10 @@ def test_strength_rank_and_coverage(section: dict[str, Any]) -> None:
 
 
 def test_perturbations_without_such_metrics_leave_only_what_was_measured(fabricate: Callable[..., Any]) -> None:
-    found = perturbed(read_results(fabricate().stage(variants=VARIANTS)))
+    found = perturbed(read_report(fabricate().stage(variants=VARIANTS)))
     assert found is not None and not found["urr"] and found["coverage"]
     assert found["answers"] == [] and found["sweeps"] == []
-    page = report.render(read_results(fabricate().stage(variants=VARIANTS))).decode()
+    page = report.render(read_report(fabricate().stage(variants=VARIANTS))).decode()
     assert '<dl class="asked">' not in page and "against strength" not in page and "coverage (mean), target" in page
 
 
@@ -324,7 +324,7 @@ def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[
     for missing in ("hcc", "attributions", "blames", "modality_scores"):
         Path(stage.inputs[missing]).unlink()
         del stage.inputs[missing]
-    found = perturbed(read_results(stage))
+    found = perturbed(read_report(stage))
     assert found is not None
     ((_, reacts),), (captured, warns, blame) = found["answers"], (text for _, text in found["unanswered"])
     assert captured == "no dataset labels uncertain questions, and the spec does not name auroc_perturbed."
@@ -336,7 +336,7 @@ def test_a_question_that_is_not_answered_says_what_it_takes(fabricate: Callable[
 def test_answers_are_held_to_no_warning_where_nothing_is_right_or_wrong(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate()
     study(fabric)
-    found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=[v["variant"] for v in VARIANTS])))
+    found = perturbed(read_report(fabric.stage(variants=VARIANTS, unscored=[v["variant"] for v in VARIANTS])))
     assert found is not None and found["hcc"] == []
     assert "not answered: under all of these perturbations, correctness is undefined (the old answer" in found["answers"][2][1]
 
@@ -361,7 +361,7 @@ def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[...,
     rows.append(rows[-1] | {"slice": "category=counting", "p_adjusted": 0.2})
     fabric._table("effects", rows, EFFECTS)
     fabric.scores += [{**fabric.scores[-1], "slice": "all", "metric": r["metric"], "variant": r["variant"], "value": 0.1} for r in rows[:4]]
-    found = perturbed(read_results(fabric.stage(variants=VARIANTS, tests=TESTS)))
+    found = perturbed(read_report(fabric.stage(variants=VARIANTS, tests=TESTS)))
     assert found is not None
     sheet = found["tests"]
     assert [g[0] for g in sheet.groups] == ["", "URR", "HCC", "hallucination rate"]
@@ -378,33 +378,33 @@ def test_what_is_clear_of_chance_is_starred_and_counted(fabricate: Callable[...,
     cells = {head: cell for (head, _), cell in zip(found["kinds"][0].columns, of_kinds, strict=True)}
     assert (cells["all questions"].mark, cells["all questions"].strong, cells["counting"].mark) == ("***", True, "")
     assert found["urr"][0].rows[0][1][0].mark == "*"
-    assert b"<sup>***</sup>" in report.render(read_results(fabric.stage(variants=VARIANTS, tests=TESTS)))
+    assert b"<sup>***</sup>" in report.render(read_report(fabric.stage(variants=VARIANTS, tests=TESTS)))
 
 
 def test_where_another_question_is_asked_right_and_wrong_are_left_out(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate()
     study(fabric)
-    found = perturbed(read_results(fabric.stage(variants=VARIANTS, unscored=["typos@p=0.1"])))
+    found = perturbed(read_report(fabric.stage(variants=VARIANTS, unscored=["typos@p=0.1"])))
     assert found is not None
     assert len(found["urr"][0].columns) == 3 and [c[1] for c in found["hcc"][0].columns] == ["radius=10.0", "radius=2.0"]
     assert found["unscored"].startswith("Left out: typos@p=0.1, under which correctness is undefined (the old answer need not")
     assert "; 2 are undefined" not in found["answers"][2][1]
-    page = report.render(read_results(fabric.stage(variants=VARIANTS, unscored=["blur@radius=2.0"]))).decode()
+    page = report.render(read_report(fabric.stage(variants=VARIANTS, unscored=["blur@radius=2.0"]))).decode()
     assert page.count("Left out: blur@radius=2.0") == 2 and "Correctness is undefined under blur@radius=2.0" in page
 
 
 def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MOST", 1)
     fabric = fabricate()
-    found = perturbed(read_results(study(fabric)))
+    found = perturbed(read_report(study(fabric)))
     assert found is not None and len(found["modalities"]) == 1
     assert found["rest"] == {"modalities": "", "urr": "", "hcc": "", "kinds": ""}
     monkeypatch.setattr("qualm.runners.reporting.sections.perturbed.MOST", 0)
-    found = perturbed(read_results(fabric.stage(variants=VARIANTS)))
+    found = perturbed(read_report(fabric.stage(variants=VARIANTS)))
     assert found is not None
     assert found["rest"]["modalities"] == f"The first 0 of 1 grids are shown. All are in {fabric.inputs['modality_scores']}."
-    monkeypatch.setattr("qualm.runners.reporting.figures.MOST_ROWS", 2)
-    page = report.render(read_results(fabric.stage(variants=VARIANTS))).decode()
+    monkeypatch.setattr("qualm.runners.reporting.charts.figures.MOST_ROWS", 2)
+    page = report.render(read_report(fabric.stage(variants=VARIANTS))).decode()
     assert "rows are shown; all are in" in page
 
 
@@ -414,7 +414,7 @@ def test_shades_and_groups() -> None:
 
 
 def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[..., Any], tmp_path: Path) -> None:
-    page = report.render(read_results(study(fabricate())))
+    page = report.render(read_report(study(fabricate())))
     assert b"<script>alert" not in page and "\u202e".encode() not in page
     file = tmp_path / "page.html"
     file.write_bytes(page)
@@ -430,6 +430,6 @@ def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[...
 
 def test_all_that_is_shown(fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rows_of_drawings(monkeypatch)
-    shown = perturbed(read_results(study(fabricate(), estimators=("perplexity", "luq"))))
+    shown = perturbed(read_report(study(fabricate(), estimators=("perplexity", "luq"))))
     assert shown is not None
     held("perturbed", {part: of for part, of in shown.items() if part != "gallery"}, tmp_path)

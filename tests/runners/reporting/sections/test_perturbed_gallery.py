@@ -16,9 +16,9 @@ from PIL import Image, ImageFilter
 from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
 from qualm.runners.plugins.perturbations.typos import typos
-from qualm.runners.reporting.load import read_results
-from qualm.runners.reporting.sections import perturbed_gallery as module
-from qualm.runners.reporting.sections.perturbed_gallery import Gallery, gallery
+from qualm.runners.reporting.load import read_report
+from qualm.runners.reporting.sections.perturbation import gallery as module
+from qualm.runners.reporting.sections.perturbation.gallery import Gallery, gallery
 from qualm.runners.runtime.records import read_table, write_table
 
 BLUR = [{"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r}} for r in (2.0, 10.0)]
@@ -26,7 +26,7 @@ TYPOS = {"variant": "typos@p=0.5", "plugin": "typos", "modality": "text", "args"
 
 
 def shown(stage: Any) -> Gallery:
-    found = gallery(read_results(stage))
+    found = gallery(read_report(stage))
     assert found is not None
     return found
 
@@ -128,7 +128,7 @@ def test_where_nothing_was_perturbed_there_is_none(fabricate: Callable[..., Any]
     fabric = fabricate(models=("large",), datasets=("open",))
     path = fabric.inputs["generations"]["large"]["open"]
     _rewrite(path, pl.read_parquet(path).filter(pl.col("variant") == "clean"))
-    assert gallery(read_results(fabric.stage(variants=BLUR))) is None
+    assert gallery(read_report(fabric.stage(variants=BLUR))) is None
 
 
 def _rewrite(path: str, frame: pl.DataFrame) -> None:

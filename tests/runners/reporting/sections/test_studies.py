@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import COMPARISONS
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import studies
 from tests.runners.reporting.held import held, rows_of_drawings
 from tests.runners.reporting.made_results import frame
@@ -21,14 +21,14 @@ MODELS = ("a", "b", "c", "d")
 
 
 def test_calibration_share_has_a_panel_per_metric_and_score(fabricate: Callable[..., Any]) -> None:
-    figures = studies.calibration_share(read_results(fabricate(settings=SHARES).stage()))
+    figures = studies.calibration_share(read_report(fabricate(settings=SHARES).stage()))
     assert len(figures) == 1  # the open-ended dataset has no sets
     assert [p.title for p in figures[0].panels] == ["coverage (LAC)", "coverage (APS)", "set size (LAC)", "set size (APS)"]
 
 
 @pytest.mark.parametrize(("settings", "drawn"), [(SHARES[:3], True), (SHARES[:2], False), ((*SHARES[:2], "share@fraction=0.10"), False)])
 def test_two_shares_are_a_curve(fabricate: Callable[..., Any], settings: tuple[str, ...], drawn: bool) -> None:
-    figures = studies.calibration_share(read_results(fabricate(settings=settings, datasets=("choice",), n=20).stage()))
+    figures = studies.calibration_share(read_report(fabricate(settings=settings, datasets=("choice",), n=20).stage()))
     assert [bool(figure.panels) for figure in figures] == [True] * drawn
 
 
@@ -38,7 +38,7 @@ def test_ranks_and_their_correlation(fabricate: Callable[..., Any]) -> None:
     for row in fabric.scores:
         if (row["slice"], row["variant"]) == ("all", "clean") and row["metric"] in ("accuracy[ours]", "set_size[ours/mean]"):
             row["value"] = new[row["model"]][row["metric"].startswith("set_size")]
-    results = read_results(fabric.stage())
+    results = read_report(fabric.stage())
     if results.labels["set_size[ours/mean]"].higher_is_better is None:
         pytest.skip("the set_size metric is not in this checkout")
     (figure,) = studies.ranks(results)
@@ -52,7 +52,7 @@ def test_ranks_and_their_correlation(fabricate: Callable[..., Any]) -> None:
 def test_three_models_are_ranked_and_over_two_data_sets_by_their_means(
     fabricate: Callable[..., Any], models: int, datasets: tuple[str, ...], drawn: int
 ) -> None:
-    figures = studies.ranks(read_results(fabricate(models=MODELS[:models], datasets=datasets, n=20).stage()))
+    figures = studies.ranks(read_report(fabricate(models=MODELS[:models], datasets=datasets, n=20).stage()))
     assert sum(bool(figure.table) for figure in figures) == len(figures) == drawn
 
 
@@ -63,17 +63,17 @@ def test_scale_and_chat_need_facts_about_the_models(fabricate: Callable[..., Any
         "c": {"family": "G", "billions": 13, "chat": False},
         "gone": {"family": "G", "billions": 70},
     }
-    results = read_results(fabricate(models=MODELS).stage(about=about))
+    results = read_report(fabricate(models=MODELS).stage(about=about))
     assert [len(f.panels) for f in studies.scale(results)] == [2, 1]
     assert [len(f.panels) for f in studies.chat_tuning(results)] == [2, 1]
 
 
 def test_a_study_that_the_results_do_not_allow_is_left_out(fabricate: Callable[..., Any]) -> None:
-    assert studies.studies(read_results(fabricate().stage())) == []
+    assert studies.studies(read_report(fabricate().stage())) == []
 
 
 def test_a_change_by_chat_tuning_is_coloured_only_where_the_test_tells_it(fabricate: Callable[..., Any]) -> None:
-    results = read_results(fabricate(models=MODELS).stage())
+    results = read_report(fabricate(models=MODELS).stage())
     a, b = results.models[:2]
     label = next(label for text, label in results.labels.items() if text.startswith("accuracy"))
     test = {"dataset": results.datasets[0], "slice": "all", "metric": label.text, "difference": 0.2, "higher_is_better": True}
@@ -106,7 +106,7 @@ def test_all_that_is_shown(fabricate: Callable[..., Any], monkeypatch: pytest.Mo
             row |= {"low": None, "high": None}
         elif row["metric"] == "set_size[share@fraction=0.1/aps]" and place > 2:
             row["value"] = None if place == 3 else float("nan")
-    results = read_results(fabric.stage(about=about))
+    results = read_report(fabric.stage(about=about))
     tests = {"dataset": "choice", "slice": "all", "metric": "accuracy[ours]", "higher_is_better": True, "p_adjusted": 0.01, "n": 9}
     results.comparisons = frame([
         tests | {"a": "c", "b": "b", "difference": 0.2}, tests | {"a": "d", "b": "a", "difference": 0.2},
