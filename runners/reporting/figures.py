@@ -13,7 +13,7 @@ import polars as pl
 
 from qualm.registry import MODALITIES
 from qualm.registry.sample import CLEAN
-from qualm.runners.reporting.charts import charts
+from qualm.runners.reporting import charts
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
 from qualm.runners.runtime.colours import SERIES

@@ -11,6 +11,7 @@ from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.marks import finite
 from qualm.runners.reporting.text import Label, visible, words
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS

@@ -17,7 +17,6 @@ from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.results.results import Results
 from qualm.runners.runtime.records import read_provenance
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.measuring.by_cell import ByCell
 from qualm.runners.scoring.measuring.labels import main_setting
 from qualm.runners.studies import perturbation
 

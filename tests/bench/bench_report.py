@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from qualm.runners.reporting.charts import charts  # noqa: E402
-from qualm.runners.reporting.charts.svg import draw, unchecked  # noqa: E402
 from qualm.runners.reporting.load import read_report  # noqa: E402
+from qualm.runners.reporting.svg import draw, unchecked  # noqa: E402
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED  # noqa: E402
 from qualm.runners.stages import report  # noqa: E402
 from tests.runners.reporting.conftest import Fabric  # noqa: E402

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import baseline_model
-from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, heading, model_legend, name
-from qualm.runners.reporting.charts.marks import finite
+from qualm.runners.reporting import charts
+from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, heading, model_legend, name
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.marks import finite
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
 from qualm.runners.reporting.text import number, titled, visible
 from qualm.runners.runtime.colours import SERIES

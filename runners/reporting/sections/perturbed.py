@@ -11,8 +11,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.runners.reporting.charts.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.sections.compared_modalities import compared
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, column, kinds, widest
 from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, grids

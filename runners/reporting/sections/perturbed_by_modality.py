@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.perturbation.compared_modalities import hallucinated_more
+from qualm.runners.reporting.sections.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of

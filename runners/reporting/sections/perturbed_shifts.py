@@ -8,8 +8,8 @@ from dataclasses import replace
 import polars as pl
 
 from qualm.registry import CLEAN
-from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, brief, coloured, end, model_legend
+from qualm.runners.reporting import charts
+from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, end, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, rounded, titled, visible, words
 from qualm.runners.runtime.colours import SERIES

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.charts.heat import SURE, stars
+from qualm.runners.reporting.heat import SURE, stars
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible

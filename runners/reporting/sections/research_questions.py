@@ -11,10 +11,10 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
-from qualm.runners.reporting.charts.heat import SURE
+from qualm.runners.reporting.heat import SURE
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.perturbation.by_modality import captured, hallucinated
-from qualm.runners.reporting.sections.perturbation.compared_modalities import leaning
+from qualm.runners.reporting.sections.compared_modalities import leaning
+from qualm.runners.reporting.sections.perturbed_by_modality import captured, hallucinated
 from qualm.runners.reporting.text import aside, between, number, percent, rounded, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE

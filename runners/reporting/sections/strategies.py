@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from qualm.registry import BLIND, MACRO, REFUSERS, baseline_model
-from qualm.runners.reporting.charts.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.sections.leaderboard import undefined
 from qualm.runners.reporting.text import Label, aside, between, counted, number, percent, rounded, signed, titled, visible
 from qualm.runners.scoring.apply_judge import abstention_words

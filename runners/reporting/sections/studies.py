@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from qualm.runners.reporting.charts import charts
-from qualm.runners.reporting.charts.figures import Figure, Panel, brief, heading, model_legend, name
+from qualm.runners.reporting import charts
+from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, number, signed
 from qualm.runners.runtime.colours import SERIES

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qualm.registry import ASKED
-from qualm.runners.reporting.charts.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, counted, number, rounded, visible, words

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qualm.registry.sample import CLEAN
-from qualm.runners.reporting.charts import figures
+from qualm.runners.reporting import figures
 from qualm.runners.reporting.load import read_report
 from tests.runners.reporting.made_results import made_results, score
 

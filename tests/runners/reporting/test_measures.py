@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from qualm.compiler.results.show import show_scores
-from qualm.registry.plugins import rule
+from qualm.registry.plugins import registry
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections import leaderboard
 

@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from qualm.registry.sample import COMPARISONS, SAMPLES
-from qualm.runners.reporting.charts.marks import verdict
 from qualm.runners.reporting.load import Report, read_report
+from qualm.runners.reporting.marks import verdict
 from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
 from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime.records import read_table, write_table

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY
-from qualm.runners.reporting.charts.heat import grouped, shade
+from qualm.runners.reporting.heat import grouped, shade
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.sections.research_questions import UNCHECKED
@@ -403,7 +403,7 @@ def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: p
     found = perturbed(read_report(fabric.stage(variants=VARIANTS)))
     assert found is not None
     assert found["rest"]["modalities"] == f"The first 0 of 1 grids are shown. All are in {fabric.inputs['modality_scores']}."
-    monkeypatch.setattr("qualm.runners.reporting.charts.figures.MOST_ROWS", 2)
+    monkeypatch.setattr("qualm.runners.reporting.figures.MOST_ROWS", 2)
     page = report.render(read_report(fabric.stage(variants=VARIANTS))).decode()
     assert "rows are shown; all are in" in page
 

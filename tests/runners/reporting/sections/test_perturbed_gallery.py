@@ -17,8 +17,8 @@ from qualm.registry.sample import GENERATIONS, IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
 from qualm.runners.plugins.perturbations.typos import typos
 from qualm.runners.reporting.load import read_report
-from qualm.runners.reporting.sections.perturbation import gallery as module
-from qualm.runners.reporting.sections.perturbation.gallery import Gallery, gallery
+from qualm.runners.reporting.sections import perturbed_gallery as module
+from qualm.runners.reporting.sections.perturbed_gallery import Gallery, gallery
 from qualm.runners.runtime.records import read_table, write_table
 
 BLUR = [{"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r}} for r in (2.0, 10.0)]
