@@ -7,6 +7,7 @@ asked without the samples' own images.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,8 @@ class Cell:
     """Rows that the model was asked, of one that is asked a part of them; None = all."""
     recalibrations: list[Recalibration] = field(default_factory=list)
     """Its confidence under each calibrator, and as it is on the same rows."""
+    own_intervals: dict[Any, tuple[float, float] | str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Intervals that metrics computed by their own methods, so that equal rows are asked for once."""
 
     def applies(self, reads: frozenset[str]) -> bool:
         """Return true if a metric with these columns is defined for this cell."""

@@ -108,7 +108,10 @@ def quantile(values: Floats, share: float) -> float:
 def standard_error(resampled: Floats, groups: float) -> float:
     """Compute the standard error from resamples, with the factor groups / (groups - 1)."""
     defined = resampled[~np.isnan(resampled)]
-    return float(np.std(defined)) * math.sqrt(groups / max(1.0, groups - 1))
+    if not len(defined):
+        return math.nan
+    off = defined - defined.mean()
+    return math.sqrt(float(off @ off) / len(off) * groups / max(1.0, groups - 1))
 
 
 def effective_units(group: NDArray[np.int64]) -> float:
@@ -139,20 +142,20 @@ def effective_groups(influences: Floats, slope: float = 0.0) -> float:
     (4.0, 3.06)
     """
     n, off = len(influences), influences - influences.mean()
-    largest = float(np.abs(off).max(initial=0.0))
     # A spread of rounding errors is none.
-    if n < 2 or largest <= FLAT * max(1.0, float(np.abs(influences).max())):
+    if n < 2 or max(off.max(), -off.min()) <= FLAT * max(1.0, influences.max(), -influences.min()):
         return float(n)
-    squares = (off / largest) ** 2
-    shares = squares / squares.sum() - 1 / n - slope * off
-    variation = float((shares**2).sum()) + 2 / (n * (n - 1))
-    return 1 + min(n - 1.0, 2 / variation)
+    squares = off * off
+    total = float(squares.sum())
+    # Sum over influences of (square / total - 1 / n - slope * off)^2, where squares / total sum to 1 and off to 0.
+    variation = float(squares @ squares) / total**2 - 1 / n - 2 * slope * float(squares @ off) / total + slope**2 * total
+    return 1 + min(n - 1.0, 2 / (variation + 2 / (n * (n - 1))))
 
 
 def jackknife_error(deleted: Floats) -> float:
     """Return the standard error by values with each group deleted (Quenouille, 1956), which allows for the leverage of large groups."""
-    n = len(deleted)
-    return math.sqrt((n - 1) / n * float(((deleted - deleted.mean()) ** 2).sum()))
+    n, off = len(deleted), deleted - deleted.mean()
+    return math.sqrt((n - 1) / n * float(off @ off))
 
 
 def exchange_deviate(size: Any, error: Any, units: Any) -> Any:

@@ -44,7 +44,7 @@ from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate, why_absent
-from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
+from qualm.runners.scoring.measuring.intervals import described
 from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.over_datasets import OverDatasets
@@ -149,8 +149,8 @@ CHANGED = perturbation.CHANGED
 RANKED = ("rankings", "estimator_comparisons")
 RESAMPLES = "resamples undefined"
 """Counter of the resamples in which a score has no value, over all scores."""
-MeasuredSlice = tuple[Slice, list[tuple[str, Measured]], list[Limits]]
-"""A slice, the values of metrics on it by label, and their intervals."""
+MeasuredSlice = tuple[Slice, list[tuple[str, Measured]], list[Limits], list[dict[str, Any]]]
+"""A slice, the values of metrics on it by label, their intervals and their columns of LABELLED_SCORES."""
 KEEP = 48_000_000
 """Counts of resamples of one dataset that are kept for its next cell (384 MB); beyond, they are drawn again."""
 
@@ -198,7 +198,7 @@ def _run(stage: Stage) -> None:
                 clean[cell.model] = cell
             computed = [measure(metrics, cell, part, interval["level"]) for part in slices]
             rows.append(_score_rows(stage, cell, computed))
-            for part, values, limits in computed:
+            for part, values, limits, _ in computed:
                 if "rankings" in stage.outputs:
                     rankings.add(cell, part, values, part is slices[0], cell.variant == CLEAN)
                 if study and part.label == ALL:
@@ -209,9 +209,9 @@ def _run(stage: Stage) -> None:
                 if tested and not part.macro and "clean_correct" in cell.columns:
                     grid += _effects(stage, tested, cell, part, values, family)
             for part in changed_slices(cell, slices[0]):
-                values = evaluate(paired, cell, part)
-                limits = intervals([measured for _, measured in values], interval["level"], part.bootstrap.groups)
-                rows.append(_score_rows(stage, cell, [(part, values, limits)]))
+                found = measure(paired, cell, part, interval["level"])
+                _, values, limits, _ = found
+                rows.append(_score_rows(stage, cell, [found]))
                 if study:
                     study.add_changed(cell, values, limits)
                 if tested:
@@ -249,7 +249,7 @@ def _run(stage: Stage) -> None:
 def measure(metrics: Sequence[Metric], cell: Cell, part: Slice, level: float) -> MeasuredSlice:
     """Evaluate the metrics that apply to a cell on one slice."""
     values = evaluate(metrics, cell, part)
-    return part, values, intervals([measured for _, measured in values], level, part.bootstrap.groups)
+    return part, values, *described([measured for _, measured in values], level, part.bootstrap.groups)
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
@@ -263,20 +263,16 @@ def _score_rows(stage: Stage, cell: Cell, computed: Sequence[MeasuredSlice]) -> 
     """Return a cell's rows of LABELLED_SCORES, and add to the stage's counters."""
     counts: Counter[str] = Counter()
     rows = []
-    for part, values, limits in computed:
-        same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
-        numbers: dict[int, dict[str, Any]] = {}  # several settings may share one value
-        for (label, measured), ends in zip(values, limits, strict=True):
+    for part, values, _, numbers in computed:
+        same: dict[str, Any] = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
+        same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None}
+        for (label, measured), of_value in zip(values, numbers, strict=True):
             undefined = bool(np.isnan(measured.value))
             counts.update({"scores": 1, "undefined": undefined, RESAMPLES: measured.undefined})
             if undefined:
                 condition = measured.why.partition(";")[0].removeprefix("undefined ")
                 counts[f"undefined ({condition})"] += 1
-            if id(measured) not in numbers:
-                numbers[id(measured)] = numbers_of(measured, ends, stage.params["interval"]["level"])
-            rows.append(
-                same | {"metric": label, "collapsed": cell.collapsed or None, "disputed": cell.disputed or None} | numbers[id(measured)]
-            )
+            rows.append(same | {"metric": label} | of_value)
     stage.count(**counts)
     return pa.Table.from_pylist(rows, schema=LABELLED_SCORES)
 

@@ -126,46 +126,50 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
         chosen: (b,) rows of the spectrum; by default all.
     """
     errors, needed = np.empty(len(bandwidth)), np.minimum(spectrum.shape[1], 2 + (LAST_WAVE / bandwidth).astype(np.int64))
-    rows = np.arange(len(spectrum)) if chosen is None else chosen
+    rows, cosines = np.arange(len(spectrum)) if chosen is None else chosen, _cosines(WAVES, WAVES // 2)
     stage = -(-needed // NEAR)
     for waves in np.unique(stage):  # those of wide bandwidths need few
         here = np.flatnonzero(stage == waves)
         k = np.arange(min(NEAR * waves, spectrum.shape[1]))
         damped = spectrum[rows[here], : len(k)] * np.exp(np.outer(bandwidth[here] ** 2, (np.pi * k) ** 2 / -2))
-        even, odd = (np.abs(damped[:, part::2] @ _cosines()[part : len(k) : 2]) for part in (0, 1))
+        even, odd = (np.abs(damped[:, part::2] @ cosines[part : len(k) : 2]) for part in (0, 1))
         errors[here] = np.maximum(even, odd, out=even).mean(axis=1)
     return errors
 
 
-@lru_cache(maxsize=1)
-def _cosines() -> Floats:
-    """Return (WAVES, WAVES / 2): the waves at the places in the lower half of [0, 1]; all but the first stand for two, k and -k."""
-    k, places = np.arange(WAVES), (np.arange(WAVES // 2) + 0.5) / WAVES
+@lru_cache(maxsize=2)
+def _cosines(parts: int, count: int) -> Floats:
+    """Return (WAVES, count): the waves at the middles of the first `count` of equal parts of [0, 1].
+
+    All but the first stand for two waves, k and -k.
+    """
+    k, places = np.arange(WAVES), (np.arange(count) + 0.5) / parts
     return np.asarray(np.cos(np.pi * np.outer(k, places)) * np.where(k > 0, 2.0, 1.0)[:, None])
 
 
-def _kernel(confidence: Floats, bandwidth: float) -> Floats:
-    """Return (n, OF_INTERVAL): how each answer counts at equally spaced places, so that its row sums to 1."""
-    k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
-    places = np.cos(np.pi * np.outer(k, (np.arange(OF_INTERVAL) + 0.5) / OF_INTERVAL)) * np.where(k > 0, 2.0, 1.0)[:, None]
-    kernel: Floats = (products(*_angles(confidence, len(k))) * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)) @ places / OF_INTERVAL
-    return kernel
-
-
 def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows: str) -> tuple[NDArray[np.int64], Floats]:
-    """Return the scored rows and the kernel at the sample's own bandwidth, at least twice the grid step."""
+    """Return the places of the rows that count, and their kernel at the sample's bandwidth."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
-    return chosen, _kernel(f, max(2 / OF_INTERVAL, _bandwidth_of(f.tobytes(), (y - f).tobytes())))
+    return chosen, _kernel(f.tobytes(), (y - f).tobytes())
 
 
-@lru_cache(maxsize=64)
-def _bandwidth_of(confidence: bytes, gaps: bytes) -> float:
-    """Return the bandwidth of the sample, which its interval and its test share."""
+@lru_cache(maxsize=1)
+def _kernel(confidence: bytes, gaps: bytes) -> Floats:
+    """Return (n, OF_INTERVAL) weights of each answer at equally spaced places, which sum to 1.
+
+    The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
+    """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
     far, near = _angles(f)
-    far *= gap[:, None] / len(f)
-    return float(_at_own_bandwidth(lambda a, b: (far[:, a // NEAR : b // NEAR].T @ near).real.reshape(1, b - a))[1][0])
+    of_gaps = far * (gap[:, None] / len(f))
+    own = _at_own_bandwidth(lambda a, b: (of_gaps[:, a // NEAR : b // NEAR].T @ near).real.reshape(1, b - a))[1]
+    bandwidth = max(2 / OF_INTERVAL, float(own[0]))
+    k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
+    damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]
+    kernel: Floats = products(far[:, : len(k) // NEAR], near) @ damped / OF_INTERVAL
+    kernel.flags.writeable = False
+    return kernel
 
 
 def interval(

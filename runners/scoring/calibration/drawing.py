@@ -35,8 +35,9 @@ class HeldDraws:
 class First:
     """The first of some resamples: a fit is made anew in fewer than a sum is."""
 
-    def __init__(self, of: Any, times: int) -> None:
-        self.of, self.groups, self.times = of, of.groups, min(times, of.times)
+    def __init__(self, of: Any, times: int, jackknife: bool = True) -> None:
+        """Take the first `times` resamples; without `jackknife` there are no deletions."""
+        self.of, self.groups, self.times, self._jackknife = of, of.groups, min(times, of.times), jackknife
 
     @property
     def whole(self) -> Any:
@@ -59,5 +60,5 @@ class First:
 
     def deletions(self) -> Iterator[Weights]:
         """Yield the weights of a jackknife over all groups."""
-        deletions: Iterator[Weights] = self.of.deletions()
+        deletions: Iterator[Weights] = self.of.deletions() if self._jackknife else iter(())
         return deletions

@@ -46,7 +46,7 @@ class Recalibration:
     """(n,): what metrics read instead of the cell's own columns."""
     parts: list[KindOfAnswers]
     refits: int
-    """In how many resamples it is fitted anew."""
+    """Resamples in which it is fitted anew; of RAW, those in which others are, with which it is compared."""
     why: str = ""
     ends: Floats | None = None
     """(2, n): both ends of the interval of a method that gives one, NaN where a row has none."""
@@ -180,7 +180,7 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
             continue
         if not of:
             raw = {"confidence": np.where(calibrates, np.nan, own.confidence)}
-            yield Recalibration(setting["label"], RAW, "", calibrates, raw, [], 0)
+            yield Recalibration(setting["label"], RAW, "", calibrates, raw, [], setting["refits"])
         for ref in setting["methods"]:
             method = Method.of(ref)
             if of and method.plugin.declares.get("PROBABILITIES", False):

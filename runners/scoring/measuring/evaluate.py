@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from numpy.typing import NDArray
 from qualm.registry.plugins import columns
 from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, MARKED_BY, RATED_BY, SET_COLUMNS
 from qualm.registry.sample import ALL
+from qualm.runners.contracts.grouped_weights import number_groups
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import Recorder
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
+from qualm.runners.scoring.calibration.drawing import First
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import (
     BOUNDS_OF_UNREAD,
@@ -61,20 +64,32 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = F
         every: Resample also values of which neither an interval nor a ranking reads resamples.
     """
     tasks, labels = tasks_of(metrics, cell, part)
-    for task in tasks:
-        task.measured.unread = not every and bool(task.measured.n and part.bootstrap.times) and _is_unread(task, part)
-    live = [task for task in tasks if task.measured.n and not task.measured.unread]
-    resample(live, part.bootstrap)
-    resample_at_own_threshold([task for task in live if task.redraw is not None or task.refit is not None], part.bootstrap)
+    by_draws: dict[tuple[int, bool], list[MetricTask]] = {}
+    for task in tasks if part.bootstrap.times else ():
+        times, jackknife = (part.bootstrap.times, True) if every else _draws_read(task, part)
+        task.measured.unread = bool(task.measured.n) and not times
+        if task.measured.n and times:
+            by_draws.setdefault((times, jackknife), []).append(task)
+    for (times, jackknife), of in by_draws.items():
+        resamples = part.bootstrap if (times, jackknife) == (part.bootstrap.times, True) else First(part.bootstrap, times, jackknife)
+        resample(of, resamples)
+        resample_at_own_threshold([task for task in of if task.redraw is not None or task.refit is not None], resamples)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
-def _is_unread(task: MetricTask, part: Slice) -> bool:
-    """Return whether nobody reads the resamples of a task: neither its interval nor a ranking, nor an average over slices or datasets."""
+def _draws_read(task: MetricTask, part: Slice) -> tuple[int, bool]:
+    """Return how many resamples an interval, a ranking, or an average over slices or datasets reads, and whether it reads the jackknife."""
+    everything, nothing = (part.bootstrap.times, True), (0, False)
     if task.metric.why_no_interval:
-        return "uncertainty" not in task.metric.reads  # by others the stability of estimators' ranks is judged
-    has_own_ways = task.metric.own_interval is not None and "compared_by" in task.metric.plugin.declares
-    return has_own_ways and task.redraw is None and task.measured.recalibrated is None and part.label != ALL and not part.macro
+        # By values of estimators the stability of their ranks is judged.
+        return everything if "uncertainty" in task.metric.reads else nothing
+    is_averaged = part.label == ALL or part.macro
+    if is_averaged or task.metric.own_interval is None or task.redraw is not None or task.refit is not None:
+        return everything
+    if (raw := task.measured.recalibrated) is None:
+        return nothing if "compared_by" in task.metric.plugin.declares else everything
+    # Read by comparisons with calibrators alone, which are fitted anew in so many resamples.
+    return min(raw.refits, part.bootstrap.times), task.metric.null_test is None
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
@@ -145,7 +160,7 @@ def _recalibrated_task(
     task.measured.recalibrated = of
     if not task.measured.n:
         task.measured.why = of.why or task.measured.why
-    if of.refits and task.measured.n:
+    if of.parts and task.measured.n:
         task.refit = of
         task.measured.calibrating = of.groups(part.bootstrap)
     return task
@@ -229,7 +244,7 @@ def _task(
         measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
         measured.chance = chance_of(metric, lambda name: own[name][universe][scored & counted] if name in own else None)
     group_of_row = part.bootstrap.groups_of(place[scored])
-    _count_groups(measured, metric, arrays, weights, group_of_row, counted[scored])
+    _count_groups(measured, metric, arrays, weights, group_of_row, counted[scored], cell.own_intervals)
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
@@ -275,14 +290,34 @@ def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.b
     return _value(metric, [filled[name][scored] for name in metric.reads], Recorder(int(scored.sum()))) if scored.any() else math.nan
 
 
+def _own_interval(
+    metric: Metric, arrays: list[Floats], place: NDArray[np.int64], known: dict[Any, tuple[float, float] | str], level: float
+) -> tuple[float, float] | str:
+    """Return the interval of a metric's own method, computed once for equal rows: a slice and its part of a macro average have the same."""
+    digest = blake2b(place.tobytes())
+    for column in arrays:
+        digest.update(column.tobytes())
+    key = metric.label, level, digest.digest()
+    if key not in known:
+        assert metric.own_interval is not None
+        known[key] = metric.own_interval(*arrays, place, level, **metric.args)
+    return known[key]
+
+
 def _count_groups(
-    measured: Measured, metric: Metric, arrays: list[Floats], weights: Recorder, group: NDArray[np.int64], counted: NDArray[np.bool_]
+    measured: Measured,
+    metric: Metric,
+    arrays: list[Floats],
+    weights: Recorder,
+    group: NDArray[np.int64],
+    counted: NDArray[np.bool_],
+    known: dict[Any, tuple[float, float] | str],
 ) -> None:
     """Count the independent groups behind a value, and behind each class that it compares."""
     measured.group_codes = np.flatnonzero(np.bincount(group[counted]))
     measured.groups = len(measured.group_codes)
     if metric.own_interval is not None:
-        measured.own_interval = cache(partial(metric.own_interval, *arrays, group, **metric.args))
+        measured.own_interval = partial(_own_interval, metric, arrays, number_groups(group)[0], known)
     if metric.null_test is not None:
         measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
     if metric.least_error is not None:

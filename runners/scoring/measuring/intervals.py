@@ -16,13 +16,26 @@ from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
-    """Compute the interval of each value by its metric's method, or why there is none.
+    """Return the interval of each value, by the method its metric declares, or why there is none.
 
     `groups` are those of the slice, for what does not know its own scored ones.
     """
     distinct = {id(one): one for one in measured}  # several settings may share one value
     limits_of = {key: _interval(one, level, groups if one.groups is None else one.groups) for key, one in distinct.items()}
     return [limits_of[id(one)] for one in measured]
+
+
+def described(measured: Sequence[Measured], level: float, groups: int) -> tuple[list[Limits], list[dict[str, Any]]]:
+    """Return the interval of each value as `intervals` does, and its columns of a row of scores.
+
+    One value at a time, since an interval and a test may share what they are made of.
+    """
+    both: dict[int, tuple[Limits, dict[str, Any]]] = {}
+    for one in measured:
+        if id(one) not in both:
+            (ends,) = intervals([one], level, groups)
+            both[id(one)] = ends, numbers_of(one, ends, level)
+    return [both[id(one)][0] for one in measured], [both[id(one)][1] for one in measured]
 
 
 def _interval(one: Measured, level: float, groups: int) -> Limits:
