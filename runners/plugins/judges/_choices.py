@@ -26,7 +26,7 @@ from qualm.runners.contracts.judges import Judgement
 from qualm.runners.plugins.judges._option_mentions import MENTION, Marked, Options, clean, first_turn, mark
 from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
-from qualm.runners.plugins.judges._yes_no import polarity, yes_or_no
+from qualm.runners.plugins.judges._yes_no import polarity, restated, yes_or_no
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.scoring.answer_text import word_set, words_of
 
@@ -407,6 +407,8 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
         if (place := evidence(analysis)) is not None:
             return OptionReading(place if place >= 0 else None)
     place = _declining(analysis, choices) if declines else _mentioned(analysis)
+    if place is None and polar and not declines and (verdict := restated(question, text)) is not None:
+        place = polar[verdict]
     if place is None and not declines and not any(analysis.named):
         place = _abbreviated(text, choices)
     return OptionReading(place, declines and place is None)

@@ -169,11 +169,15 @@ def restated(question: str, text: str) -> YesNo:
     ('no', 'yes')
     >>> restated("Is Ann taller than Bob?", "Bob is taller than Ann."), restated("Is it raining?", "It might be raining.")
     (None, None)
+    >>> restated("Is it raining?", "Is it raining?") is None
+    True
     """
     asked = read_question(question)
     if not (asked.is_yes_or_no and asked.is_english) or re.search(r"\b(?:or|no|not)\b|n't", asked.text):
         return None
-    first = re.split(r"[.!?;\n]", _plain(text), maxsplit=1)[0]
+    first, end, _ = re.split(r"([.!?;\n]|$)", _plain(text), maxsplit=1)
+    if end == "?" or first.split()[:2] == asked.text.split()[:2]:  # the question itself
+        return None
     plain = re.sub(r"\b(?:in|on) (?:the|this|that) (?:image|picture|photo\w*|scene)\b", "", asked.text)
     words = [stem(word) for word in re.findall(r"[\w-]+", plain) if word not in _FRAME]
     said = [stem(word) for word in re.findall(r"[\w-]+", re.sub(r"n't\b", " not", first))]

@@ -74,6 +74,20 @@ def test_the_order_of_options_does_not_matter():
             assert read(reply, turned) == OptionReading(place), (reply, turned)
 
 
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("The function is not differentiable at every point.", "B"),
+        ("Is the function differentiable at every point?", ""),
+        ("Is the function differentiable at every point", ""),
+        ("The function might be differentiable at every point.", ""),
+    ],
+)
+def test_a_sentence_that_restates_a_question_names_yes_or_no(reply, said):
+    """The question that a model repeats is no answer to it, which replies of LLaVAR to MathVista do."""
+    assert reads(reply, ["Yes", "No"], "Is the function differentiable at every point?") == said
+
+
 @pytest.mark.parametrize("letter", string.ascii_uppercase[:12])
 def test_every_letter_in_every_dress(letter):
     options = [f"thing number {n}" for n in range(100, 112)]
