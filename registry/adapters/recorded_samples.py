@@ -6,6 +6,7 @@ This takes the former, and `recorded` the latter, so that a log alone can be sco
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,6 +36,8 @@ def recorded_samples(
     options: Literal["auto", "choices", "open"] = "auto",
     faults: Literal["stop", "leave_out"] = "stop",
     pictures: Literal["auto", "none"] = "auto",
+    category_in_id: str | None = None,
+    answer_is: Literal["auto", "letter", "text"] = "auto",
 ) -> Iterator[Image | Sample]:
     """Read the questions of one task of a recording, in file order.
 
@@ -55,19 +58,26 @@ def recorded_samples(
             `auto` = the former, where the right option is known.
         faults: Rows that are not as the format has them end the run (`stop`), or are listed and left out.
         pictures: Those in the log or in the input table beside it, or `none`.
+        category_in_id: A regular expression that fits each whole id; its only group is the category: `val_(.+)_\\d+` for
+            `val_Art_Style_12`.
+        answer_is: Of a table's questions with options, what the reference answer is: the option's letter, its text, or whichever fits one
+            option only (`auto`); options may be letters in another order.
 
     Raises:
         AdapterError: nothing to read, or rows with faults.
     """
     source = context.need_source("recorded_samples")
     try:
-        how = ReadOptions(fields, run=run or "")
+        how = ReadOptions(fields, run=run or "", answer_is=answer_is)
         part, table, name = _choose_file(source, format, run, task, pictures, how)
+        if answer_is != "auto" and part.format != "table":
+            raise AdapterError(f"{part.path}: `answer_is: {answer_is}` is of tables (`format: table`), and this is read as {part.format}")
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
         recorded_pictures = _Pictures(table, pictures == "auto")
         yield from recorded_pictures.all()
-        yield from _samples(context, part, how, name, options, faults, recorded_pictures)
+        samples = _samples(context, part, how, name, options, faults, recorded_pictures)
+        yield from samples if category_in_id is None else _take_categories(samples, category_in_id)
     except RecordingError as error:
         raise AdapterError(str(error)) from error
 
@@ -91,6 +101,27 @@ def _choose_file(
             f"{part.path}: the tables with images beside it are of other tasks: {there}; say which by `task:`, or `pictures: none`"
         )
     return part, None, task or task_of(part, run)
+
+
+def _take_categories(samples: Iterator[Image | Sample], pattern: str) -> Iterator[Image | Sample]:
+    """Yield samples with the category that their id names.
+
+    Raises:
+        AdapterError: the pattern is invalid, or an id does not fit it.
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise AdapterError(f"category_in_id: {pattern!r} is not a regular expression: {error}") from error
+    if compiled.groups != 1:
+        raise AdapterError(f"category_in_id: {pattern!r} has {compiled.groups} groups; put the category, and nothing else, in parentheses")
+    for item in samples:
+        if isinstance(item, Sample):
+            match = compiled.fullmatch(item.sample_id)
+            if match is None:
+                raise AdapterError(f"category_in_id: {pattern!r} does not fit the id {item.sample_id!r}")
+            item = replace(item, category=match[1])
+        yield item
 
 
 def _samples(
@@ -186,6 +217,8 @@ def _report_faults(bad_rows: list[Fault], path: Path, faults: str) -> None:
     summary = ", ".join(f"{n} x {reason}" for reason, n in counts.most_common())
     if faults == "stop":
         lines.append("look at the file, name its fields by `fields:`, or say `faults: leave_out` to go on without these rows")
+        if "unclear which option is right" in counts:
+            lines[-1] = f"say `answer_is: letter` or `answer_is: text` if the reference answers are that; {lines[-1]}"
         raise AdapterError(f"{path}: {len(bad_rows)} rows that cannot be read ({summary})\n" + "\n".join(lines))
     print(f"{path}: left out {len(bad_rows)} rows ({summary})", *lines, sep="\n  ", file=sys.stderr)
 

@@ -101,9 +101,10 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
         raise MalformedRowError("no answer", f"'{found['prediction']}' is {excerpt(prediction)}")
     record.draws = [{"text": _text(reply)} for reply in replies]
     target = cell("target")
-    record.references = texts(_text(target) if isinstance(target, int | float) else target)
     options = _options(row, found["choices"])
-    if options and not take_options(record, options):
+    target = _text(target) if isinstance(target, int | float) else target
+    record.references = (target,) if target in options else texts(target)  # "[0, 2]" may be an option's text
+    if options and not take_options(record, options, answer_is=how.answer_is):
         record.choices, record.doubt = options, f"no option, or more than one, fits the right answer {excerpt(target)}"
     _take_images(record, row.get("image"))
     record.meta = short_fields(row, {*(name for name in found.values() if name), "image", "split", *LETTERS})

@@ -42,19 +42,24 @@ def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tup
     return ()
 
 
-def option_index(target: Sequence[str], options: Sequence[str]) -> int | None:
-    """Return the index of the only right option, by letter or text; None if ambiguous."""
+def option_index(target: Sequence[str], options: Sequence[str], answer_is: str = "auto") -> int | None:
+    """Return the index of the only right option, by letter or text; None if ambiguous.
+
+    >>> option_index(["C"], ["B", "C", "D", "A"]), option_index(["C"], ["B", "C", "D", "A"], "letter")
+    (None, 2)
+    """
     if len(target) != 1:
         return None
     text = target[0].strip()
-    by_text = [i for i, option in enumerate(options) if option.strip() == text]
-    places = {place for place in (letter_index(text, len(options)), *by_text) if place is not None}
+    by_text = [i for i, option in enumerate(options) if option.strip() == text and answer_is != "letter"]
+    by_letter = None if answer_is == "text" else letter_index(text, len(options))
+    places = {place for place in (by_letter, *by_text) if place is not None}
     return places.pop() if len(places) == 1 else None
 
 
-def take_options(record: Record, options: Sequence[str], place: int | None = None) -> bool:
+def take_options(record: Record, options: Sequence[str], place: int | None = None, answer_is: str = "auto") -> bool:
     """Make a record multiple choice if its target is an option; return whether it is."""
-    place = option_index(record.references, options) if place is None else place
+    place = option_index(record.references, options, answer_is) if place is None else place
     if place is None:
         return False
     record.choices, record.answer_index, record.references = tuple(options), place, ()

@@ -94,6 +94,8 @@ class ReadOptions:
     """Whose answers are taken where the format has several readings of one; None = as the model gave them."""
     run: str | None = None
     """Whose answers are taken where a file has those of several models; None = it has one's, "" = whichever comes first."""
+    answer_is: str = "auto"
+    """What a table's reference answer to a question with options is: a letter, an option's text, or (auto) whichever fits."""
 
 
 def texts(value: Any) -> tuple[str, ...]:

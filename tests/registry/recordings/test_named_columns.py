@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.formats.faults import Fault
 from qualm.registry.recordings.parts import choose, find_parts
@@ -165,6 +165,39 @@ def test_options_in_a_list_or_in_columns(tmp_path: Path, options: dict[str, Any]
     write(tmp_path / "gpt.json", [{"id": 1, "question": "Which?", **options, "answer": answer, "prediction": "(B)"}])
     (sample,), _ = questions(tmp_path)
     assert (sample.sample_id, sample.choices, sample.answer_index) == ("1", ("cat", "dog"), 1)
+
+
+@pytest.mark.parametrize(("answer_is", "place"), [("letter", 2), ("text", 1)])
+def test_options_that_are_letters_in_another_order(tmp_path: Path, answer_is: Any, place: int) -> None:
+    """As in MMMU-Pro, where 32 questions have options such as B, C, D, A; MathVista's reference answers are texts."""
+    rows = [{"id": "q", "question": "Which?", "options": ["B", "C", "D", "A"], "answer": "C", "prediction": "C"}]
+    write(tmp_path / "m.json", rows)
+    with pytest.raises(AdapterError, match="say `answer_is: letter` or `answer_is: text`"):
+        questions(tmp_path)
+    ((sample,), _) = questions(tmp_path, answer_is=answer_is)
+    assert sample.answer_index == place
+
+
+def test_an_option_may_look_like_a_list(tmp_path: Path) -> None:
+    """As in MathVista: `[0, 2]` is one of the options and not two reference answers."""
+    write(tmp_path / "m.json", [{"id": "q", "choices": ["[3, 2]", "[0, 2]"], "answer": "[0, 2]", "prediction": "B"}])
+    ((sample,), _) = questions(tmp_path)
+    assert (sample.answer_index, sample.references) == (1, ())
+
+
+def test_ids_may_hold_the_category(tmp_path: Path) -> None:
+    """As in BLINK, whose files map ids to letters."""
+    (tmp_path / "m.json").write_text(json.dumps({"val_Art_Style_1": "(A)", "val_IQ_Test_12": "(B)"}))
+    how: dict[str, Any] = {"fields": {"prediction": "prediction", "target": "prediction"}}
+    samples, _ = questions(tmp_path, category_in_id=r"val_(.+)_\d+", **how)
+    assert [(s.category, s.references) for s in samples] == [("Art_Style", ("(A)",)), ("IQ_Test", ("(B)",))]
+    for pattern, message in (
+        ("(", "not a regular expression"),
+        ("val_.+", "has 0 groups"),
+        (r"val_(Art.+)_\d+", "does not fit the id 'val_IQ_Test_12'"),
+    ):
+        with pytest.raises(AdapterError, match=message):
+            questions(tmp_path, category_in_id=pattern, **how)
 
 
 def test_several_answers_and_images_in_the_row(tmp_path: Path) -> None:
