@@ -357,6 +357,8 @@ RANKINGS = pa.schema(
         ("high", pa.float64()),
         ("leader", pa.string()),  # the candidate of the best value
         ("p_adjusted", pa.float64()),  # of the difference from the leader; of the leader the largest against any other
+        ("rank_low", pa.int64()),  # 1 + number of candidates that are significantly better: simultaneous interval of the rank
+        ("rank_high", pa.int64()),  # candidates - number of those that are significantly worse; null where not comparable
         ("may_be_best", pa.bool_()),  # in the confidence set of the best: not told apart from any better value
         ("is_best", pa.bool_()),  # told apart from every other candidate
         ("candidates", pa.int64()),

@@ -16,7 +16,7 @@ SCORE_COLUMNS = (
     *("value", "low", "high", "n", "n_unscored", "level", "why", "why_no_interval", "target", "band_low", "band_high", "collapsed"),
     *("chance", "scored_share", "value_if_wrong", "value_if_right", "disputed"),
 )
-RANKED = ("rank", "leader", "may_be_best", "is_best", "p_adjusted", "candidates", "not_comparable")
+RANKED = ("rank", "rank_low", "rank_high", "leader", "may_be_best", "is_best", "p_adjusted", "candidates", "not_comparable")
 KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
 """Columns that identify a ranking and a candidate in it."""
 MODELS, ESTIMATORS = "models", "estimators"

@@ -347,7 +347,8 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
     order = np.argsort(-score, kind="stable")
     leader = order[0]
     ahead = np.greater.outer(score, score)
-    beaten = np.any(np.logical_and(p < ALPHA, ahead.T), axis=1)
+    above = np.logical_and(p < ALPHA, ahead.T)  # [i, j]: j is significantly better than i
+    beaten = above.any(axis=1)
     adjusted = p[:, leader].copy()
     # The leader against its closest rival: it leads alone only if it is told apart from all.
     adjusted[leader] = np.delete(p[leader], leader).max()
@@ -364,6 +365,8 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
         "low": column.low[order].tolist(),
         "high": column.high[order].tolist(),
         "p_adjusted": adjusted[order].tolist(),
+        "rank_low": [None if not_comparable else 1 + n for n in above.sum(axis=1)[order].tolist()],
+        "rank_high": [None if not_comparable else k - n for n in above.sum(axis=0)[order].tolist()],
         "may_be_best": (np.logical_not(beaten) & eligible)[order].tolist(),
         "is_best": [bool(adjusted[leader] < ALPHA and eligible[leader]), *[False] * (k - 1)],
         "n": column.n[order].tolist(),

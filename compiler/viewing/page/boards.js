@@ -123,7 +123,7 @@ function interval(row, axis, estimators, variant) {
   const tone = colour(row.result.models, row.model);
   const whole = row.value !== null;
   const blind = !way && row.result.blind.includes(row.model);
-  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "significantly better than all others" : row.may_be_best ? "statistically tied with the best" : "significantly worse than the best"} (${row.candidates} candidates)` : ""}${row.low === null && row.why_no_interval ? `; no interval: ${visible(row.why_no_interval, 200)}` : ""}` : visible(row.why ?? "undefined", 300);
+  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "significantly better than all others" : row.may_be_best ? "statistically tied with the best" : "significantly worse than the best"} (${row.rank_low ? `rank ${row.rank_low} to ${row.rank_high} of ` : ""}${row.candidates} candidates)` : ""}${row.low === null && row.why_no_interval ? `; no interval: ${visible(row.why_no_interval, 200)}` : ""}` : visible(row.why ?? "undefined", 300);
   return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset.startsWith("macro:") ? "" : row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
     el("b", null, said(name, 80)),
     el("span", { class: "track", style: { color: tone } },
@@ -133,7 +133,7 @@ function interval(row, axis, estimators, variant) {
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
     el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
     el("span", { class: "n" }, `n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}`, unread(row) ? el("small", null, unread(row).replace(/^, /, "")) : null),
-    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : ""));
+    el("span", { class: blind ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : row.rank_low ? `rank ${row.rank_low}–${row.rank_high}` : ""));
 }
 
 /** A linear axis with round ticks. */

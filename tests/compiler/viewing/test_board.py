@@ -40,7 +40,10 @@ def test_places_are_those_of_the_rankings(results: Results) -> None:
     ]
     both = [{**models[0], "among": "models and estimators", "candidate": "other/mean_token_entropy"}]
     rankings = pl.DataFrame(
-        [row | {"p_adjusted": 0.5, "candidates": 2, "leader": "it", "not_comparable": False} for row in [*models, *estimators, *both]]
+        [
+            row | {"p_adjusted": 0.5, "candidates": 2, "leader": "it", "not_comparable": False, "rank_low": 1, "rank_high": 2}
+            for row in [*models, *estimators, *both]
+        ]
     )
     scores = ranked(SimpleNamespace(scores=results.scores, tables=["rankings"], table=lambda name: rankings))  # type: ignore[arg-type]
     assert scores.height == results.scores.height
@@ -56,7 +59,15 @@ def test_places_are_those_of_the_rankings(results: Results) -> None:
 def test_ranks_are_within_one_ranking(results: Results) -> None:
     """A model that was asked a part of the questions is the first of its own ranking, not the third of both."""
     where = {"dataset": "scenes", "variant": "clean", "slice": "all", "metric": "accuracy", "among": "models", "model": None}
-    facts = {"may_be_best": True, "is_best": False, "p_adjusted": 0.5, "candidates": 2, "not_comparable": False}
+    facts = {
+        "may_be_best": True,
+        "is_best": False,
+        "p_adjusted": 0.5,
+        "candidates": 2,
+        "not_comparable": False,
+        "rank_low": 1,
+        "rank_high": 2,
+    }
     candidates = [("base", "base"), ("third", "base"), ("other", "other"), ("fourth", "other")]
     rankings = pl.DataFrame([where | facts | {"candidate": name, "leader": leader} for name, leader in candidates])
     scores = ranked(SimpleNamespace(scores=results.scores, tables=["rankings"], table=lambda name: rankings))  # type: ignore[arg-type]

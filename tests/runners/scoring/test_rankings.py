@@ -333,6 +333,16 @@ def test_what_is_worse_than_chance_is_not_called_the_best(higher, chance, marked
     assert of["chance"] == [chance] * 3 and of["scored_share"] == [None] * 3
 
 
+def test_a_rank_lies_between_the_significantly_better_and_the_significantly_worse():
+    """By hand: b leads c significantly, a is tied with both. p is corrected over all pairs, so the intervals hold at once."""
+    p = np.full((3, 3), 0.5)
+    p[1, 2] = p[2, 1] = 0.04
+    of = ranking_columns(by_hand(p), p)
+    ranks = {name: (low, high) for name, low, high in zip(of["candidate"], of["rank_low"], of["rank_high"], strict=True)}
+    assert ranks == {"b": (1, 2), "a": (1, 3), "c": (2, 3)}
+    assert ranking_columns(by_hand(p, shares=(1.0, 0.9, 1.0)), p)["rank_low"] == [None] * 3
+
+
 def test_unequal_scored_shares_are_not_ranked():
     p = np.full((3, 3), 0.01)
     for shares, ranked_ in (((1.0, 0.99, 0.985), True), ((1.0, 0.97, 1.0), False), ((1.0, np.nan, 1.0), True)):

@@ -37,6 +37,7 @@ def test_edges():
     assert auroc(np.array([1.0, np.inf, np.inf]), np.array([1.0, 0, 1]), one)[0] == 0.75
     assert auroc(score, np.array([1.0, 0.5, 0]), one)[0] == 1.0
     assert auroc(score, np.array([1.0, 0.5, 0]), one, right_from=1.0)[0] == 1.0
+    assert auroc(1 - score, np.array([1.0, 0.5, 0]), one, by="confidence")[0] == 1.0
 
 
 def test_the_least_error_of_a_useless_ranking_is_mann_and_whitneys():
