@@ -2,7 +2,7 @@
 
 from qualm.compiler.generated.tables import table
 from qualm.compiler.project.model_sizes import of_published
-from qualm.registry.published.models import Published, family_verified, published, verified
+from qualm.registry.published.models import Published, published, verified
 
 _HEAD = """\
 # Published models
@@ -15,16 +15,15 @@ for them, their images are tokens of the prompt, and their weights are safetenso
 Parameters are counted from each model's configuration and agree with the published sizes to 1%. Names, licences and settings are from
 memory. None is verified until someone has run `qualm doctor model` on the weights ([how](../how-to/models.md)).
 
-- **bf16**, **4 bit**: GiB of weights as bfloat16, and with the language model in 4 bits.
-- **image**: tokens of an image of 640 x 480 pixels.
-- **remarks**: missing signals and requirements.
-- **code**: how a tiny random model of the family passed every check of `qualm doctor`, with transformers {transformers}; empty if none
-  was examined. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
+- **bf16**: GiB of weights as bfloat16.
+- **remarks**: missing signals, and requirements.
+- Of most [families](#families-examined-on-random-weights) a tiny random model passed every check of `qualm doctor` with transformers {transformers}.
+  Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
 """
 
 
 def published_models() -> str:
-    head = ("model", "billion", "bf16", "4 bit", "image", "licence", "remarks", "code")
+    head = ("model", "billion", "bf16", "licence", "remarks")
     intro = _HEAD.format(transformers=verified()["transformers"])
     return f"{intro}\n{table(head, [_row(model) for model in published().values()])}{_families()}"
 
@@ -44,11 +43,8 @@ def _families() -> str:
 
 def _row(model: Published) -> tuple[str, ...]:
     size = of_published(model)
-    sizes = ["", ""]
-    if size is not None:
-        sizes = [f"{count / 2**30:.1f}" for count in (size.weight_bytes("bfloat16"), size.weight_bytes("bfloat16", "nf4"))]
-    cells = (str(model.image_tokens or ""), model.licence, _remarks(model), family_verified(model))
-    return model.name, f"{model.parameters.total:.3g}", *sizes, *cells
+    weights = "" if size is None else f"{size.weight_bytes('bfloat16') / 2**30:.1f}"
+    return model.name, f"{model.parameters.total:.3g}", weights, model.licence, _remarks(model)
 
 
 def _remarks(model: Published) -> str:

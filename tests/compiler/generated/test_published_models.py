@@ -18,10 +18,10 @@ def test_every_model_has_its_row() -> None:
 def test_rows() -> None:
     """Of a model that gives everything, of one that lacks signals, and of one that cannot be asked."""
     row = {line.split("`")[1]: line.split(" | ", 1)[1] for line in ROWS}
-    assert row["Qwen/Qwen2-VL-7B-Instruct"] == "8.29 | 15.4 | 6.7 | 391 | apache-2.0 |  | one pass |"
-    assert row["google/paligemma-3b-mix-224"].endswith("| no logprobs_without_image, logprobs_without_both; needs `template` | one pass |")
-    assert row["OpenGVLab/InternVL2_5-8B"].startswith("8.08 |  |  | 3328 | mit | not supported: its remote code")
-    assert row["meta-llama/Llama-3.2-11B-Vision-Instruct"].endswith("| plain passes |")
+    assert row["Qwen/Qwen2-VL-7B-Instruct"] == "8.29 | 15.4 | apache-2.0 |  |"
+    assert row["google/paligemma-3b-mix-224"].endswith("| no logprobs_without_image, logprobs_without_both; needs `template` |")
+    assert row["OpenGVLab/InternVL2_5-8B"].startswith("8.08 |  | mit | not supported: its remote code")
+    assert "plain passes" in row["meta-llama/Llama-3.2-11B-Vision-Instruct"]
 
 
 def test_families_stand_with_how_they_were_read() -> None:
