@@ -10,7 +10,7 @@ _HEAD = """\
 *Written by `make docs-reference` from registry/cards/.*
 
 Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more, such as file formats.
-[Bring your data](../how-to/data.md) explains how to add the files.
+[Bring your data](../how-to/data.md) explains how to add the files, [exchange](../how-to/exchange.md) lists the cards of other tools' logs.
 
 - **verified**: layout and counts were checked against the released files. *no*: the card follows a description, and a file that differs
   ends the run with file, record and key.
@@ -20,7 +20,7 @@ Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints
 
 
 def catalogue() -> str:
-    rows = [card for card in cards.load_all_cards() if card.kind == "dataset"]
+    rows = [card for card in cards.load_all_cards() if card.kind == "dataset" and card.adapter != "recorded_samples"]
     head = ("card", "dataset", "verified", "splits", "scoring", "licence")
     return f"{_HEAD}\n{table(head, [_row(card) for card in rows])}"
 

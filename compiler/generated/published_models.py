@@ -17,8 +17,8 @@ memory. None is verified until someone has run `qualm doctor model` on the weigh
 
 - **bf16**: GiB of weights as bfloat16.
 - **remarks**: missing signals, and requirements.
-- Of most [families](#families-examined-on-random-weights) a tiny random model passed every check of `qualm doctor` with transformers {transformers}.
-  Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
+- A tiny random model of most [families](#families-examined-on-random-weights) passed every check of `qualm doctor` with transformers
+  {transformers}. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
 """
 
 

@@ -97,11 +97,3 @@ def verified() -> dict[str, Any]:
     """Return the model types that pass `qualm doctor` with random weights, by engine."""
     table: dict[str, Any] = yaml.safe_load(VERIFIED.read_text(encoding="utf-8"))
     return table
-
-
-def family_verified(model: Published) -> str:
-    """Return the engine with which a model's type is verified, or ""."""
-    kind = str((model.config or {}).get("model_type", "")).replace("-", "")
-    table = verified()
-    parts = (table, table["with torchvision"], table["with timm"])
-    return next((how for how in ("one pass", "plain passes") if any(kind in part.get(how, ()) for part in parts)), "")

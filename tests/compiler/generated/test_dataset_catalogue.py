@@ -15,7 +15,8 @@ DATASETS = [name for name in card_names() if load_card(name).kind == "dataset"]
 
 def test_every_data_set_has_its_row() -> None:
     rows = [line for line in catalogue().splitlines() if line.startswith("| `")]
-    assert [re.match(r"\| `([^`]+)`", row)[1] for row in rows] == sorted(DATASETS)  # type: ignore[index]
+    listed = [name for name in DATASETS if load_card(name).adapter != "recorded_samples"]
+    assert [re.match(r"\| `([^`]+)`", row)[1] for row in rows] == sorted(listed)  # type: ignore[index]
     assert all(len(re.split(r"(?<!\\)\|", row)) == 8 for row in rows)
 
 
