@@ -28,7 +28,7 @@ from qualm.compiler.spec.language import (
     Spec,
 )
 from qualm.registry.plugins import registry
-from qualm.registry.plugins.registry import COMMANDS, KINDS, REQUIRED, Parameter, Plugin
+from qualm.registry.plugins.registry import COMMANDS, KINDS
 
 _HEAD = """\
 # The spec language
@@ -98,29 +98,23 @@ def reference() -> str:
             meaning = (field.description or "") if earlier == title else f"As in {earlier}."
             lines.append(f"- `{name}` ({', '.join(filter(None, (_type(field), _default(field))))}): {meaning}")
         parts.append("\n".join(lines) + "\n")
-    for kind, folder in ((k, f) for k, f in KINDS.items() if k not in COMMANDS):
-        plugins = [registry.get(kind, name) for name in _own(kind)]
-        if not plugins:
-            continue
-        if page := DESCRIBED_IN.get(kind):
-            parts.append(f"## Plugins: {kind}\n\n`{folder}/`, described in [{page}]({page}).\n")
-            continue
-        parts.append(f"## Plugins: {kind}\n\n`{folder}/`.\n")
-        parts.append("\n".join(map(_plugin, plugins)) + "\n")
+    kinds = {kind: folder for kind, folder in KINDS.items() if kind not in COMMANDS and _own(kind)}
+    parts.append("## Plugins\n")
+    parts.append("\n".join(f"- `{kind}`: `{folder}/`, {_described(kind)}" for kind, folder in kinds.items()) + "\n")
+    for kind in (kind for kind in kinds if kind not in DESCRIBED_IN):
+        plugins = (registry.get(kind, name) for name in _own(kind))
+        parts.append(f"### {kind}\n")
+        parts.append("\n".join(f"- `{plugin.name}`: {plugin.summary}" for plugin in plugins) + "\n")
     return "\n".join(parts)
 
 
-def _plugin(plugin: Plugin) -> str:
-    parameters = ", ".join(map(_parameter, plugin.parameters))
-    return f"- `{plugin.name}`" + (f" ({parameters})" if parameters else "") + f": {plugin.summary}"
+def _described(kind: str) -> str:
+    page = DESCRIBED_IN.get(kind)
+    return f"[described in {page}]({page})" if page else f"[below](#{kind})"
 
 
 def _own(kind: str) -> list[str]:
     return [p.name for p in registry.every(kind) if p.path.is_relative_to(registry.ROOT / KINDS[kind])]
-
-
-def _parameter(parameter: Parameter) -> str:
-    return f"`{parameter.name}`" if parameter.default is REQUIRED else f"`{parameter.name}={parameter.default!r}`"
 
 
 def _type(field: FieldInfo) -> str:
