@@ -234,7 +234,7 @@ def print_diff(changes: Mapping[str, Any]) -> None:
         out.print(f"  {change['stage']}: {escape(change['change'])}")
     _print_results(changes["results"], changes["level"])
     if test := changes["test"]:
-        text = f"p: {test['name']} test on the questions that both sides share, corrected over the changes shown; dim: not told apart"
+        text = f"p: {test['name']} test on the questions that both sides share, corrected over the changes shown; dim: statistically tied"
         out.print(f"[dim]{text}[/]")
     for note in changes["notes"]:
         out.print(f"[dim]{escape(note)}[/]")
@@ -268,6 +268,6 @@ def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = N
                 numbers.append("-" if row["low"] is None else f"{row['low']:+.4f} to {row['high']:+.4f}")
                 found = within_margin(row)
                 numbers.append("-" if row["p_adjusted"] is None else f"{row['p_adjusted']:.4f}{f' ({found})' if found else ''}")
-            style = {"a": "red", "b": "green"}.get(row["better"] or "", "" if row["told_apart"] else "dim") if level else ""
+            style = {"a": "red", "b": "green"}.get(row["better"] or "", "" if row["significant"] else "dim") if level else ""
             grid.add(row["metric"], *numbers, style=style)
         grid.print(Console())

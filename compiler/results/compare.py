@@ -70,8 +70,8 @@ def compare_scores(
 
     Returns:
         `a`, `b`, `paired`, `level`, `test` (name, margin, correction, family), `notes`, `changed_results`,
-        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, told_apart, better, why, compared_by, margin,
-        p_equivalent, p_not_worse; told_apart is None without a test)
+        `differences` (dataset, metric, a, b, delta, low, high, n, p, p_adjusted, significant, better, why, compared_by, margin,
+        p_equivalent, p_not_worse; significant is None without a test)
         and `mcnemar` (dataset, metric, n, both_right, only_a, only_b, both_wrong, p, p_holm).
 
     Raises:
@@ -288,7 +288,7 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         if margins := sorted({d["margin"] for d in comparison["differences"] if d.get("margin") is not None}):
             named_margins = ", ".join(f"{margin:g}" for margin in margins)
             lines.append(f"equal, not worse: p that b equals a within the margin ({named_margins}), is not worse by it; corrected alike")
-        tested = [d["told_apart"] for d in comparison["differences"] if d["told_apart"] is not None]
+        tested = [d["significant"] for d in comparison["differences"] if d["significant"] is not None]
         if dim := tested.count(False):
             lines.append(f"dim: statistically tied at this number of questions ({dim} of {len(tested)}), which does not prove equality")
         for line in lines:
@@ -330,7 +330,7 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
     title.append(f"  n = {rows[0]['n']:,}" if len(counts) == 1 else "", style="dim")
     grid = Grid([("metric", "left"), *((name, "right") for name in columns)], title)
     for d in rows:
-        style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("told_apart") else "dim")
+        style = {"a": "red", "b": "green"}.get(d.get("better") or "", "" if d.get("significant") else "dim")
         grid.add(metric_in_words(d), *(cell(d) for cell in columns.values()), style=style)
     return grid
 

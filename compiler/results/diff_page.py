@@ -25,8 +25,8 @@ def markdown(changes: Mapping[str, Any]) -> str:
         changes: as `diff_revision` gives them.
     """
     results = changes["results"]
-    apart = [row for row in results if row["told_apart"]]
-    others = [row for row in results if not row["told_apart"]]
+    apart = [row for row in results if row["significant"]]
+    others = [row for row in results if not row["significant"]]
     lines = [
         marker(changes["spec"]),
         f"### Results of {code(changes['spec'])} against {code(changes['revision'])}",
@@ -43,7 +43,7 @@ def markdown(changes: Mapping[str, Any]) -> str:
     lines += _folded("the spec", fenced("\n".join(diff), "diff")) if diff else []
     if test := changes["test"]:
         shared = f"p of a {test['name']} test on the questions that both sides share, corrected over these changes"
-        lines += [f"{changes['level']:.0%} intervals; {shared}. “Better” and “worse” stand where that test tells the two apart.", ""]
+        lines += [f"{changes['level']:.0%} intervals; {shared}. “Better” and “worse” stand where that test is significant.", ""]
     lines += [f"- {inline(note)}" for note in changes["notes"]]
     return "\n".join(lines).rstrip()
 
@@ -55,10 +55,10 @@ def _summary(results: Sequence[Mapping[str, Any]]) -> str:
         "better": sum(row["better"] == "b" for row in results),
         "worse": sum(row["better"] == "a" for row in results),
         "significantly different, of metrics without a better direction": sum(
-            bool(row["told_apart"]) and row["better"] is None for row in results
+            bool(row["significant"]) and row["better"] is None for row in results
         ),
-        "statistically tied": sum(row["told_apart"] is False for row in results),
-        "without a test": sum(row["told_apart"] is None and row["change"] is not None for row in results),
+        "statistically tied": sum(row["significant"] is False for row in results),
+        "without a test": sum(row["significant"] is None and row["change"] is not None for row in results),
         "new": sum(row["old"] is None for row in results),
         "gone": sum(row["new"] is None for row in results),
     }

@@ -58,13 +58,13 @@ class PairedDifference:
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
-    def told_apart(self) -> bool | None:
-        """Return whether the corrected test finds a difference; None without a test. Finding none is no evidence of equality."""
+    def significant(self) -> bool | None:
+        """Return whether the corrected test finds a difference; None without a test."""
         return None if self.p_adjusted is None else bool(self._verdict)
 
     @property
     def better(self) -> str | None:
-        """`a` or `b` where they are told apart and the metric has a direction."""
+        """Return the significantly better side, `a` or `b`; None if tied or without a direction."""
         return {"better": "b", "worse": "a"}.get(self._verdict)
 
     @property
@@ -75,7 +75,7 @@ class PairedDifference:
 
     def as_json(self) -> dict[str, Any]:
         facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "evidence"}
-        return {**facts, "told_apart": self.told_apart, "better": self.better}
+        return {**facts, "significant": self.significant, "better": self.better}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ Key = tuple[str, str, str, str]
 
 
 TESTED = (
-    *("n", "low", "high", "p", "p_adjusted", "told_apart", "better"),
+    *("n", "low", "high", "p", "p_adjusted", "significant", "better"),
     *("why", "compared_by", "margin", "p_equivalent", "p_not_worse"),
 )
 """Columns that a paired test adds to a changed result."""

@@ -40,7 +40,7 @@ def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = No
 
     Raises:
         AdapterError: a file, key or value is not as described above, or a pair is not an answerable and an unanswerable question of
-            one category, told apart as `contrast` says.
+            one category, distinguished by `contrast`.
     """
     source = context.need_source("certainly_uncertain")
     there = _parts(source)

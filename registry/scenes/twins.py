@@ -6,7 +6,7 @@ one of them is right half of the time. Twins are built from one scene and two of
 | category | the first image (the second is the reverse) | asked of either object |
 |---|---|---|
 | knowledge | what is inside has run out of the first, nothing out of the second | What color is inside the ...? |
-| complexity | the first has a few scratches, the second more than can be told apart | How many scratches are on the ...? |
+| complexity | the first has a few scratches, the second more than can be counted | How many scratches are on the ...? |
 | extraneous | the second is not there | an attribute |
 | temporal | the first has left a trail, the second none | Where was the ... before? |
 | ambiguity | a third object has the second's name | an attribute |

@@ -16,7 +16,7 @@ from qualm.runners.scoring.families import ALPHA, verdict, within_margin
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.scoring.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.studies.gains import Beyond, beyond_blind
-from qualm.runners.studies.shortcuts import told_apart
+from qualm.runners.studies.shortcuts import describe_shortcuts
 
 MAX_FINDINGS = 7
 """Findings that are not folded."""
@@ -151,7 +151,7 @@ def _not_held_against(results: Report, dataset: str) -> Iterator[str]:
     missing = {sees: way for sees, way in missing.items() if not any(m.endswith(f"+{BLIND[way]}") for m in results.models)}
     for row in results.source.shortcuts(dataset).collect().iter_rows(named=True):
         if row["category"] == ALL and row["sees"] in missing and len(looking(results)) > 1:
-            for line in told_apart([row]):
+            for line in describe_shortcuts([row]):
                 way = missing[row["sees"]]
                 yield f"{line[0].upper()}{line[1:]}. No baseline uses this (add `blind: {way}`), so an improvement may come from it."
 

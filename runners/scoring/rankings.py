@@ -4,8 +4,8 @@ Every candidate of a column is measured in the same resamples of whole groups, s
 what they share cancels out. The largest of all differences over their spreads, resample by resample, is what the largest that was
 found is held against (max-T): so the error rate is that of the whole family, and naming the best of many is allowed for.
 
-- The best is told apart where its difference from every other candidate is; else it shares the lead.
-- The confidence set of the best holds every candidate that is not told apart from a better one (Hsu, 1984, with a bootstrap
+- The best is significantly better than every other candidate; else it shares the lead.
+- The confidence set of the best holds every candidate that is statistically tied with every better one (Hsu, 1984, with a bootstrap
   distribution; Hansen, Lunde & Nason's model confidence set asks the same).
 - The interval of each value holds for all candidates of its column at once, so also for the one that was picked.
 """
@@ -350,7 +350,7 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
     above = np.logical_and(p < ALPHA, ahead.T)  # [i, j]: j is significantly better than i
     beaten = above.any(axis=1)
     adjusted = p[:, leader].copy()
-    # The leader against its closest rival: it leads alone only if it is told apart from all.
+    # The leader against its closest rival: it leads alone only if it is significantly better than all.
     adjusted[leader] = np.delete(p[leader], leader).max()
     k = len(order)
     below_chance = column.high < column.chance if column.higher_is_better else column.low > column.chance

@@ -112,11 +112,11 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     write_table(file, rows, SHORTCUTS, stage.provenance)
     stage.publish(file, stage.outputs["shortcuts"])
     rows = shortcuts.with_design(rows, read_samples(name, folder))
-    for line in shortcuts.told_apart(rows):
+    for line in shortcuts.describe_shortcuts(rows):
         print(f"{stage.key}: shortcut: {line}", file=sys.stderr)
     for line in shortcuts.too_few_to_tell(rows):
         print(f"{stage.key}: without looking: {line}", file=sys.stderr)
-    stage.count(**{"ways to tell it apart without looking": sum(bool(row["told_apart"]) for row in rows)})
+    stage.count(shortcuts=sum(bool(row["told_apart"]) for row in rows))
     return rows
 
 

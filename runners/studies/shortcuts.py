@@ -1,4 +1,4 @@
-"""Shortcuts of a dataset: how well answerable questions can be told from others by the question alone, or the image alone.
+"""Shortcuts of a dataset: how well the question alone, or the image alone, predicts answerability.
 
 A model that scores no better than these classifiers need not have looked. They learn from the split `train` and are tested on the rows
 that would be scored; without a train split they are cross-fitted over groups. Each category has its own classifier, so that a word with
@@ -242,7 +242,7 @@ def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
     return np.stack([values if len(values) == width else missing for values in taken])
 
 
-def told_apart(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def describe_shortcuts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each shortcut: a row whose interval of balanced accuracy lies above `LIMIT`."""
     return [
         f"{_named(row['category'])}: a classifier of the {WORDS[row['sees']]} alone separates answerable from unanswerable questions with "

@@ -179,7 +179,7 @@ MARGIN = Question(
 )
 
 CANDIDATES = 10
-TOLD, LEADS = "two told apart", "a best one named"
+TOLD, LEADS = "two significantly different", "one named best"
 
 
 def draw_ranking(row: Row, rng: np.random.Generator) -> Outcomes:

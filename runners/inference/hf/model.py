@@ -476,7 +476,7 @@ class HfVlm:
             self._letters.append(self._letter_id(string.ascii_uppercase[len(self._letters)]))
         if len(set(self._letters)) != len(self._letters):
             pairs = dict(zip(string.ascii_uppercase, self._letters, strict=False))
-            raise ModelError(f"model '{self.label}': option letters share tokens ({pairs}), so their logits cannot be told apart")
+            raise ModelError(f"model '{self.label}': option letters share tokens ({pairs}), so they have the same logit")
         return self._letters[:n]
 
     def _letter_id(self, letter: str) -> int:

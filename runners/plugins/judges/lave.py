@@ -63,9 +63,8 @@ def lave(
             `paper/lave_rating_first` for CertainlyUncertain's, which shows no demonstrations, as ours does not.
         max_new_tokens: longest reply; the rating first needs few.
 
-    References are told apart by how often they were given: those given at most a quarter as often as the commonest are left out, the
-    rest are sorted and quoted. Where the commonest is yes or no, the model is told that one of them must be said, in the place of
-    `{rule}`; a prompt without that place, such as CertainlyUncertain's, says nothing of it.
+    References given at most a quarter as often as the most common one are left out; the rest are sorted and quoted. If the most common one
+    is yes or no, `{rule}` asks the model to say one of them; a prompt without that place, such as CertainlyUncertain's, does not.
 
     Raises:
         JudgeError: the model or server fails, or a prompt is wrong. What was judged is kept.

@@ -64,7 +64,7 @@ def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[
         tries = (about_thing(rng, scene, taken) for _ in range(TRIES))
         question = next((q for q in tries if q is not None and q.answer is not None), None)
         if question is None:
-            context.drop("nothing that can be told apart")
+            context.drop("no object that is unique")
             return
         taken += question.about[0]
         yield _target(f"{row['image_id']}-{k}", row, scene, question.text, str(question.answer))

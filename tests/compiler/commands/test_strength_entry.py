@@ -65,7 +65,7 @@ def test_the_name_has_what_the_spec_names_and_what_was_turned() -> None:
     assert entry.name("ratio", {**args, "ratio": 0.5, "fill": 0}) == "cutout@ratio=0.5,fill=0"
 
 
-def test_two_entries_of_one_plugin_are_told_apart_by_their_labels(tmp_path: Path) -> None:
+def test_two_entries_of_one_plugin_are_distinguished_by_their_labels(tmp_path: Path) -> None:
     spec = SPEC.replace("  - typos\n", "  - blur: {radius: 5}\n")
     project = calibration_project(tmp_path, tmp_path / "model", spec)
     with pytest.raises(ProjectError) as caught:

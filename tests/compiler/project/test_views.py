@@ -226,8 +226,8 @@ def test_a_difference(lines) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_difference_that_was_tested(lines) -> None:  # type: ignore[no-untyped-def]
     row = {"model": "m", "dataset": "d", "variant": "clean", "metric": "ece", "old": 0.5, "new": 0.25, "change": -0.25}
-    found = [row | {"low": -0.3, "high": -0.2, "p_adjusted": 0.001, "told_apart": True, "better": "b"}]
-    found.append(row | {"metric": "set_size", "low": None, "high": None, "p_adjusted": None, "told_apart": None, "better": None})
+    found = [row | {"low": -0.3, "high": -0.2, "p_adjusted": 0.001, "significant": True, "better": "b"}]
+    found.append(row | {"metric": "set_size", "low": None, "high": None, "p_adjusted": None, "significant": None, "better": None})
     tests = {"level": 0.95, "test": {"name": "paired t"}, "notes": ["d: 3 questions were left out"]}
     shown = lines(views.print_diff, {"spec": "s", "revision": "HEAD", "spec_diff": [], "parameters": [], "results": found, **tests})
     assert [line.split() for line in shown[2:5]] == [
@@ -253,7 +253,7 @@ def in_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_colour")
-def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys) -> None:  # type: ignore[no-untyped-def]
+def test_rows_that_were_distinguished_are_coloured_and_others_dim(capsys) -> None:  # type: ignore[no-untyped-def]
     row = {
         "model": "m",
         "dataset": "d",
@@ -266,7 +266,7 @@ def test_rows_that_were_told_apart_are_coloured_and_others_dim(capsys) -> None: 
         "p_adjusted": 0.001,
     }
     ways = {"x1": (True, "b"), "x2": (True, "a"), "x3": (False, None), "x4": (True, None), "x5": (None, None)}
-    rows = [row | {"metric": name, "told_apart": apart, "better": better} for name, (apart, better) in ways.items()]
+    rows = [row | {"metric": name, "significant": apart, "better": better} for name, (apart, better) in ways.items()]
     for level, codes in ((0.95, [{"32"}, {"31"}, {"2"}, set(), {"2"}]), (None, [set()] * 5)):
         views._print_results(rows, level)
         shown = [line for line in capsys.readouterr().out.splitlines() if re.search(r"x\d", line)]

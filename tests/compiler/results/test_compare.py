@@ -91,7 +91,7 @@ def test_two_models_of_a_spec(checkout: Checkout) -> None:
         rng=np.random.default_rng(0),
     ).confidence_interval
     assert (row["low"], row["high"]) == pytest.approx((theirs.low, theirs.high), abs=0.012)
-    assert (row["better"], row["n"], row["told_apart"]) == ("b", 300, True)
+    assert (row["better"], row["n"], row["significant"]) == ("b", 300, True)
     (test,) = found["mcnemar"]
     assert test["only_a"] == sum(x > y for x, y in zip(a, b, strict=True))
     assert test["p"] == stats.binomtest(test["only_a"], test["only_a"] + test["only_b"]).pvalue
@@ -235,7 +235,7 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
 
 def difference(metric: str, better: str | None = "a", **more: Any) -> dict[str, Any]:
     base = {"dataset": "d", "metric": metric, "a": 0.5, "b": 0.25, "delta": -0.25, "low": -0.3, "high": -0.2, "n": 1200, "p": 0.0104}
-    return base | {"p_adjusted": 0.0208, "told_apart": better is not None, "better": better} | more
+    return base | {"p_adjusted": 0.0208, "significant": better is not None, "better": better} | more
 
 
 TEST = {"name": "paired t", "margin": 0.02, "correction": "holm", "family": "slice"}
@@ -255,7 +255,7 @@ def test_every_number_of_a_comparison_by_line() -> None:
     tested = {"dataset": "d", "metric": "accuracy", "n": 2000, "only_a": 1234, "only_b": 5, "p": 0.00123456}
     rows = [
         difference("ece"),
-        difference("acc", None, low=None, high=None, p=None, p_adjusted=None, told_apart=None),
+        difference("acc", None, low=None, high=None, p=None, p_adjusted=None, significant=None),
         difference("acc", "b", model="m", n=1199), difference("ece", "b", model="m"),
     ]  # fmt: skip
     found = lines(told(rows, mcnemar=[tested | {"p_holm": 0.0024691}, tested | {"model": "m", "p_holm": 0.00123456}], notes=["a [note]"]))
@@ -279,7 +279,7 @@ def test_margins_reasons_and_other_quantities_are_told() -> None:
     rows = [
         difference("accuracy", None, **margins),
         difference("ece", None, compared_by="ece_debiased"),
-        difference("auroc", None, low=None, high=None, p=None, p_adjusted=None, told_apart=None, why="9 answers of the rarer class"),
+        difference("auroc", None, low=None, high=None, p=None, p_adjusted=None, significant=None, why="9 answers of the rarer class"),
     ]
     found = [line.rstrip() for line in lines(told(rows))]
     heads = ["metric", "a", "b", "b", "−", "a", "95%", "interval", "p", "corr.", "p", "equal", "not", "worse"]
@@ -303,7 +303,7 @@ def test_what_was_not_corrected_or_not_tested_has_no_column_for_it() -> None:
 
 
 def test_a_row_is_green_where_b_is_better_red_where_a_is_and_dim_where_nothing_is_told() -> None:
-    rows = [difference("x1", "b"), difference("x2", "a"), difference("x3", None), difference("x4", None, told_apart=True)]
+    rows = [difference("x1", "b"), difference("x2", "a"), difference("x3", None), difference("x4", None, significant=True)]
     shown = lines(told(rows), force_terminal=True, color_system="standard")
     codes = [set(re.findall(r"\x1b\[([\d;]+)m", line)) - {"0"} for line in shown if re.search(r"x\d", line)]
     assert codes == [{"32"}, {"31"}, {"2"}, set()]

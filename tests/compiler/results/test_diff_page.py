@@ -4,8 +4,8 @@ import re
 
 from qualm.compiler.results.diff_page import LINES, ROWS, markdown, marker
 
-UNTESTED = dict.fromkeys(("low", "high", "p_adjusted", "told_apart", "better"))
-TESTED = {"low": -0.3, "high": -0.2, "p_adjusted": 0.0014, "told_apart": True, "better": "b"}
+UNTESTED = dict.fromkeys(("low", "high", "p_adjusted", "significant", "better"))
+TESTED = {"low": -0.3, "high": -0.2, "p_adjusted": 0.0014, "significant": True, "better": "b"}
 
 
 def row(metric: str, old: float | None, new: float | None, **more: object) -> dict:
@@ -28,10 +28,10 @@ def page(results=(), **more) -> str:
     return markdown({**found, "test": {"name": "paired t"}, "notes": [], **more})
 
 
-def test_what_is_told_apart_stands_above_what_is_folded() -> None:
+def test_what_is_distinguished_stands_above_what_is_folded() -> None:
     shown = page(
         [
-            row("accuracy", 0.5, 0.51, **TESTED | {"low": -0.01, "high": 0.03, "p_adjusted": 0.4, "told_apart": False, "better": None}),
+            row("accuracy", 0.5, 0.51, **TESTED | {"low": -0.01, "high": 0.03, "p_adjusted": 0.4, "significant": False, "better": None}),
             row("ece", 0.5, 0.25, **TESTED),
             row("brier", 0.1, 0.2, **TESTED | {"low": 0.05, "high": 0.15, "better": "a"}),
             row("set_size", 2.0, 3.0, **TESTED | {"better": None}),
@@ -57,12 +57,12 @@ def test_what_is_told_apart_stands_above_what_is_folded() -> None:
         "<details><summary>4 other results that changed</summary>" in lines
         and "| `m` | `d` | `clean` | `fresh` | – | 1.0000 |  |  |  |" in lines
     )
-    meaning = "“Better” and “worse” stand where that test tells the two apart."
+    meaning = "“Better” and “worse” stand where that test is significant."
     assert shown.endswith(f"corrected over these changes. {meaning}\n\n- d: 3 questions were left out")
 
 
 def test_what_is_found_about_a_margin() -> None:
-    near = TESTED | {"told_apart": False, "better": None, "margin": 0.02, "p_equivalent": 0.01, "p_not_worse": 0.01}
+    near = TESTED | {"significant": False, "better": None, "margin": 0.02, "p_equivalent": 0.01, "p_not_worse": 0.01}
     assert "| equal within 0.02 |" in page([row("accuracy", 0.5, 0.51, **near)])
 
 

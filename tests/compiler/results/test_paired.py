@@ -34,7 +34,7 @@ def difference(p, delta=0.1, higher=True):
 @pytest.mark.parametrize("p, apart", [(0.001, True), (0.049, True), (0.05, False), (0.5, False), (None, None)])
 def test_the_corrected_p_decides_and_not_the_interval(p, apart):
     found = difference(p).as_json()
-    assert found["told_apart"] is apart and found["low"] == 0.01 and "evidence" not in found
+    assert found["significant"] is apart and found["low"] == 0.01 and "evidence" not in found
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_changes_are_tested_on_the_answers_that_both_revisions_have(history: His
     facts = evidence(history, "s", "HEAD~1", [row])  # type: ignore[arg-type]
     expected = of(compare_scores(history, None, "HEAD~1:s", "s", metrics=["accuracy"]), "accuracy")  # type: ignore[arg-type]
     assert {name: row[name] for name in TESTED} == {name: expected[name] for name in TESTED}
-    assert row["n"] == 120 and row["low"] < row["change"] < row["high"] and row["told_apart"] and row["better"] == "b"
+    assert row["n"] == 120 and row["low"] < row["change"] < row["high"] and row["significant"] and row["better"] == "b"
     assert facts["test"]["name"] == "paired t" and facts["level"] == 0.95
 
 

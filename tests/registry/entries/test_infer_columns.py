@@ -280,7 +280,7 @@ def test_where_pictures_lie(tmp_path, there, named, images):
     assert found.columns == {"image": next(iter(named.values()))[0], "question": "a?", "answer": "x"}
 
 
-def test_a_coco_file_and_a_list_in_json_are_told_apart(tmp_path):
+def test_a_coco_file_and_a_list_in_json_are_distinguished(tmp_path):
     (tmp_path / "list.json").write_text('[{"question": "a?", "answer": "x"}]')
     (tmp_path / "other.json").write_text("[1]")
     assert propose(tmp_path).adapter == "image_table" and propose(tmp_path).args["files"] == {"test": "list.json"}

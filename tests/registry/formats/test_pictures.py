@@ -222,7 +222,7 @@ def test_what_is_no_picture_is_said_in_one_line(tmp_path: Path) -> None:
             assert str(error.value)
 
 
-def test_huge_pictures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_huge_pictures_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encoded(PIL.Image.new("L", (30, 20)))
     assert facts(data) == Facts("PNG", 30, 20)
     with pytest.raises(HugePictureError, match="30 × 20"):

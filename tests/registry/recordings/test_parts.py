@@ -72,7 +72,7 @@ def test_files_of_a_recording_are_found_and_hidden_ones_are_not(tmp_path):
         find_parts(tmp_path / "gone")
 
 
-def test_two_formats_in_one_folder_must_be_told_apart(tmp_path):
+def test_two_formats_in_one_folder_must_be_distinguished(tmp_path):
     leh(tmp_path / "log", leh_open(0, "?", "a", "a"))
     (tmp_path / "log" / "m_seed.jsonl").write_text(json.dumps({"question_id": "1", "prediction": "A", "gt_answer": "B"}) + "\n")
     with pytest.raises(RecordingError, match="holds recordings of lm-eval and of seedbench; say which with `format:`"):

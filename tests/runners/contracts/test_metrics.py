@@ -22,7 +22,7 @@ def test_a_group_is_right_where_all_of_it_is():
     assert right.tolist() == [0, 0, 1, 1, 1] and size.tolist() == [2, 2, 2, 1, 2]
 
 
-def test_why_nothing_can_be_told_apart():
+def test_why_nothing_can_be_distinguished():
     assert one_class(np.zeros(2)) == "no scored question is uncertain" and one_class(np.ones(2)) == "every scored question is uncertain"
 
 

@@ -20,7 +20,7 @@ def test_a_declaration_read_from_the_source_is_what_python_reads(name: str) -> N
     assert callable(stage_kind(name).run()) and stage_kind(name).run() is module.run
 
 
-def test_kinds_can_be_told_apart() -> None:
+def test_kinds_can_be_distinguished() -> None:
     kinds = stage_kinds().values()
     assert len({kind.colour for kind in kinds}) == len({kind.title for kind in kinds}) == len(kinds)
     assert all(set(kind.plots) <= set(kind.writes) for kind in kinds)

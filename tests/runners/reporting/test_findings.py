@@ -213,7 +213,7 @@ def test_a_version_of_a_model_is_no_further_model(results: Any) -> None:
     assert said.startswith(f"{a} has the best accuracy of 2 models and 1 model with abstention or recalibration, ")
 
 
-def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
+def test_what_is_not_distinguished_is_said_so(results: Any) -> None:
     a, b = results.models[:2]
     results.stage.params["baseline"] = a
     label = next(text for text in results.labels if text.startswith("accuracy"))
@@ -248,7 +248,7 @@ def test_what_is_not_told_apart_is_said_so(results: Any) -> None:
         ([0.01, 0.01], None),
     ],
 )
-def test_how_many_are_not_told_apart_from_the_baseline(results: Any, p_adjusted: list[float], told: str | None) -> None:
+def test_how_many_are_not_distinguished_from_the_baseline(results: Any, p_adjusted: list[float], told: str | None) -> None:
     """Those that are told apart come first, the largest difference before the others, whatever its sign."""
     a, b = results.models[:2]
     others = [b, "third", "fourth"][: len(p_adjusted)]
@@ -270,7 +270,7 @@ def test_how_many_are_not_told_apart_from_the_baseline(results: Any, p_adjusted:
     )
 
 
-def test_how_many_are_told_apart() -> None:
+def test_how_many_are_distinguished() -> None:
     assert _apart(0, 1) == "it is significantly better than the other" and _apart(1, 1) == "the other is statistically tied"
     assert _apart(0, 5) == "it is significantly better than all 5 others" and _apart(5, 5) == "all 5 others are statistically tied"
     assert _apart(2, 5) == "2 of the 5 others are statistically tied"

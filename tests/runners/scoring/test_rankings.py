@@ -102,7 +102,7 @@ def test_shares_are_compared_as_log_odds_half_a_question_away_from_all():
     assert column.high == pytest.approx(np.maximum(values, 1 / (1 + np.exp(-half - odds))), rel=1e-4)
 
 
-def test_what_never_varies_has_no_interval_and_is_told_apart_from_nothing_that_does_not_either():
+def test_what_never_varies_has_no_interval_and_is_distinguished_from_nothing_that_does_not_either():
     drawn = np.vstack([np.full((2, 300), 3.0), np.random.default_rng(0).normal(5, 0.1, (1, 300))]).astype(np.float32)
     column = ranked(PLACE, True, candidates((3.0, 3.0, 5.0), drawn, 60), 60, 0.95)
     assert np.isnan(column.low).tolist() == np.isnan(column.high).tolist() == [True, True, False]
@@ -172,7 +172,7 @@ def test_a_row_for_every_pair():
 
 
 @pytest.mark.parametrize(("level", "told"), [(0.05, False), (0.049, True)])
-def test_below_a_twentieth_the_best_is_told_apart(level, told):
+def test_below_a_twentieth_the_best_is_distinguished(level, told):
     p = np.array([[1.0, level, 0.2], [level, 1.0, 0.01], [0.2, 0.01, 1.0]])
     columns = ranking_columns(by_hand(p), p)
     assert columns["candidate"] == ["b", "a", "c"] and columns["p_adjusted"] == [level, level, 0.01] and columns["n"] == [20, 30, 40]

@@ -393,7 +393,7 @@ def test_an_answer_that_is_longer_than_it_may_be_is_left_out(text, usage, ids, k
     assert completion.remarks == (() if kept else (TOO_MANY_TOKENS,))
 
 
-def test_thinking_that_is_told_apart_is_not_held_to_the_limit_of_the_answer():
+def test_thinking_that_is_distinguished_is_not_held_to_the_limit_of_the_answer():
     assert said("x" * 100, usage=90, reasoning="Hm.").choices[0].text
 
 

@@ -111,7 +111,7 @@ def test_recipes_are_merged_in_the_spec_s_order_with_the_pictures_they_need(proj
     assert project.ids() == [f"{p}-{m}" for p in ("k0", "k1", "k2", "e0", "e1") for m in "au"]
     images = read_table(project.made / "images", IMAGES)["image_id"].to_pylist()
     assert images == ["new0", "new1", "s0", "s1", "s2", "s3"], "recipes' pictures first; s4 and s5 are not needed"
-    assert stage.counters == {"samples": 10, "images": 6, "pairs": 5, "near-duplicates": 0, "ways to tell it apart without looking": 0}
+    assert stage.counters == {"samples": 10, "images": 6, "pairs": 5, "near-duplicates": 0, "shortcuts": 0}
     dataset = DatasetFolder("ours", project.made)
     assert all(dataset.image(row) is not None for row in range(len(dataset)))
     assert json.loads((project.made / "recipes/erase.json").read_text())["dropped"] == {"no box": 3}
@@ -133,7 +133,7 @@ def test_what_can_be_told_without_looking_is_beside_the_set_in_its_card_and_said
     }  # fmt: skip
     said = capsys.readouterr().err
     assert "t/data-ours: shortcut: all categories together: a classifier of the question alone separates " in said
-    assert "with a balanced accuracy of 1.000 (0.8" in said and stage.counters["ways to tell it apart without looking"] == 1
+    assert "with a balanced accuracy of 1.000 (0.8" in said and stage.counters["shortcuts"] == 1
     card = (project.folder / stage.outputs["card"]).read_text()
     section = card.partition("## What can be told without looking")[2].partition("## ")[0]
     assert "| all | 40 | 100.0% | 0.500 | 1.000 (0.8" in section and " * | 0.500 = |" in section and "How well a classifier" in section

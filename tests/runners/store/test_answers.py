@@ -98,7 +98,7 @@ def test_nothing_is_found_under_another_model_or_engine(tmp_path):
     assert not Store(tmp_path, "n", "e").has(keys).any()
 
 
-def test_keys_that_begin_alike_are_told_apart(tmp_path):
+def test_keys_that_begin_alike_are_distinguished(tmp_path):
     """The index looks at the first eight bytes first."""
     keys = [bytes(8) + bytes([i]) * 24 for i in range(1, 40)]
     store = Store(tmp_path, "m", "e")

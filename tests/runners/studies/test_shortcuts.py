@@ -164,7 +164,7 @@ def test_a_category_of_three_pairs_is_called_too_few_to_tell():
     assert table[E][4] == "1.000 (no interval) ?", "three pairs, all told: no star, and no silence"
     assert table["epistemic/temporal"][4].startswith("undefined: too few: 3 rows")
     assert table[K][4].startswith("0.500 (0.4") and not table[K][4].endswith(("?", "*"))
-    assert not [line for line in shortcuts.told_apart(rows) if E in line]
+    assert not [line for line in shortcuts.describe_shortcuts(rows) if E in line]
     assert shortcuts.too_few_to_tell(rows) == [
         f"category '{name}': too few questions to test whether the question alone reveals which are answerable"
         for name in (E, "epistemic/temporal")
@@ -197,7 +197,7 @@ def test_odd_names_of_categories_are_told_from_what_is_ours():
     table = {line[0]: line for line in shortcuts.cells(found)}
     assert list(table) == ["(none)", "\x1b[31mred\n| <b>", "“all”", "all"]
     assert (table["“all”"][1], table["all"][1]) == ("60", "180") and table["“all”"][4].startswith("1.000 (0.8")
-    [line, _] = [*shortcuts.told_apart(found), ""][:2]
+    [line, _] = [*shortcuts.describe_shortcuts(found), ""][:2]
     assert line.startswith("category '“all”': ")
     lines = shortcuts.too_few_to_tell(found)
     assert lines[0].startswith("questions without a category: ") and "\x1b" not in "".join(lines)
@@ -234,7 +234,7 @@ def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(t
     found = {(r["category"], r["sees"]): r for r in shortcuts.read_shortcuts("d", written(tmp_path, rows, images))}
     assert found["all", "picture"]["balanced_accuracy"] > 0.95 and found["all", "picture"]["n"] == 79
     assert found["all", "question"]["balanced_accuracy"] == 0.5
-    [line] = shortcuts.told_apart(found.values())
+    [line] = shortcuts.describe_shortcuts(found.values())
     assert line.startswith(
         "all categories together: a classifier of the image alone separates answerable from unanswerable questions with "
     )

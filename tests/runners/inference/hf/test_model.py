@@ -269,7 +269,7 @@ def test_letters_that_share_a_token_are_refused(folders, monkeypatch):
     assert model.option_ids(2) == [5, 6]
     with pytest.raises(ModelError) as error:
         model.option_ids(3)
-    assert str(error.value) == "model 'm': option letters share tokens ({'A': 5, 'B': 6, 'C': 5}), so their logits cannot be told apart"
+    assert str(error.value) == "model 'm': option letters share tokens ({'A': 5, 'B': 6, 'C': 5}), so they have the same logit"
 
 
 def test_a_letter_stands_where_the_template_puts_it(folders):

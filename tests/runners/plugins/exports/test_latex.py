@@ -31,7 +31,7 @@ def test_every_row_has_every_column_and_all_files_are_read_in(tmp_path: Path) ->
         assert text.count("{") == text.count("}") and not re.search(r"(?<!\\)[_%#](?!to)", re.sub(r"\\label\{.*\}", "", text))
 
 
-def test_what_is_told_apart_is_bold_and_ties_have_a_dagger(tmp_path: Path) -> None:
+def test_what_is_distinguished_is_bold_and_ties_have_a_dagger(tmp_path: Path) -> None:
     made = context(tmp_path)
     latex(made, digits=2)
     models, estimators = ((made.folder / name).read_text() for name in ("d.tex", "d-auroc.tex"))

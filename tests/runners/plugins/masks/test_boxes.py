@@ -24,7 +24,7 @@ def test_scenes_get_the_boxes_around_their_objects():
         assert mask.any(1).nonzero()[0].tolist()[0] == rows[0]
 
 
-def test_no_box_and_boxes_outside_are_told_apart():
+def test_no_box_and_boxes_outside_are_distinguished():
     batch = [wanted(noise(8, 8)), wanted(noise(8, 8), boxes=[(9, 9, 4, 4)]), wanted(noise(1, 1), boxes=[(0, 0, 1, 1)])]
     first, second, third = boxes(context())(batch)
     assert (first, second) == ("no box", "out of frame")

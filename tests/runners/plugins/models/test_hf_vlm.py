@@ -151,7 +151,7 @@ def test_weights_that_are_absent_are_not_made_up(folder, tmp_path):
         hf_vlm(ModelContext("torn", copy)).load()
 
 
-def test_letters_that_cannot_be_told_apart_are_an_error(folder, tmp_path):
+def test_letters_that_cannot_be_distinguished_are_an_error(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "no_letters")
     text = (copy / "tokenizer.json").read_text()
     (copy / "tokenizer.json").write_text(text.replace('"C":', '"CCC":'))

@@ -47,7 +47,7 @@ def test_pairs_are_proved_and_carry_what_the_source_says(folder):
     rows = {r["image_id"]: r for r in read_table(folder / "samples.parquet", SAMPLES).to_pylist()}
     assert len(samples) == 2 * len(images) > 60
     assert len(samples) // 2 + sum(context.dropped.values()) == len(rows)
-    assert set(context.dropped) <= {"nothing that can be told apart", "nothing else in the picture"}
+    assert set(context.dropped) <= {"no object that is unique", "nothing else in the picture"}
     for first, second in zip(samples[::2], samples[1::2], strict=True):
         assert first.pair_id == second.pair_id and (first.sample_id, second.sample_id) == (f"{first.pair_id}-a", f"{first.pair_id}-u")
         assert first.answerable and not second.answerable and first.question == second.question

@@ -41,7 +41,7 @@ def sets(folder):
 
 @pytest.mark.parametrize("category", CATEGORIES.values())
 def test_every_question_and_every_picture_stands_once_on_each_side(sets, category):
-    """Known truth: what is balanced so cannot be told apart by words or by pixels alone, in any split, by any classifier."""
+    """Known truth: what is balanced so cannot be distinguished by words or by pixels alone, in any split, by any classifier."""
     _, samples, images = sets[category]
     assert len(images) == len(samples) // 2 > 20
     for split in ("train", "test"):

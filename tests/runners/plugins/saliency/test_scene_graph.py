@@ -29,7 +29,7 @@ def test_drawn_questions_are_about_one_object_and_the_graph_answers_them(folder)
     found = list(scene_graph(one, folder, rows_of(folder), each=2, alone=True))
     pictures = {r["image_id"] for r in rows_of(folder)}
     assert len({t.key for t in found}) == len(found) and {t.row["image_id"] for t in found} <= pictures
-    assert len(found) + one.dropped["nothing that can be told apart"] >= len(pictures)
+    assert len(found) + one.dropped["no object that is unique"] >= len(pictures)
     for t in found:
         (i,) = t.thing.objects
         query = understand(t.question)

@@ -46,6 +46,6 @@ def test_a_spec_without_calibrators_has_no_sheet():
     ("low", "high", "p", "told"),
     [(-0.2, -0.1, 0.01, "better"), (-0.2, -0.1, 0.05, ""), (-0.2, 0.1, 0.01, ""), (None, None, 0.01, ""), (0.1, 0.2, 0.01, "worse")],
 )
-def test_told_apart_where_p_and_interval_agree(low, high, p, told):
+def test_distinguished_where_p_and_interval_agree(low, high, p, told):
     sign = 1 if low is not None and low > 0 else -1
     assert significant(compared("platt", 0.15 * sign, low, high, p)) == told
