@@ -359,8 +359,8 @@ RANKINGS = pa.schema(
         ("p_adjusted", pa.float64()),  # of the difference from the leader; of the leader the largest against any other
         ("rank_low", pa.int64()),  # 1 + number of candidates that are significantly better: simultaneous interval of the rank
         ("rank_high", pa.int64()),  # candidates - number of those that are significantly worse; null where not comparable
-        ("may_be_best", pa.bool_()),  # in the confidence set of the best: not told apart from any better value
-        ("is_best", pa.bool_()),  # told apart from every other candidate
+        ("may_be_best", pa.bool_()),  # in the confidence set of the best: tied with every better value
+        ("is_best", pa.bool_()),  # significantly better than every other candidate
         ("candidates", pa.int64()),
         ("n", pa.int64()),
         ("chance", pa.float64()),  # of estimators: what an uncertainty without information reaches

@@ -39,7 +39,7 @@ def recorded_samples(
     category_in_id: str | None = None,
     answer_is: Literal["auto", "letter", "text"] = "auto",
 ) -> Iterator[Image | Sample]:
-    """Read the questions of one task of a recording, in file order.
+    r"""Read the questions of one task of a recording, in file order.
 
     `sample_id` is the recording's: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM, the
     question's number of OpenCompass, or the `sample_id` of one of our exports. Images come from the log or, for VLMEvalKit, from the
