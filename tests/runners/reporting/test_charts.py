@@ -18,7 +18,7 @@ from qualm.runners.reporting import charts
 from qualm.runners.reporting.svg import theme
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER, WRONG
 
-GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "charts.json"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "charts.json"
 MANY = [f"m{i}" for i in range(len(SERIES) + 1)]
 FEW = MANY[:-1]
 

@@ -16,7 +16,7 @@ from qualm.runners.reporting.figures import MOST_PANELS, Figure, Panel, name
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import made_results, score
 
-GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "figures.json"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "figures.json"
 
 
 def test_of_too_many_panels_the_first_are_shown_and_that_is_said():

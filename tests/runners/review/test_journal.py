@@ -13,7 +13,7 @@ from qualm.registry.entries.entries import find
 from qualm.runners.data.curation import Decision, read_decisions
 from qualm.runners.review.journal import JournalError, ReviewJournal, place, publish, published
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
