@@ -246,7 +246,7 @@ def test_pictures_are_bounded_and_broken_ones_named(fabricate: Callable[..., Any
     write_table(folder, broken, IMAGES)
     text, page = made(fabric.stage(examples=8))
     safe(text, page)
-    assert page.text.count("image not readable (not a picture in a known format)") == 8
+    assert page.text.count("image not readable (not an image in a known format)") == 8
 
 
 def test_the_page_stays_small_with_many_models(fabricate: Callable[..., Any]) -> None:
