@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
 from qualm.runners.scoring.families import STUDY
 from qualm.runners.scoring.measuring.labels import plugin_of
+from qualm.runners.scoring.scored_share import bounds_in_words
 from qualm.runners.studies.confidence_weighted_accuracy import claims
 
 SHOWN = ("scores", "rankings", "correlations", "comparisons")
@@ -78,12 +79,22 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
         for grid in in_parts(models, partial(_score_table, here, key), console.width):
             grid.print(console)
             console.print()
+        for text in bounds_of(here, models):
+            console.print(Text(f"{text}\n", style="yellow"))
     for text in filter(None, (intervals_in_words(rows), in_words(rows))):
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):
         text = f"n of [{setting}] and [{setting}/...]: rows that this conformal setting does not calibrate on; of other metrics: all rows"
         console.print(Text(text, style="dim"))
+
+
+def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
+    """Yield what each metric of a table would be with the unread answers, where many are unread."""
+    for metric in dict.fromkeys(r["metric"] for r in rows):
+        of = {r["model"]: bounds for r in rows if r["metric"] == metric and (bounds := bounds_in_words(r))}
+        if of:
+            yield f"{rows[0]['dataset']}: {metric} would be " + ", ".join(f"{of[m]} ({m})" for m in models if m in of)
 
 
 def intervals_in_words(rows: Sequence[Row]) -> str:

@@ -63,19 +63,15 @@ def _unscored(cells: Sequence[Row]) -> str:
 
 def value_text(row: Row | None) -> Text:
     """Format a value with its interval; a dash if it was not measured."""
-    from qualm.runners.scoring.scored_share import bounds_in_words
     from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
     if row is None:
         return Text("–", style="dim")
     if row["value"] is None or math.isnan(row["value"]):
         dash = (row.get("why") or "").startswith(NO_CONFIDENCE)
-        text = Text("–" if dash else "undefined", style="dim italic")
-        return text.append(f" [{bounds}]") if (bounds := bounds_in_words(row)) and not dash else text
+        return Text("–" if dash else "undefined", style="dim italic")
     text = Text(measure(row["value"]))
     if row["low"] is not None and row["high"] is not None:
         between = " to " if row["low"] < 0 else "–"  # beside a minus a dash is misread
         text.append(f" {measure(row['low'])}{between}{measure(row['high'])}", style="dim")
-    if bounds := bounds_in_words(row):
-        text.append(f" [{bounds}]", style="yellow")
     return text

@@ -121,10 +121,15 @@ def quartiles(rows: Rows, order: Sequence[str]) -> str:
     return plot.page([(0, panel)], plot.margin(_cut(order)), 24)
 
 
-def dots(rows: Rows, order: Sequence[str], models: Sequence[str], reference: float | None = None) -> str:
-    """Draw a dot with its interval per row; models side by side, or as ticks if many."""
+def dots(
+    rows: Rows, order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
+) -> str:
+    """Draw a dot with its interval per row; models side by side, or as ticks if many.
+
+    `models` are in the order of their colours; `beside` has them in the order in which they are drawn.
+    """
     drawn = _rounded(rows)
-    names = [m for m in models if m in {row["model"] for row in drawn}]
+    names = [m for m in beside or models if m in {row["model"] for row in drawn}]
     many = len(models) > len(SERIES)
     values = [row[key] for row in drawn for key in (("value",) if many else ("value", "low", "high"))]
     order = list(dict.fromkeys([*order, *(row["row"] for row in drawn)]))

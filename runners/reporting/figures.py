@@ -207,6 +207,8 @@ def set_sizes(results: Report, dataset: str) -> Figure:
         frame = frame.filter(pl.col("score").is_in(scores)).with_columns(
             share=pl.col("count") / pl.col("count").sum().over("model", "score"), size=pl.col("size").cast(pl.Int64)
         )
+    if len(sizes) == 1:  # the tables say it
+        return figure
     most = float(frame["share"].fill_nan(None).max() or 0) if scores else 0.0  # type: ignore[arg-type]
     for model in results.models:
         rows = frame.filter(pl.col("model") == model) if scores else pl.DataFrame()
@@ -336,7 +338,7 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
     figure.caption = " ".join([figure.caption, *also])
     for label in labels:
         rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))
-        if rows.is_empty():
+        if rows.is_empty() or (label.plugin in ("coverage", "set_size") and rows["value"].n_unique() == 1):
             continue
         plain = [
             {
@@ -352,7 +354,9 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
             note = "One tick per model; diamond: their mean. Intervals are in the table below."
             figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
-        svg = charts.dots(plain, [brief(o) for o in order], [brief(m) for m in coloured(models, results.palette)], reference)
+        svg = charts.dots(
+            plain, [brief(o) for o in order], list(map(brief, coloured(models, results.palette))), reference, list(map(brief, models))
+        )
         figure.panels.append(Panel(heading(label), svg))
     head, lines = _numbers(frame, order, labels)
     if len(lines) > MOST_LINES:

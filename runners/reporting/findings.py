@@ -13,7 +13,7 @@ from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, decimals, number, promised, rounded, signed, visible, words
 from qualm.runners.scoring.families import ALPHA, verdict, within_margin
-from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
+from qualm.runners.scoring.rankings import ESTIMATORS, FEWEST_GROUPS, MODELS
 from qualm.runners.scoring.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.studies.gains import Beyond, beyond_blind
 from qualm.runners.studies.shortcuts import describe_shortcuts
@@ -83,6 +83,11 @@ def _answers(results: Report, dataset: str, label: Label) -> Iterator[str]:
     models = [m for m in looking(results) if results.value(m, dataset, label.text) is not None]
     ranked = results.candidates(MODELS, dataset, label.text)
     if len(ranked) < 2:
+        groups = max((results.cells[m, dataset, label.text]["n_groups"] or 0 for m in models), default=0)
+        if len(models) > 1 and 0 < groups < FEWEST_GROUPS:
+            values = ", ".join(f"{m} {_named(results, dataset, m, label)}" for m in models)
+            why = f"a ranking needs {FEWEST_GROUPS} groups of questions, and {groups} have a score"
+            yield f"Models are not ranked by {label.title}, since {why}. Values: {values}."
         return
     if ranked[0]["not_comparable"]:
         shares = unequal_shares({row["candidate"]: row["scored_share"] for row in ranked})
@@ -290,6 +295,10 @@ def estimator_values(results: Report, dataset: str, model: str, metric: str) -> 
 def _sets(results: Report, dataset: str) -> Iterator[str]:
     """Yield one sentence per model about its prediction sets."""
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
+    if labels and all((m, dataset, a.setting, a.score) in results.uninformative for m in looking(results) for a in labels):
+        row = results.cells.get((looking(results)[0], dataset, labels[0].text)) or {}
+        yield f"Prediction sets are uninformative: {row.get('why_no_interval') or 'every set has all options'}."
+        return
     for model in looking(results)[:MOST]:
         parts = []
         for label in labels:

@@ -32,7 +32,7 @@ def warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
             metrics_of.setdefault(key, []).append(row["metric"])
     models_of: dict[tuple[str, int, int, str, str], list[str]] = {}
     for (dataset, model, unscored, total, why), metrics in metrics_of.items():
-        models_of.setdefault((dataset, unscored, total, why, _together(metrics)), []).append(model)
+        models_of.setdefault((dataset, unscored, total, why, ", ".join(dict.fromkeys(map(metric_of, metrics)))), []).append(model)
     return [
         f"{dataset}, {_names(models, fold)}: {_of(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
         for (dataset, unscored, total, why, metrics), models in models_of.items()

@@ -6,7 +6,7 @@ is hostile: Jinja2 escapes all of it, and a content security policy allows no sc
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -215,6 +215,11 @@ def _content(results: Report) -> dict[str, Any]:
     }
 
 
+def _perturbations(variants: Sequence[Mapping[str, Any]]) -> str:
+    kinds = len({variant["plugin"] for variant in variants})
+    return f"{kinds:,}" if kinds == len(variants) else f"{kinds:,} in {len(variants):,} variants"
+
+
 def _facts(results: Report) -> list[tuple[str, str]]:
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
     facts = [
@@ -223,7 +228,7 @@ def _facts(results: Report) -> list[tuple[str, str]]:
         ("Datasets", f"{len(results.datasets)}"),
     ]
     if variants := results.stage.params.get("variants"):
-        facts.append(("Perturbations", f"{len({v['plugin'] for v in variants}):,} in {len(variants):,} variants"))
+        facts.append(("Perturbations", _perturbations(variants)))
     answers = f"{results.answers.height:,}" if results.answers.height else f"up to {scored:,} each"
     facts.append(("Clean answers" if variants else "Answers", answers))
     if results.judge:

@@ -109,12 +109,12 @@ def coverage(results: Report, order: list[str]) -> list[Figure]:
                 }
                 for r in part
             ]
-            if not plain:
+            if all(r["value"] == 1 for r in part):  # none at all, or sets of every option
                 continue
             short += sum(r["variant"] != CLEAN and end(r["high"], r) < goal for r in part)
             measured += sum(r["variant"] != CLEAN for r in part)
             colours = [brief(m) for m in coloured(models, results.palette)]
-            svg = charts.dots(plain, [brief(v) for v in variants], colours, goal)
+            svg = charts.dots(plain, [brief(v) for v in variants], colours, goal, list(map(brief, models)))
             figure.panels.append(Panel(f"coverage ({words(label.score)}), target {number(goal, 2)}", svg))
             for r in part:
                 body.setdefault((r["model"], r["variant"]), []).append(rounded(r) + aside(between(r)))

@@ -70,6 +70,17 @@ def test_models_that_were_asked_a_part_are_not_ranked_among_the_others(results: 
     assert said.startswith(f"{results.models[0]} has the best accuracy of 3 models")
 
 
+def test_models_without_a_ranking_say_why_with_their_values(results: Any) -> None:
+    results.rankings = results.rankings.clear()
+    few = pl.when(pl.col("variant") == "clean").then(14).otherwise(pl.col("n_groups")).alias("n_groups")
+    results.scores = results.scores.with_columns(few)
+    for kept in ("cells", "overall"):
+        vars(results).pop(kept, None)
+    said = [s for s in of(results) if "Models are not ranked by accuracy, since a ranking needs 20 groups" in s]
+    assert len(said) > 0 and all(f"{m} 0." in s for s in said for m in results.models)
+    assert "and 14 have a score" in said[0]
+
+
 def test_a_single_model_without_an_interval_says_why(results: Any) -> None:
     a = results.models[0]
     results.models[1:] = []
@@ -125,6 +136,9 @@ def test_prediction_sets_have_one_sentence_per_model_and_say_where_they_are_unin
         "0.91", "0.90"
     )
     assert "but contain every option, so they are uninformative" in said[0] and "uninformative" not in said[1]
+    vars(results)["uninformative"] = {(m, d, "ours", score) for m in results.models for d in results.datasets for score in ("aps", "lac")}
+    assert sum("Prediction sets are uninformative: " in s for s in of(results)) == len([s for s in of(results) if "sets" in s]) > 0
+    vars(results)["uninformative"] = set()
     results.scores = results.scores.with_columns(pl.lit("nothing is promised").alias("promise"))
     assert not [s for s in of(results) if "sets cover" in s]
 

@@ -21,7 +21,9 @@ def drawn(monkeypatch):
     """What is handed to the drawings: (rows, series, axis titles or rule)."""
     calls = []
     monkeypatch.setattr(shifts.charts, "lines", lambda rows, names, x, y: calls.append((rows, names, x, y)) or "<svg/>")
-    monkeypatch.setattr(shifts.charts, "dots", lambda rows, order, models, goal: calls.append((rows, order, models, goal)) or "<svg/>")
+    monkeypatch.setattr(
+        shifts.charts, "dots", lambda rows, order, models, goal, beside: calls.append((rows, order, models, goal)) or "<svg/>"
+    )
     return calls
 
 
