@@ -98,7 +98,7 @@ def score(
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.measuring.evaluate import evaluate
     from qualm.runners.scoring.measuring.intervals import about, intervals
-    from qualm.runners.stages.score import make_slices
+    from qualm.runners.scoring.measuring.slices import make_slices
 
     check_settings(Resampling, level=level, resamples=resamples, seed=seed)
     chosen = _metrics(metrics)

@@ -171,7 +171,7 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
 
 
 def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
-    from qualm.runners.stages.score import make_slices
+    from qualm.runners.scoring.measuring.slices import make_slices
 
     params = side.results.stage.params
     # What a macro average varies by is known from answers alone, for which there are resamples.

@@ -54,7 +54,7 @@ from qualm.runners.scoring.limits import (
     within,
 )
 from qualm.runners.scoring.measuring.evaluate import tasks_of
-from qualm.runners.scoring.measuring.measured import MetricTask, Slice, mean_of
+from qualm.runners.scoring.measuring.measured import MetricTask, Slice, mean_of, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.resampling import resample
 
@@ -130,6 +130,38 @@ def compare(
         test = _test(label, by, of, part.bootstrap, a.samples.n, level, _margin(metric, margins), name)
         tests.append(replace(test, share_a=shares[0].get(label, np.nan), share_b=shares[1].get(label, np.nan)))
     return tests
+
+
+def compare_models(
+    metrics: Sequence[Metric], cells: Mapping[str, Cell], slices: Sequence[Slice], asked: dict[str, Any], level: float
+) -> Iterator[tuple[dict[str, Any], Evidence]]:
+    """Yield a row of COMPARISONS, and its evidence, for each test of the pairs that a spec asks for on one dataset.
+
+    Args:
+        metrics: Metrics of the spec.
+        cells: Clean cell of each model.
+        slices: Slices, all rows first.
+        asked: The spec's `compare`; pairs of its studies are tested over all rows by the metrics STUDIED.
+        level: Level of the intervals.
+    """
+    pairs = pairs_of(asked, list(cells))
+    tests = [(part, pair, metrics) for part in slices for pair in pairs]
+    by = [metric for metric in metrics if metric.plugin.name in STUDIED]
+    known = {frozenset(pair) for pair in pairs}
+    studied = [(a, b) for a, b in asked.get("studied", ()) if {a, b} <= cells.keys() and {a, b} not in known]
+    tests += [(slices[0], pair, by) for pair in studied]
+    for part, (a, b), chosen in tests:
+        same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
+        for test in compare(chosen, cells[a], cells[b], part, level, asked["margin"]):
+            numbers = {name: or_null(getattr(test, name)) for name in NUMBERS}
+            shares = {"scored_share_a": or_null(test.share_a), "scored_share_b": or_null(test.share_b)}
+            about = {
+                "n": test.n,
+                "higher_is_better": test.higher_is_better,
+                "why": test.why or None,
+                "compared_by": test.compared_by or None,
+            }
+            yield same | {"metric": test.metric} | numbers | about | shares, test.evidence
 
 
 def scored_shares(metrics: Sequence[Metric], cell: Cell, part: Slice) -> dict[str, float]:

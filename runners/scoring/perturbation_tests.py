@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.families import Evidence
 from qualm.runners.scoring.measuring.evaluate import evaluate
-from qualm.runners.scoring.measuring.measured import Slice
+from qualm.runners.scoring.measuring.measured import Measured, Slice, or_null
 from qualm.runners.scoring.measuring.metrics import Metric
 
 EXCHANGE, INDEPENDENCE = "exchange", "independence"
@@ -59,6 +60,17 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice) -> Iterator[Effe
         found = paired_tests.Difference(measured.value, measured.resampled, measured.deleted, groups, units)
         p = np.nan if found.why_no_test else found.p
         yield Effect(label, measured.value, 0.0, p, Evidence(p) if np.isnan(p) else Evidence(p, found.draws))
+
+
+def effect_rows(
+    metrics: Sequence[Metric], cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]]
+) -> Iterator[tuple[dict[str, Any], Evidence]]:
+    """Yield a row of EFFECTS, and its evidence, for each test of a perturbed cell on one slice, beside the values measured there."""
+    counts = {label: measured.n for label, measured in values}
+    same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
+    for effect in effects(metrics, cell, part):
+        numbers = {name: or_null(getattr(effect, name)) for name in ("value", "reference", "p")}
+        yield same | {"metric": effect.metric, "n": counts[effect.metric]} | numbers, effect.evidence
 
 
 def _swapped(cell: Cell) -> Cell:

@@ -22,6 +22,7 @@ from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_deleted, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
+from qualm.runners.scoring.measuring.slices import CHANGED
 from qualm.runners.studies import attribution
 from qualm.runners.studies.modality_comparisons import modality_comparisons
 from qualm.runners.studies.rank_stability import stability
@@ -32,8 +33,6 @@ REFLECTION, TIES = "uncertainty_reflection_rate", "uncertainty_tie_rate"
 CONSISTENCY, HALLUCINATION = "hallucination_change_correlation", "hallucination_rate"
 PERTURBED = "auroc_perturbed"
 UNCHANGED = "unchanged_input_rate"
-CHANGED = "changed"
-"""Slice of the samples whose perturbed input differs from the clean one."""
 ACCURACIES = ("accuracy", "vqa_accuracy", "lave_idk_accuracy")
 SWEPT = (REFLECTION, *ACCURACIES, "mean_uncertainty")
 RANKED = ("auroc", REFLECTION, CONSISTENCY)

@@ -22,7 +22,7 @@ from qualm.runners.data.splits import read_scored, rule
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
-from qualm.runners.stages.score import make_slices
+from qualm.runners.scoring.measuring.slices import make_slices
 
 SPEC = """\
 qualm: 1

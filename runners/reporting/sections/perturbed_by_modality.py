@@ -18,8 +18,9 @@ from qualm.runners.reporting.sections.compared_modalities import hallucinated_mo
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
+from qualm.runners.scoring.measuring.slices import CHANGED
 from qualm.runners.scoring.rankings import BOTH
-from qualm.runners.studies.perturbation import ALL, CHANGED, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
+from qualm.runners.studies.perturbation import ALL, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 
 Row = dict[str, Any]
 

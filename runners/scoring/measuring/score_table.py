@@ -1,8 +1,10 @@
-"""The table of scores: its columns, and its rows with all that they are of in one label."""
+"""Build and read the table of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from qualm.registry.sample import LABELLED_SCORES, SCORES
+from qualm.registry import ALL, MACRO
+from qualm.registry.sample import CLEAN, LABELLED_SCORES, SCORES
+from qualm.runners.runtime.precision import result
 from qualm.runners.runtime.records import read_table
+from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.labels import PARTS, Labels
+from qualm.runners.scoring.measuring.measured import Measured, Slice
 
 
 def read_labelled(path: Path) -> pa.Table:
@@ -48,3 +54,44 @@ def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str,
     taken = {name: pc.take(parts[name], pa.array(codes)) for name in PARTS} | {"label": labelled["metric"]}
     columns = [taken[name] if name in taken else labelled[name] for name in SCORES.names]
     return pa.table(columns, schema=SCORES)
+
+
+def score_rows(
+    cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], columns: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of LABELLED_SCORES of a cell on one slice.
+
+    Args:
+        cell: Cell.
+        part: Slice.
+        values: Labels and values.
+        columns: Columns of each value, as `described` returns them.
+    """
+    same: dict[str, Any] = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
+    same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None}
+    for (label, _), of_value in zip(values, columns, strict=True):
+        yield same | {"metric": label} | of_value
+
+
+def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
+    """Count scores, undefined ones by their reasons, and resamples in which a score has no value."""
+    counts: Counter[str] = Counter()
+    for _, measured in values:
+        undefined = math.isnan(measured.value)
+        counts.update({"scores": 1, "undefined": undefined, "resamples undefined": measured.undefined})
+        if undefined:
+            condition = measured.why.partition(";")[0].removeprefix("undefined ")
+            counts[f"undefined ({condition})"] += 1
+    return counts
+
+
+def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the values of whole datasets and macro averages on clean inputs, by model, dataset and metric."""
+    nested: dict[str, dict[str, dict[str, float]]] = {}
+    is_shown = pc.or_(pc.equal(labelled["slice"], ALL), pc.starts_with(labelled["slice"], MACRO))
+    shown = labelled.filter(pc.and_(pc.equal(labelled["variant"], CLEAN), is_shown))
+    for row in shown.select(["model", "dataset", "slice", "metric", "value"]).to_pylist():
+        if row["value"] is not None:
+            place = row["dataset"] if row["slice"] == ALL else f"{row['dataset']} {row['slice']}"
+            nested.setdefault(row["model"], {}).setdefault(place, {})[row["metric"]] = result(row["value"])
+    return nested

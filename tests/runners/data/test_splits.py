@@ -13,9 +13,9 @@ from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
 from qualm.runners.stages import calibrate, judge, score
-from qualm.runners.stages.score import make_slices
 from tests.support.projects.stages import stage
 
 MIXED = ["train", "val", "test", "test", None]

@@ -1,16 +1,14 @@
 """Differences between two models, against scipy and DeLong's influences."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from scipy import stats
 
-from qualm.registry.sample import COMPARISONS, SAMPLES
+from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.calibration.fits import Recalibration
@@ -18,10 +16,10 @@ from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Family
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
+from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.scoring.paired_tests import compare, pairs_of
-from qualm.runners.stages import score
-from qualm.runners.stages.score import Slice, make_slices
+from qualm.runners.scoring.measuring.slices import make_slices
+from qualm.runners.scoring.paired_tests import compare, compare_models, pairs_of
 from tests.support.projects.stages import ref
 
 
@@ -222,34 +220,30 @@ def test_doubled_weights_leave_the_slice_alone():
     assert paired_tests.Sides(part.bootstrap, 15, 30).groups == 10
 
 
-def test_the_score_stage_writes_them(tmp_path, monkeypatch):
-    from qualm.runners.runtime.settings import Settings
-    from qualm.runners.runtime.stage import Stage
-
-    monkeypatch.chdir(tmp_path)
+def test_pairs_are_tested_on_every_slice_and_corrected_together():
     a, b = cell("m", [0.0, 1] * 30), cell("n", [1.0, 1] * 30)
-    compared = {"baseline": "m", "pairs": [["n", "m"]], "margin": None, "correction": "holm", "family": "metric"}
-    params = {"compare": compared, "interval": {"bootstrap": 50, "level": 0.9}}
-    stage = Stage("s/score", "s", "score", "score", params, {}, {"comparisons": "comparisons.parquet"}, 7, Settings())
+    asked = {"baseline": "m", "pairs": [["n", "m"]], "margin": None}
     slices = [whole(a.samples), Slice("none", np.empty(0, dtype=np.int64), Bootstrap(np.empty(0, dtype=np.int64), 50, 7))]
-    families = {name: Family("holm", name) for name in ("metric", "slice")}
-    rows = score._compare(stage, read_metrics([ref("accuracy"), ref("ece")]), {"m": a, "n": b}, slices, families["metric"])
-    families["metric"].correct()
-    score._publish(stage, "comparisons", rows, COMPARISONS)
-    table = read_table(Path("comparisons.parquet"), COMPARISONS).to_pylist()
+    tests = list(compare_models(read_metrics([ref("accuracy"), ref("ece")]), {"m": a, "n": b}, slices, asked, 0.9))
+    adjusted = {}
+    for span in ("metric", "slice"):
+        family = Family("holm", span, tests)
+        family.correct()
+        adjusted[span] = [row["p_adjusted"] for row, _ in tests]
+    table = [row for row, _ in tests]
     assert [(r["a"], r["b"], r["slice"], r["metric"]) for r in table][:3] == [
         ("m", "n", "all", "accuracy"),
         ("m", "n", "all", "ece"),
         ("n", "m", "all", "accuracy"),
     ]
     assert table[0]["difference"] == 0.5 and table[2]["difference"] == -0.5
-    assert table[0]["p"] < 0.001 and table[0]["p_adjusted"] == pytest.approx(2 * table[0]["p"])
-    families["slice"].rows = families["metric"].rows
-    families["slice"].correct()
-    assert rows[0]["p_adjusted"] > table[0]["p_adjusted"]
+    assert table[0]["p"] < 0.001 and adjusted["metric"][0] == pytest.approx(2 * table[0]["p"])
+    wider = [(one, other) for one, other in zip(adjusted["slice"], adjusted["metric"], strict=True) if other is not None]
+    assert all(one >= other for one, other in wider) and any(one > other for one, other in wider)
     assert (table[0]["compared_by"], table[1]["compared_by"]) == (None, "ece_debiased")
     assert [r["higher_is_better"] for r in table][:2] == [True, False]
-    assert all(r["p"] is None and r["n"] == 0 for r in table if r["slice"] == "none")
+    of_none = [r for r in table if r["slice"] == "none"]
+    assert of_none and all(r["p"] is None and r["n"] == 0 for r in of_none)
 
 
 def test_what_calibrates_lies_in_the_whole_data_set():

@@ -10,8 +10,8 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.perturbation_tests import effects, with_a_test
-from qualm.runners.stages.score import make_slices
 
 HCC = {"only_clean_correct": False, "right_from": 0.5}
 METRICS = [

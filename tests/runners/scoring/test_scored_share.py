@@ -9,9 +9,9 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words, shares_differ, unequal_shares
 from qualm.runners.scoring.unscored import CHOSEN_ON, NO_REFERENCE, UNREAD, Reasons
-from qualm.runners.stages.score import make_slices
 
 N = 20
 RIGHT = np.r_[np.ones(8), np.zeros(8), np.full(4, np.nan)]

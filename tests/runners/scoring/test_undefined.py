@@ -11,8 +11,8 @@ from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.undefined import why_no_value
-from qualm.runners.stages.score import make_slices
 
 N = 24
 NEEDED = {"option_rate": {"option": "A"}, "torchmetrics": {"metric": "BinaryF1Score"}, "coverage_at_risk": {"risk": 0.1}}

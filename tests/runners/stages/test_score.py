@@ -32,6 +32,7 @@ from qualm.runners.scoring.families import adjusted
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.stages import calibrate, estimate, judge, score
 from qualm.runners.studies import perturbation
@@ -487,7 +488,7 @@ def test_the_grid_is_tested_and_corrected_as_a_whole(world):
 
 def test_models_and_estimators_are_ranked(world):
     """The values are those of the scores; the differences of estimators are paired within a model."""
-    OUTPUTS.extend(score.RANKED)
+    OUTPUTS.extend(("rankings", "estimator_comparisons"))
     try:
         world.run_all(slices=["kind"], family="study", estimators=("perplexity", "max_sequence_probability"))
     finally:
@@ -633,7 +634,7 @@ def test_comparisons_draw_what_calibrates_too(world):
     run = stage("score", SCORE | {"conformal": [SETTING]}, inputs, OUTPUTS)
     samples = read_samples("choice", "data/choice")
     a, b = (cell for cell in read_cells(run, samples, Tables(run, [samples])) if cell.variant == "clean")
-    for part in score.make_slices(samples, ["category"], 100, 7):
+    for part in make_slices(samples, ["category"], 100, 7):
         for test in paired_tests.compare(read_metrics([ref("set_size"), ref("coverage")]), a, b, part, 0.9):
             assert test.why or (test.low <= test.difference <= test.high and 0 < test.p <= 1)
             if part.label == "all":

@@ -16,7 +16,7 @@ from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.stages.score import changed_slices, make_slices
+from qualm.runners.scoring.measuring.slices import changed_slices, make_slices
 from qualm.runners.studies.perturbation import FIELDS, Study, mean_over_perturbations
 
 N = 120

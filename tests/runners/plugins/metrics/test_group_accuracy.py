@@ -8,8 +8,8 @@ from qualm.runners.plugins.metrics.group_accuracy import group_accuracy
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.paired_tests import compare
-from qualm.runners.stages.score import make_slices
 
 FIGURES = ["f1", "f1", "f2", "f2", "f3", None, "f4", "f4"]
 

@@ -18,7 +18,7 @@ from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.resampling import recalibrate
-from qualm.runners.stages.score import make_slices
+from qualm.runners.scoring.measuring.slices import make_slices
 
 N, TIMES = 90, 60
 NAMES = ("coverage", "set_size", "uncertainty_aware_accuracy")

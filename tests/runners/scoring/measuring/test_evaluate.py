@@ -12,7 +12,7 @@ from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.stages.score import make_slices
+from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.studies.perturbation import mean_over
 from tests.simulation import worlds
 from tests.simulation.cells import cell_of

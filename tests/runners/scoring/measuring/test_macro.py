@@ -17,7 +17,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.macro import Estimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.stages.score import make_slices
+from qualm.runners.scoring.measuring.slices import make_slices
 
 
 def cell_of(categories, correct, groups=None, **columns):

@@ -14,7 +14,7 @@ from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
-from qualm.runners.stages.score import make_slices
+from qualm.runners.scoring.measuring.slices import make_slices
 
 ROWS, GROUPS, TIMES = 60, 20, 25
 

@@ -1,0 +1,74 @@
+"""Slices of a dataset with their resamples: all rows, the rows of each value of a field, and macro averages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qualm.registry import ALL, MACRO
+from qualm.runners.data.aligned import CROSS, Samples
+from qualm.runners.scoring.bootstrap import Bootstrap, PartOf
+from qualm.runners.scoring.cells import Cell
+from qualm.runners.scoring.measuring.measured import Slice
+
+CHANGED = "changed"
+"""Slice of the samples whose perturbed input differs from the clean one."""
+MAX_KEPT_COUNTS = 48_000_000
+"""Counts of resamples of one dataset that are kept for its next cell (384 MB); beyond, they are drawn again."""
+
+
+def make_slices(samples: Samples, fields: list[str], times: int, seed: int, averaged: Sequence[str] = ()) -> list[Slice]:
+    """Return all rows, the rows of each value of each field, and macro averages over the values of fields, with their resamples.
+
+    The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
+    differences between them can be paired. Macro averages have the resamples of all rows.
+    """
+    parts = [(ALL, np.arange(samples.n))]
+    for field in fields:
+        parts += [(f"{field}={value}", rows) for value, rows in _crossed(samples, field.split(CROSS)).items()]
+    slices: list[Slice] = []
+    budget = MAX_KEPT_COUNTS
+    for label, rows in parts:
+        bootstrap = Bootstrap(samples.groups[rows], times, seed, samples.name, label)
+        if slices:
+            bootstrap.within(slices[0].bootstrap)
+        budget -= bootstrap.groups * times
+        bootstrap.keep = budget >= 0
+        slices.append(Slice(label, rows, bootstrap))
+    for field in averaged:
+        if len(rows := np.flatnonzero(samples.partition(field)[0] >= 0)):
+            whole = slices[0].bootstrap
+            slices.append(Slice(f"{MACRO}{field}", rows, PartOf(whole, whole.groups_of(rows)), field))
+    return slices
+
+
+def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
+    """Yield each occurring combination of field values and its rows."""
+    rows_of = _values(samples, fields[0])
+    for field in fields[1:]:
+        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _values(samples, field).items()}
+        rows_of = {value: rows for value, rows in both.items() if len(rows)}
+    return rows_of
+
+
+def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
+    """Yield each value of a field and its rows; for categories also every parent in the taxonomy.
+
+    `epistemic` comes before `epistemic/knowledge` and holds its rows.
+    """
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for i, value in enumerate(samples.values(field)):
+        if value is not None:
+            path = tuple(value.split("/")) if field == "category" else (value,)
+            for depth in range(1, len(path) + 1):
+                rows.setdefault(path[:depth], []).append(i)
+    return {"/".join(path): np.array(rows[path], dtype=np.int64) for path in sorted(rows)}
+
+
+def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
+    """Yield the slice of samples whose perturbed input differs from the clean one, unless all do."""
+    if cell.changed is not None:
+        rows = np.flatnonzero(cell.changed)
+        yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))
