@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WRITING = ("runners.reporting.charts.test_charts", "runners.reporting.charts.test_figures", "runners.plugins.exports.test_figures")
+WRITING = ("runners.reporting.test_charts", "runners.reporting.test_figures", "runners.plugins.exports.test_figures")
 """Test modules that write their golden files when they are run."""
 
 
