@@ -18,11 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-<<<<<<< Updated upstream
-from qualm.runners.reporting.charts import charts  # noqa: E402
-=======
 from qualm.runners.reporting import charts  # noqa: E402
->>>>>>> Stashed changes
 from qualm.runners.reporting.load import read_report  # noqa: E402
 from qualm.runners.reporting.svg import draw, unchecked  # noqa: E402
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED  # noqa: E402

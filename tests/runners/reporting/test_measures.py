@@ -23,7 +23,7 @@ VALUES = (0.125, 0.9996, 0.0, -0.25, -0.0001, 2.5, 1510.75)
 def printed(fabricate: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str, str]]:
     """Metric -> its value in the report, the ends of its interval there, and its line in the terminal; every metric that there is."""
     fabric = fabricate(datasets=("open",), models=("only",), n=20)
-    names = rule.names("metrics")
+    names = registry.names("metrics")
     like = next(row for row in fabric.scores if row["variant"] == "clean" and row["slice"] == "all")
     fabric.scores[:] = [
         {**like, "metric": name, "value": value, "low": value - 0.04, "high": value + 0.04}
