@@ -15,6 +15,7 @@ from qualm.registry import abstaining_name, baseline_model
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.text import Label, read_label
 from qualm.runners.results.results import Results
+from qualm.runners.results.tables import read_points
 from qualm.runners.runtime.records import read_provenance
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.labels import main_setting
@@ -278,7 +279,7 @@ def read_report(stage: Stage) -> Report:
     samples = {name: source.scored_samples(name) for name in inputs.get("datasets", {})}
     names = pl.col("model", "dataset").cast(pl.Categorical)
     answers = source.verdicts().drop("variant").with_columns(names).collect()
-    plots = {n: _csv(inputs[n], _PLOTS[n]) for n in _PLOTS if inputs.get(n)}
+    plots = {name: read_points(inputs[name], columns) for name, columns in POINTS.items() if inputs.get(name)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
     is_average = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACRO_DATASETS)
@@ -294,37 +295,11 @@ def read_report(stage: Stage) -> Report:
     )
 
 
-_PLOTS = {
+POINTS = {
     "reliability": ("model", "dataset", "bin_low", "bin_high", "confidence", "accuracy", "n"),
     "risk_coverage": ("model", "dataset", "coverage", "risk"),
     "set_sizes": ("model", "dataset", "setting", "score", "size", "count"),
     **{name: tuple(columns) for name, columns in perturbation.FIELDS.items()},
     "metric_study": ("dataset", "slice", "metric", "model", "value", "confidence_weighted_accuracy"),
 }
-
-
-_TEXTS = (
-    "model",
-    "dataset",
-    "setting",
-    "score",
-    "slice",
-    "metric",
-    *("variant", "modality", "estimator", "perturbation", "parameter", "why", "collapsed"),
-)
-"""Columns of those files that hold no numbers."""
-
-
-def _csv(path: str, columns: tuple[str, ...]) -> pl.DataFrame:
-    try:
-        frame = pl.read_csv(path, infer_schema_length=None, null_values=["", "nan", "NaN"])
-    except pl.exceptions.NoDataError:
-        frame = pl.DataFrame(schema=list(columns))
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise StageError(f"{path}: not a readable CSV table: {error}") from error
-    missing = [c for c in columns if c not in frame.columns]
-    if missing:
-        raise StageError(f"{path}: expected columns {', '.join(columns)}; missing {', '.join(missing)}")
-    texts = [c for c in _TEXTS if c in frame.columns]
-    numbers = [c for c in columns if c not in texts]
-    return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))
+"""Columns of the points of each plot."""

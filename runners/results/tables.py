@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -30,6 +30,7 @@ from qualm.registry.sample import (
     UNCERTAINTIES,
 )
 from qualm.runners.runtime.records import check_names
+from qualm.runners.runtime.stage import StageError
 
 TABLES: Mapping[str, pa.Schema] = {
     "scores": SCORES,
@@ -64,10 +65,37 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
     empty = pl.DataFrame(schema.empty_table())
     if path is None:
         return empty.lazy()
-    frame = pl.concat([empty.lazy(), *map(pl.scan_parquet, check_names(path, schema))], how="diagonal")
+    parts = (pl.scan_parquet(file, glob=False) for file in check_names(path, schema))
+    frame = pl.concat([empty.lazy(), *parts], how="diagonal")
     return frame.select(schema.names)
 
 
 def labelled(scores: pl.LazyFrame) -> pl.LazyFrame:
     """Return scores in the columns of LABELLED_SCORES: `metric` is the whole label."""
     return scores.drop("metric").rename({"label": "metric"}).select(LABELLED_SCORES.names)
+
+
+TEXTS = (
+    *("model", "dataset", "setting", "score", "slice", "metric", "variant", "modality", "estimator", "perturbation", "parameter"),
+    *("why", "collapsed"),
+)
+"""Columns of points that hold no numbers."""
+
+
+def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
+    """Return the points of a plot, as text and numbers.
+
+    Raises:
+        StageError: the file is not readable, or lacks one of the columns.
+    """
+    try:
+        frame = pl.read_csv(path, glob=False, infer_schema_length=None, null_values=["", "nan", "NaN"])
+    except pl.exceptions.NoDataError:
+        frame = pl.DataFrame(schema=list(columns))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise StageError(f"{path}: not a readable CSV table: {error}") from error
+    if missing := [name for name in columns if name not in frame.columns]:
+        raise StageError(f"{path}: expected columns {', '.join(columns)}; missing {', '.join(missing)}")
+    texts = [name for name in TEXTS if name in frame.columns]
+    numbers = [name for name in columns if name not in texts]
+    return frame.with_columns(pl.col(texts).cast(pl.String), pl.col(numbers).cast(pl.Float64))

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.scoring.measuring.score_table import read_labelled
+from tests.support.data.score_files import read_labelled
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(<!-- made: ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -19,7 +19,7 @@ from qualm.registry.sample import GENERATIONS, JUDGEMENTS, UNCERTAINTIES
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, read_stage
-from qualm.runners.scoring.measuring.score_table import read_labelled
+from tests.support.data.score_files import read_labelled
 from tests.support.servers.toy_server import Toy, serving
 
 SPEC = """\

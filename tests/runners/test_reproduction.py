@@ -22,8 +22,8 @@ from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.over_datasets import OverDatasets
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import calibrate, score
+from tests.support.data.score_files import read_labelled
 from tests.support.projects.stages import ref
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "vlm_uncertainty_bench"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry import GREEDY
-from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES
+from qualm.registry.sample import GENERATIONS, JUDGEMENTS, SAMPLES, SCORES
 from qualm.runners.plugins.exports._model_input import ModelInput as ModelInput
 from qualm.runners.plugins.exports._model_input import prompts
 from qualm.runners.plugins.exports._parts import LETTERS as LETTERS
@@ -20,10 +20,10 @@ from qualm.runners.plugins.exports._parts import ExportEntry as ExportEntry
 from qualm.runners.plugins.exports._parts import ExportError as ExportError
 from qualm.runners.plugins.exports._parts import ExportPart as ExportPart
 from qualm.runners.plugins.exports._parts import slug as slug
+from qualm.runners.results.tables import labelled, scan
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.scoring.measuring.score_table import read_labelled
 
 NO_PROMPT = "prompts of recorded answers, which the recording does not hold"
 BLOCK = 512
@@ -163,20 +163,17 @@ class ExportContext:
         """Return the scores of these answers over all samples; empty before `score` has run."""
         if "scores" not in self.tables:
             return []
-        mine = read_labelled(self.tables["scores"]).to_pylist()
-        key = (part.model, part.dataset, part.variant.name, "all")
-        return [row for row in mine if (row["model"], row["dataset"], row["variant"], row["slice"]) == key]
+        scores = labelled(scan(self.tables["scores"], SCORES))
+        return scores.filter(model=part.model, dataset=part.dataset, variant=part.variant.name, slice="all").collect().to_dicts()
 
     def _ratings(self, part: ExportPart) -> dict[str, dict[str, float | None]]:
         if "judgements" not in self.tables:
             return {}
-        table = read_table(self.tables["judgements"], JUDGEMENTS, ["model", "dataset", "variant", "draw", "sample_id", "judge", "rating"])
-        key = {"model": part.model, "dataset": part.dataset, "variant": part.variant.name, "draw": GREEDY}
-        for name, value in key.items():
-            table = table.filter(pc.equal(table[name], value))
+        judged = scan(self.tables["judgements"], JUDGEMENTS)
+        judged = judged.filter(model=part.model, dataset=part.dataset, variant=part.variant.name, draw=GREEDY)
         ratings: dict[str, dict[str, float | None]] = {}
-        for row in table.select(["sample_id", "judge", "rating"]).to_pylist():
-            ratings.setdefault(row["sample_id"], {})[row["judge"]] = row["rating"]
+        for sample, judge, rating in judged.select("sample_id", "judge", "rating").collect().iter_rows():
+            ratings.setdefault(sample, {})[judge] = rating
         return ratings
 
     def _unknown(self, part: ExportPart, name: str) -> ExportError:

@@ -12,6 +12,7 @@ import polars as pl
 from qualm.runners.plugins.exports import ExportContext, ExportError, slug
 from qualm.runners.plugins.exports._grids import grid
 from qualm.runners.plugins.exports._results import PERHAPS, Marks, ResultTable, Value, caption, label_words, result_tables
+from qualm.runners.results.tables import read_points
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, OVER, RIGHT, SERIES, UNDER
 from qualm.runners.runtime.marks import answered, bins, counts, leaves_out_zero, sets
@@ -90,14 +91,13 @@ class Source:
         """Read the points of one plot, of this dataset and the selected models."""
         if name not in self.context.points:
             raise NothingToDrawError("the spec measures nothing of the kind")
-        frame = pl.read_csv(self.context.points[name], infer_schema_length=None, null_values=["", "nan", "NaN"])
-        frame = frame.with_columns(pl.col("model", "dataset").cast(pl.String)).filter(pl.col("dataset") == self.dataset)
+        frame = read_points(self.context.points[name], ("model", "dataset", *numbers)).filter(pl.col("dataset") == self.dataset)
         if self.context.models_asked:
             frame = frame.filter(pl.col("model").is_in(list(self.context.models_asked)))
         if "setting" in frame.columns:
             setting = main_setting([s["label"] for s in self.context.scoring.get("conformal", ())])
-            frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting").cast(pl.String) == setting))
-        return frame.with_columns(pl.col(numbers).cast(pl.Float64))
+            frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting") == setting))
+        return frame
 
     def models(self, frame: pl.DataFrame) -> list[str]:
         """Return the models of some points, in the order of the scores."""

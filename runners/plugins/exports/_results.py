@@ -11,7 +11,7 @@ from qualm.registry import CLEAN
 from qualm.registry.sample import RANKINGS, SCORES
 from qualm.registry.text import visible
 from qualm.runners.plugins.exports import ExportContext, ExportError
-from qualm.runners.runtime.records import read_table
+from qualm.runners.results.tables import scan
 from qualm.runners.scoring.families import STUDY, how_corrected
 from qualm.runners.scoring.measuring.labels import metric_of, of_estimator, titled
 from qualm.runners.scoring.measuring.labels import words as plugin_words
@@ -62,7 +62,7 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
     """Return the tables of a variant and slice, else raise ExportError."""
     if "scores" not in context.results:
         raise context.without_scores()
-    scores = read_table(context.results["scores"], SCORES).to_pylist()
+    scores = scan(context.results["scores"], SCORES).collect().to_dicts()
     for what, name in (("variant", variant), ("slice", slice_)):
         if name not in (there := {row[what] for row in scores}):
             raise ExportError(f"no {what} '{name}' in these results; there are: {', '.join(sorted(there))}")
@@ -126,7 +126,7 @@ def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str,
     if "rankings" not in context.results:
         return {}
     ranks: dict[tuple[str, str, str], str] = {}
-    rows = read_table(context.results["rankings"], RANKINGS).to_pylist()
+    rows = scan(context.results["rankings"], RANKINGS).collect().to_dicts()
     sizes: dict[tuple[Any, ...], int] = {}
     for row in rows:
         sizes[_column_of(row)] = max(sizes.get(_column_of(row), 0), row["candidates"])

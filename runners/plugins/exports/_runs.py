@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from qualm.registry import CLEAN, MACRO
 from qualm.registry.plugins.extras import install_line
+from qualm.registry.sample import SCORES
 from qualm.runners.plugins.exports._parts import ExportError
-from qualm.runners.scoring.measuring.score_table import read_labelled
+from qualm.runners.results.tables import labelled, scan
 
 if TYPE_CHECKING:
     from qualm.runners.plugins.exports import ExportContext
@@ -45,7 +46,7 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
     if "scores" not in context.results and (context.scored or not context.training):
         raise context.without_scores()
     runs: dict[str, TrackedRun] = {}
-    for row in read_labelled(context.results["scores"]).to_pylist() if context.scored else ():
+    for row in labelled(scan(context.results["scores"], SCORES)).collect().to_dicts() if context.scored else ():
         if not (row["slice"] == ALL or row["slice"].startswith(MACRO)) or not context.selects(row):
             continue
         run = runs.setdefault(row["model"], TrackedRun(row["model"], _params(context, row["model"])))

@@ -21,12 +21,6 @@ from qualm.runners.scoring.measuring.labels import PARTS, Labels
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 
 
-def read_labelled(path: Path) -> pa.Table:
-    """Read LABELLED_SCORES, with each score's label as `metric`; else raise RecordError."""
-    names = ["label" if name == "metric" else name for name in LABELLED_SCORES.names]
-    return read_table(path, SCORES, names).rename_columns(LABELLED_SCORES.names).cast(LABELLED_SCORES)
-
-
 def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str, str | None] | None = None) -> pa.Table:
     """Return scores with their labels split into parts.
 

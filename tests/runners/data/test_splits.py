@@ -12,10 +12,10 @@ from qualm.runners.data.splits import SplitRule, read_scored, rule, stratified
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
 from qualm.runners.stages import calibrate, judge, score
+from tests.support.data.score_files import read_labelled
 from tests.support.projects.stages import stage
 
 MIXED = ["train", "val", "test", "test", None]

@@ -21,10 +21,10 @@ def test_a_table_that_a_benchmark_lacks_is_empty_with_its_columns(name: str) -> 
 
 def test_columns_that_a_file_leaves_out_are_null_and_a_folder_is_one_table(tmp_path: Path) -> None:
     rows = [{"sample_id": "a", "variant": "clean", "draw": 0, "text": "x"}]
-    write_table(tmp_path / "g/1.parquet", rows, GENERATIONS)
-    write_table(tmp_path / "g/2.parquet", [rows[0] | {"sample_id": "b", "no_answer": "cut"}], GENERATIONS)
-    assert "no_answer" not in pq.read_schema(tmp_path / "g/1.parquet").names
-    frame = scan(tmp_path / "g", GENERATIONS).collect()
+    write_table(tmp_path / "g[a]*/1.parquet", rows, GENERATIONS)
+    write_table(tmp_path / "g[a]*/2.parquet", [rows[0] | {"sample_id": "b", "no_answer": "cut"}], GENERATIONS)
+    assert "no_answer" not in pq.read_schema(tmp_path / "g[a]*/1.parquet").names
+    frame = scan(tmp_path / "g[a]*", GENERATIONS).collect()
     assert frame.columns == GENERATIONS.names and frame.select("sample_id", "no_answer").rows() == [("a", None), ("b", "cut")]
 
 

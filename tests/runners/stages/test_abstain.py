@@ -14,8 +14,8 @@ from qualm.runners.data.calibration_split import calibration_rows
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring import unscored
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import abstain, judge, score
+from tests.support.data.score_files import read_labelled
 from tests.support.projects.stages import ref, stage
 
 N = 240

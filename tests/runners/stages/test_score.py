@@ -31,11 +31,11 @@ from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.families import adjusted
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.read_cells import read_cells
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.stages import calibrate, estimate, judge, score
 from qualm.runners.studies import perturbation
+from tests.support.data.score_files import read_labelled
 from tests.support.projects.stages import ref
 
 N = 120

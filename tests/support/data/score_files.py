@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.registry.sample import LABELLED_SCORES, SCORES
+from qualm.runners.results.tables import labelled, scan
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring.measuring.score_table import in_parts
 
@@ -25,3 +26,8 @@ def write_scores(
     )
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=LABELLED_SCORES)
     write_table(path, in_parts(table, {"metrics": [], **(params or {})}), SCORES, provenance)
+
+
+def read_labelled(path: Path) -> pa.Table:
+    """Return a table of SCORES as LABELLED_SCORES."""
+    return labelled(scan(path, SCORES)).collect().to_arrow().cast(LABELLED_SCORES)

@@ -9,8 +9,8 @@ from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.apply_judge import takes_choices
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import judge, score
+from tests.support.data.score_files import read_labelled
 from tests.support.projects.stages import ref
 from tests.support.servers.small_server import IMPATIENT
 

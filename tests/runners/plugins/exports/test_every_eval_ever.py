@@ -15,8 +15,7 @@ from qualm.runners.plugins.exports import DatasetCredits, ExportError
 from qualm.runners.plugins.exports._model_names import PublishedModel
 from qualm.runners.plugins.exports.every_eval_ever import NO_DIRECTION, _model, every_eval_ever
 from qualm.runners.plugins.exports.lm_eval import lm_eval
-from qualm.runners.scoring.measuring.score_table import read_labelled
-from tests.support.data.score_files import write_scores
+from tests.support.data.score_files import read_labelled, write_scores
 from tests.support.projects.exported import bits, context, generations, ran, same_bytes
 
 __all__ = ["ran"]

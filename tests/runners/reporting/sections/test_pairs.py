@@ -22,10 +22,10 @@ from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
-from qualm.runners.scoring.measuring.score_table import read_labelled
 from qualm.runners.stages import report
 from tests.runners.reporting.pair_results import build
 from tests.runners.reporting.test_report import Page, safe
+from tests.support.data.score_files import read_labelled
 from tests.support.processes.chromium import Chromium
 
 NEW = ["idk", "judges", "data"]

@@ -10,7 +10,8 @@ import pytest
 
 from qualm.registry.sample import LABELLED_SCORES, SCORES
 from qualm.runners.runtime.records import RecordError, read_table, write_table
-from qualm.runners.scoring.measuring.score_table import in_parts, read_labelled
+from qualm.runners.scoring.measuring.score_table import in_parts
+from tests.support.data.score_files import read_labelled
 
 PARAMS: dict[str, Any] = {
     "metrics": [
