@@ -30,6 +30,7 @@ DETAILS = "details"
 EXTRACTED = "extracted"
 _PIECE = re.compile(r"(?P<task>.+)_(?P<number>\d+)")
 _QUESTION = re.compile(r"\d+")
+_IDS = {"id", "pid", "qid", "question_id"}
 _ENTRY = ("prediction", "predictions", "origin_prediction", "pred")
 
 
@@ -61,7 +62,7 @@ def _is_opencompass(path: Path) -> bool:
             if key == DETAILS:
                 return any(_is_entry(entry) for _, entry in _numbered(value))
             if _QUESTION.fullmatch(key):
-                return _is_entry(value)
+                return _is_entry(value) and not (value.keys() & _IDS)  # OpenCompass has no ids but the numbers
             if isinstance(value, Mapping | list) and path.parent.parent.name != "results":
                 return False
     except (JsonStreamError, OSError):

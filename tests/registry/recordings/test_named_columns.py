@@ -185,6 +185,13 @@ def test_an_option_may_look_like_a_list(tmp_path: Path) -> None:
     assert (sample.answer_index, sample.references) == (1, ())
 
 
+def test_numbered_rows_with_ids_are_a_table(tmp_path: Path) -> None:
+    """As in MathVista; OpenCompass numbers its entries, which have no ids, in the same way."""
+    row = {"pid": "1", "question": "How many?", "answer": "3", "response": "It is 3.", "prediction": "3"}
+    (tmp_path / "output_m.json").write_text(json.dumps({"1": row}))
+    assert said(records(tmp_path, "output_m", prediction="response")) == [("1", "It is 3.", ("3",))]
+
+
 def test_ids_may_hold_the_category(tmp_path: Path) -> None:
     """As in BLINK, whose files map ids to letters."""
     (tmp_path / "m.json").write_text(json.dumps({"val_Art_Style_1": "(A)", "val_IQ_Test_12": "(B)"}))
