@@ -182,7 +182,7 @@ def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:
     folders = [project.root / f"results/{spec}/data" / slug(d.label) for d in project.resolve(spec).evaluated]
     built = [folder for folder in folders if (folder / "samples.parquet").is_file()]
     if not built:
-        raise ProjectError(f"{spec}: none of its data sets is built; `qualm run {spec}` or `dvc pull` brings them")
+        raise ProjectError(f"{spec}: none of its datasets is built; `qualm run {spec}` or `dvc pull` brings them")
     report_changed(project.root, built)
     said = []
     for folder in built:

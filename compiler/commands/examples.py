@@ -20,7 +20,7 @@ PLACEHOLDERS = {
     "my-labels": "an entry of registry/data/ with people's ratings of answers",
     "my-llm": "an entry of registry/data/ with a language model",
     "my-card": "the card that this command writes",
-    "scenes": "a data set of the spec",
+    "scenes": "a dataset of the spec",
     "base": "a model of the spec",
     "epistemic/extraneous": "a category of the spec's taxonomy",
 }

@@ -62,14 +62,14 @@ def prompt(
         raise ProjectError(f"{folder}: dataset '{dataset}' is not built; `qualm run {plan.spec}` builds it")
     with chdir(project.root):
         try:
-            told = sent(stage_of(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
+            contents = sent(stage_of(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
         except (StageError, ModelError) as error:
             raise ProjectError(str(error)) from error
     if as_json:
-        print_json({"model": model, "dataset": dataset, "variant": variant, **told})
+        print_json({"model": model, "dataset": dataset, "variant": variant, **contents})
         return
-    typer.echo(f"# {model}, {dataset}, sample {told['sample']}, {variant}", err=True)
-    typer.echo(lines(printed(told)))
+    typer.echo(f"# {model}, {dataset}, sample {contents['sample']}, {variant}", err=True)
+    typer.echo(lines(printed(contents)))
 
 
 def _chosen(kind: str, name: str | None, names: list[str]) -> str:

@@ -42,14 +42,14 @@ def open_bench(
     use = _named(
         sorted(resolved.evaluated, key=lambda d: not resolved.perturbations_of(d)),
         request.dataset,
-        "data set",
+        "dataset",
         lambda d: d.label,
         first=True,
     )
     folder = next(s.outputs["dataset"] for s in plan.stages if s.params.get("dataset") == use.label and "dataset" in s.outputs)
     if not (project.root / folder / "samples.parquet").is_file():
         maker = next(s.name for s in plan.stages if s.outputs.get("dataset") == folder)
-        raise ProjectError(f"the data set '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{maker}")
+        raise ProjectError(f"the dataset '{use.label}' is not made yet; make it: dvc repro --pull specs/{name}/dvc.yaml:{maker}")
     report_changed(project.root, [folder])
     model = None
     if request.model is not None or (goal is not None and goal.name == "share"):

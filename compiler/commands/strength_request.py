@@ -52,7 +52,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
         return share_goal(0.2 if request.share is None else request.share)
     metric, _, value = request.distance.partition("=")
     if entry.plugin.declares.get("MODALITY") == "text":
-        raise ProjectError(f"{entry.plugin.name} edits questions, and --distance is of pictures; use --share")
+        raise ProjectError(f"{entry.plugin.name} edits questions, and --distance is of images; use --share")
     try:
         return distance_goal(metric.strip().lower(), float(value))
     except ValueError as error:

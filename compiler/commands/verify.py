@@ -111,11 +111,11 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
     if name is None:
         likely = list(spec.pairs) or list(datasets)
         if len(likely) != 1:
-            what = f"several data sets; say which: {', '.join(names)}" if names else "no data to verify; it stands under `datasets:`"
+            what = f"several datasets; say which: {', '.join(names)}" if names else "no data to verify; it stands under `datasets:`"
             raise ProjectError(f"{spec.name} has {what}")
         name = likely[0]
     if name not in names:
-        raise ProjectError(f"{spec.name} has no data set '{name}'; {nearest(name, names)}")
+        raise ProjectError(f"{spec.name} has no dataset '{name}'; {nearest(name, names)}")
     default_entry = re.sub(r"[^a-z0-9_-]+", "-", f"{spec.name}-{name}-reviews".lower())[:64]
     if name in datasets:
         d = datasets[name]

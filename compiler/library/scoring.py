@@ -377,7 +377,7 @@ def _check(metrics: Sequence[Metric], cells: Sequence[Cell], uncertainties: Sequ
     for cell in cells:
         for metric in metrics:
             reads = frozenset(metric.reads)
-            if missing := sorted(reads - cell.known(reads)):
+            if missing := sorted(reads - cell.available_columns(reads)):
                 where = f" of {cell.model}" if cell.model else ""
                 hint = f" (none of {', '.join(uncertainties)})" if UNCERTAINTY in missing else ""
                 raise ArgumentError(

@@ -158,7 +158,7 @@ def _sweeps() -> Json:
         {"mark": {"type": "line"}, "encoding": {"y": value}},
         {"mark": {"type": "point", "filled": True, "size": 45}, "encoding": {"y": value}},
     ]
-    subtitle = "Each metric against a perturbation's strength, with its interval; a line per model, data set and estimator."
+    subtitle = "Each metric against a perturbation's strength, with its interval; a line per model, dataset and estimator."
     spec = {"width": 220, "height": 170, "encoding": encoding, "layer": layer}
     facet = {"row": _by("metric"), "column": _by("sweep")}
     return _chart(subtitle, spec, transform=transform, facet=facet, resolve={"scale": {"x": "independent", "y": "independent"}})

@@ -44,7 +44,7 @@ class Sources:
         if key not in self._closures:
             # In one go, since modules share most of their imports.
             roots = {first: place for name in sorted(key[0]) for first, place in imports.roots_of(name, root).items()}
-            self._closures[key] = imports.closure(sorted(key[0]), roots, self._of, self._place)
+            self._closures[key] = imports.closure(sorted(key[0]), roots, self._facts, self._place)
         return self._closures[key]
 
     def save(self) -> None:
@@ -62,7 +62,7 @@ class Sources:
             self._places[key] = imports.module_file(name, roots)
         return self._places[key]
 
-    def _of(self, path: Path, name: str) -> imports.Facts:
+    def _facts(self, path: Path, name: str) -> imports.Facts:
         if (path, name) not in self._named:
             raw = textfiles.read_bytes(path)
             # By name too, since it resolves relative imports; `__init__.py` resolves them differently.

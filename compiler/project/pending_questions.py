@@ -44,7 +44,7 @@ def _read(
         table = pq.read_table(path, columns=[*dict.fromkeys([*ASKED_BY, *columns])])
         try:
             split_rule = rule(params, name)
-            rows = table.filter(split_rule.asked(name, table))
+            rows = table.filter(split_rule.is_asked(name, table))
             tables += of(rows, rows.filter(split_rule.scored(name, rows["split"])), params)
         except StageError:
             return None

@@ -133,7 +133,7 @@ class Rewriting:
     image: int
     """Tokens of the image; 0 if it is not shown."""
 
-    def of(self, text: int) -> Load:
+    def load(self, text: int) -> Load:
         return Load(1, TURN + self.prompt + text + self.image, self.longest).times(self.tries)
 
 
@@ -180,11 +180,11 @@ def _rewriting(
     )
     tables = questions(stage, root, ["question", "image_id"])
     if tables is None:
-        count, load = None, way.of(-(-UNKNOWN_QUESTION // 4))
+        count, load = None, way.load(-(-UNKNOWN_QUESTION // 4))
     else:
         rows = [row for table in tables for row in table.to_pylist() if not sees or row["image_id"] is not None]
-        count, load = len(rows), sum((way.of(tokens(row["question"])) for row in rows), Load())
-    dollars = server.price.of(load.sent, load.received) if server.price else None
+        count, load = len(rows), sum((way.load(tokens(row["question"])) for row in rows), Load())
+    dollars = server.price.dollars(load.sent, load.received) if server.price else None
     lines = (
         f"a question: at most {way.tries} tries; one is enough if its first reply can be used",
         f"tokens: prompt {way.prompt}, image {way.image or 'none, as it is not shown'}, reply at its longest {way.longest}",
@@ -227,7 +227,7 @@ def _answering(stage: PlannedStage, plugin: Plugin, root: Path, settings: Settin
         loads = [load for table in tables for load in _loads(table, each)]
         count, load = len(loads), sum(loads, Load())
     price = server.answer_price
-    dollars = price.of(load.sent, load.received) if price else None
+    dollars = price.dollars(load.sent, load.received) if price else None
     lines = tuple(_lines(each, server, dollars))
     return Cost(stage.name, chosen["label"], f"{name} at {url}", count, load, dollars, server.max_spend, lines)
 

@@ -61,7 +61,7 @@ class _Asker:
         # The longest prompts: which of them an item gets is not known before, and the estimate must not be too low.
         return sum(lengths[: self.asks.get("requests", 1)])
 
-    def of(self, root: Path, text: int, image: int, about: int = 0) -> Load:
+    def load(self, root: Path, text: int, image: int, about: int = 0) -> Load:
         """Return the load of one item; sizes in tokens, `about` describes the task."""
         requests = int(self.asks.get("requests", 1))
         sent = self.prompt(root) + requests * (TURN + about + text + int(self.asks.get("pictures", 0)) * image)
@@ -127,10 +127,10 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
     url, name = str(asker.server["base_url"]), str(asker.server["model"])
     server = settings.server(url, name)
     image = server.image_tokens or IMAGE_TOKENS
-    one = asker.of(root, 0, image, items.about)
+    one = asker.load(root, 0, image, items.about)
     text_tokens = sum(items.texts) * one.requests
     load = replace(one.times(len(items.texts)), sent=one.sent * len(items.texts) + text_tokens)
-    dollars = server.price.of(load.sent, load.received) if server.price else None
+    dollars = server.price.dollars(load.sent, load.received) if server.price else None
     requests = int(asker.asks.get("requests", 1))
     lines = (
         f"{requests} requests for each, at most {asker.attempts} attempts; tokens: prompts {asker.prompt(root)}, reply at its longest "

@@ -139,7 +139,7 @@ def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
         name: Setting(
             s.is_calibration[rows],
             {score: {k: v[rows] for k, v in columns.items()} for score, columns in s.scores.items()},
-            {score: of.taken(rows) for score, of in s.redraws.items()},
+            {score: of.select(rows) for score, of in s.redraws.items()},
         )
         for name, s in cell.settings.items()
     }
@@ -149,7 +149,7 @@ def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
         columns={k: v[rows] for k, v in cell.columns.items()},
         settings=settings,
         uncertainties={k: v[rows] for k, v in cell.uncertainties.items()},
-        recalibrations=[of.taken(rows) for of in cell.recalibrations],
+        recalibrations=[of.select(rows) for of in cell.recalibrations],
     )
 
 

@@ -103,7 +103,7 @@ def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugi
         reader.problem(path, str(error))
         return None
     if card.kind != "dataset":
-        reader.problem(path, f"expected the card of a data set, got '{name}', which is a {card.kind}")
+        reader.problem(path, f"expected the card of a dataset, got '{name}', which is a {card.kind}")
         return None
     adapter = reader.plugin("datasets", card.adapter, path) if card.adapter else None
     return (card, adapter) if adapter or not card.adapter else None
@@ -205,15 +205,15 @@ def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, 
     for i, other in enumerate(entry.disjoint or ()):
         path: Path_ = ("datasets", name, "disjoint", i)
         other_dataset = datasets.get(other)
-        if other_dataset is None and reader.failures.of("datasets", other):
+        if other_dataset is None and reader.failures.has_errors("datasets", other):
             continue
         if other_dataset is None or other == name:
-            reader.problem(path, f"expected another data set of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
+            reader.problem(path, f"expected another dataset of this spec, got '{other}'", nearest(other, set(datasets) - {name}))
         elif (other_dataset.card, other_dataset.source, other_dataset.model_extra) != (entry.card, entry.source, entry.model_extra):
             reader.problem(
                 path,
                 f"'{other}' is of another card, source or parameters, so it cannot share samples with this one",
-                "name data sets of one source",
+                "name datasets of one source",
             )
         elif other_dataset.where is None:
             reader.problem(path, f"'{other}' has no `where:` and holds every sample of its source", "give it one, or leave it out here")

@@ -86,7 +86,7 @@ def probe_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
                 yield (
                     path,
                     f"{use.plugin.name} compares with answers under '{use.beside}', which is no perturbation here",
-                    (nearest(use.beside, labels) or "add it to `perturbations:`; a black picture is `dark: {factor: 0}`"),
+                    (nearest(use.beside, labels) or "add it to `perturbations:`; a black image is `dark: {factor: 0}`"),
                 )
             elif len(named) > 1:
                 yield path, f"{use.plugin.name} compares with one variant, and '{use.beside}' names {', '.join(named)}", "name one of them"
@@ -120,7 +120,7 @@ def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]
     """Yield settings that need something which the spec lacks."""
     for use in resolved.calibrators:
         path: Path_ = ("calibrators", use.label)
-        if not use.methods or reader.failures.of("metrics"):
+        if not use.methods or reader.failures.has_errors("metrics"):
             continue
         if not any(recalibrated(m.reads, m.args) for m in resolved.metrics):
             yield path, "no metric of this spec reads a confidence, so nothing would show what calibrators do", "add `ece` to `metrics:`"
@@ -187,7 +187,7 @@ def resolve_blind(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tup
         models: labels of all models of the spec, including fine-tunes.
     """
     models_by_way = {way: getattr(reader.spec.blind, way) for way in BLIND if way in reader.spec.blind.model_fields_set}
-    if "blind" in reader.spec.model_fields_set and not models_by_way and not reader.failures.of("blind"):
+    if "blind" in reader.spec.model_fields_set and not models_by_way and not reader.failures.has_errors("blind"):
         message = f"expected models under at least one of {', '.join(BLIND)}, got nothing"
         reader.problem(
             ("blind",), message, "name models, or leave `blind:` out (`blind: null` over a spec that this one extends)", key=True

@@ -48,11 +48,11 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     """Yield metrics that read what this spec does not make, and fields that no sample has."""
     spec, fields = resolved.spec, _fields(reader, resolved)
-    sound = not any(reader.failures.of(section) for section in ("datasets", "pairs", "models", "finetunes"))
+    sound = not any(reader.failures.has_errors(section) for section in ("datasets", "pairs", "models", "finetunes"))
     meant = any(d.evaluate is False for d in spec.datasets.values()) or any(p.evaluate is False for p in spec.pairs.values())
     if spec.metrics and sound and not meant and not resolved.evaluated:
-        message = "there is nothing to measure: no model answers any data set of this spec, since they are trained on or made into pairs"
-        yield ("metrics",), message, "`evaluate: true` beside `card:` has models answer one; or add another data set"
+        message = "there is nothing to measure: no model answers any dataset of this spec, since they are trained on or made into pairs"
+        yield ("metrics",), message, "`evaluate: true` beside `card:` has models answer one; or add another dataset"
     for i, item in enumerate(spec.metrics):
         name = item if isinstance(item, str) else next(iter(item), "") if isinstance(item, dict) else ""
         for ref in (r for r in resolved.metrics if r.plugin.name == name):
@@ -106,7 +106,7 @@ def _sampled(reader: SpecReader, ref: Ref) -> Iterator[tuple[str, str]]:
 
 def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
     """Yield the first judge, or mark of a judge, that the metric reads and the spec lacks."""
-    if reader.failures.of("judges"):
+    if reader.failures.has_errors("judges"):
         return
     scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
     for column in metric.reads:
@@ -156,7 +156,7 @@ SAME_WORD = 0.85
 
 def _fields(reader: SpecReader, resolved: Resolved) -> _Fields:
     fields = {*FIELDS, *LISTS, UNCERTAIN, ASKED}
-    failing = [name for name in reader.names("datasets") if reader.failures.of("datasets", name)]
+    failing = [name for name in reader.names("datasets") if reader.failures.has_errors("datasets", name)]
     makers = [_adapter(reader, name) for name in failing]
     for use in resolved.evaluated:
         if isinstance(use, DatasetUse):

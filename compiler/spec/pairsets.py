@@ -92,7 +92,7 @@ class _Resolver:
         for swept, args in self.reader.combinations(plugin, parameters, at):
             datasets, category = names_in(plugin, args, DatasetName), str(args[CATEGORY])
             good = self._check_datasets(plugin, args, at)
-            if category not in self.categories and not self.reader.failures.of("taxonomy"):
+            if category not in self.categories and not self.reader.failures.has_errors("taxonomy"):
                 where = parameters.get(CATEGORY)
                 place = (*at, CATEGORY, where.index(category)) if isinstance(where, list) else (*at, CATEGORY)
                 hint = nearest(category, self.categories) if self.categories else "declare its categories under `taxonomy:`"
@@ -127,7 +127,7 @@ class _Resolver:
     def _check_taxonomy(self, sets: list[PairSetUse]) -> None:
         """Report categories without a recipe, as the benchmark would silently lack them."""
         produced = {recipe.category for s in sets for recipe in s.recipes}
-        for category in self.categories if produced and self.complete and not self.reader.failures.of("pairs") else ():
+        for category in self.categories if produced and self.complete and not self.reader.failures.has_errors("pairs") else ():
             if category not in produced:
                 main, name = category.split("/")
                 hint = f"add a recipe with `category: {category}` under `pairs:`, or take it out of the taxonomy"

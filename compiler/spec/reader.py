@@ -41,7 +41,7 @@ class Failures:
         entries = self._document.data.get(section)
         return list(entries) if isinstance(entries, dict) else []
 
-    def of(self, section: str, name: str = "") -> bool:
+    def has_errors(self, section: str, name: str = "") -> bool:
         """Return True if a section, or its entry `name`, has errors."""
         if self._document.open or section in self._misspelt:
             return True
@@ -78,11 +78,11 @@ class SpecReader:
 
     def lacks(self, section: str) -> bool:
         """Return True if a section is empty on purpose, not because of errors."""
-        return not getattr(self.spec, section) and not self.failures.of(section)
+        return not getattr(self.spec, section) and not self.failures.has_errors(section)
 
     def unknown(self, name: str, candidates: Collection[str], *sections: str) -> bool:
         """Return True if a name is unknown, not just that of an entry with errors."""
-        return name not in candidates and not any(self.failures.of(section, name) for section in sections)
+        return name not in candidates and not any(self.failures.has_errors(section, name) for section in sections)
 
     def problem(self, path: Path_, message: str, hint: str = "", key: bool = False) -> None:
         """Record a problem at a value, or at its key if `key`."""

@@ -64,7 +64,9 @@ def _compared(reader: SpecReader, names: Sequence[str]) -> None:
     for path, name in places:
         base, plus, _ = name.partition("+")
         failing = (
-            reader.failures.of("models", base) or reader.failures.of("finetunes", base) or (plus and reader.failures.of("abstentions"))
+            reader.failures.has_errors("models", base)
+            or reader.failures.has_errors("finetunes", base)
+            or (plus and reader.failures.has_errors("abstentions"))
         )
         if name not in names and not failing:
             reader.problem(path, f"expected a model of this spec, got '{name}'", nearest(name, names))
@@ -78,7 +80,7 @@ def _margins(reader: SpecReader, resolved: Resolved) -> None:
     metrics = {metric.label: metric for metric in resolved.metrics}
     for label in margin if isinstance(margin, dict) else ():
         metric = metrics.get(label)
-        if metric is None and not reader.failures.of("metrics"):
+        if metric is None and not reader.failures.has_errors("metrics"):
             reader.problem(
                 ("compare", "margin", label), f"expected a metric of this spec, got '{label}'", nearest(label, metrics), key=True
             )
@@ -119,15 +121,15 @@ def _perturbed_by(reader: SpecReader, resolved: Resolved) -> None:
             if reader.unknown(named, names, "perturbations"):
                 message = f"expected a perturbation of this spec, got '{named}'"
                 reader.problem((section, name, "perturb", i), message, nearest(named, names) if names else "add `perturbations:`")
-    if reader.failures.of("datasets") or reader.failures.of("pairs") or not resolved.evaluated:
+    if reader.failures.has_errors("datasets") or reader.failures.has_errors("pairs") or not resolved.evaluated:
         return
     taken = {p.label for d in resolved.evaluated for p in resolved.perturbations_of(d)}
     for i, item in enumerate(reader.spec.perturbations):
         plugin = item if isinstance(item, str) else next(iter(item), "") if isinstance(item, dict) else ""
         idle = [p.label for p in resolved.perturbations if p.plugin.name == plugin and p.label not in taken]
         if idle:
-            message = f"no data set is asked under {', '.join(idle)}"
-            reader.problem(("perturbations", i), message, "name it under `perturb:` of a data set, or take it out of `perturbations:`")
+            message = f"no dataset is asked under {', '.join(idle)}"
+            reader.problem(("perturbations", i), message, "name it under `perturb:` of a dataset, or take it out of `perturbations:`")
 
 
 def _recipes_read_one_dataset_each(reader: SpecReader, resolved: Resolved) -> None:

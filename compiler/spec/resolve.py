@@ -78,6 +78,6 @@ def _resolve(reader: SpecReader) -> Resolved:
         files=(*reader.document.files, *reader.elsewhere.files, *sorted(reader.prompts.files)),
     )
     if (cells := len(resolved.models) * len(resolved.evaluated)) > 2 * validate.MAX_POINTS:
-        reader.problem(("models",), f"expected at most {2 * validate.MAX_POINTS:,} models x data sets, got {cells:,}", "make several specs")
+        reader.problem(("models",), f"expected at most {2 * validate.MAX_POINTS:,} models x datasets, got {cells:,}", "make several specs")
     check_references(reader, resolved)
     return resolved

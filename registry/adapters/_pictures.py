@@ -38,7 +38,7 @@ class PictureColumns:
     """True if a row may have no image."""
 
     @classmethod
-    def of(cls, adapter: str, image: str | list[str] | None, frames: int | None, text_only: bool) -> PictureColumns:
+    def checked(cls, adapter: str, image: str | list[str] | None, frames: int | None, text_only: bool) -> PictureColumns:
         """Check an adapter's arguments; raise AdapterError where they do not go together."""
         names = () if image is None else (image,) if isinstance(image, str) else tuple(image)
         if len(set(names)) != len(names) or (image is not None and not names):

@@ -35,12 +35,12 @@ class TablePictures:
         """Yield the table's rows without errors, which are reported with its questions."""
         return read_rows(self.path, self._what, ("index", "image"), self._silent)
 
-    def of(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
+    def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
         """Return the id of a row's image, and the undecoded image if it is new."""
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None
-            return self.of(cell, *self._cell(cell, where))
+            return self.read(cell, *self._cell(cell, where))
         if cell[:1] == "[":
             takes = "this card takes one for each row; `image_table`, or `recorded_samples` beside predictions, take several"
             raise AdapterError(f"{where}: a list of images; {takes}")

@@ -90,7 +90,7 @@ def image_table(
     columns = Columns(
         "image_table", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable, separator
     )
-    pictures = PictureColumns.of("image_table", image, frames, text_only)
+    pictures = PictureColumns.checked("image_table", image, frames, text_only)
     at = ", ".join(pictures.names)
     for split, prefix, path in parts(source, files):
         before = picture_prefix(images, prefix)

@@ -48,7 +48,7 @@ def mm_upd(
         pictures = TablePictures(path, context, "a table of MM-UPD")
         for where, row in read_rows(path, "a table of MM-UPD", COLUMNS, context):
             with context.record():
-                image_id, image = pictures.of(row["index"], row["image"], where)
+                image_id, image = pictures.read(row["index"], row["image"], where)
                 sample = _sample(row, part, image_id, where)
                 if image is not None and row["index"] in pictures.pointed_at:
                     yield pictures.give(image, where)

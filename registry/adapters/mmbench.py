@@ -49,7 +49,7 @@ def mmbench(context: AdapterContext, *, table: str = "mmbench_dev_20230712.tsv",
             taken, pointed_at = rotations or sample.meta["rotation"] == "0", sample.sample_id in pictures.pointed_at
             if not taken and not pointed_at:
                 continue
-            image_id, image = pictures.of(sample.sample_id, row["image"], where)
+            image_id, image = pictures.read(sample.sample_id, row["image"], where)
             sample = replace(sample, image_id=image_id)
             if image is not None and pointed_at:
                 yield pictures.give(image, where)

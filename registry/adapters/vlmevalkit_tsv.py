@@ -54,7 +54,7 @@ def vlmevalkit_tsv(
                 sample = columns.sample(row, None, split, prefix, where)
                 image, name = None, ""
                 if pictures is not None:
-                    image_id, image = pictures.of(row["index"], row["image"], where)
+                    image_id, image = pictures.read(row["index"], row["image"], where)
                 elif row.get("image_path"):
                     name = _single_path(row["image_path"], where)
                     image_id = picture_prefix(images, prefix) + name

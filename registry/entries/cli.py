@@ -300,7 +300,7 @@ def check(
     else:
         counts = ", ".join(f"{split} {n:,}" for split, n in report.splits.items())
         print(
-            f"{name}: {report.splits.total():,} samples ({counts or 'none'}), {report.images:,} pictures, {len(report.problems):,} problems"
+            f"{name}: {report.splits.total():,} samples ({counts or 'none'}), {report.images:,} images, {len(report.problems):,} problems"
         )
         print_some(report.problems, "  ")
         print_some([f"note: {note}" for note in report.notes], "  ")

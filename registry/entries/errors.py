@@ -33,7 +33,7 @@ def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
         elif excusable:
             which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
             advice = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
-            print(f"A part of the data set, on purpose? {advice}", file=sys.stderr)
+            print(f"A part of the dataset, on purpose? {advice}", file=sys.stderr)
     raise typer.Exit(1)
 
 

@@ -93,7 +93,7 @@ def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError]
             yield from _members(reader, under, bad)
         else:
             if reader.peek("is empty") != "[":
-                reader.fail(f"expected a JSON list or lines of JSON objects, it begins with {reader.here()!r}")
+                reader.fail(f"expected a JSON list or lines of JSON objects, it begins with {reader.next_characters()!r}")
             yield from _items(reader, "a list", bad)
             reader.end()
 
@@ -117,7 +117,7 @@ def count(path: Path) -> int | None:
             reader.end()
             return items
         if reader.peek("is empty") != "{":
-            reader.fail(f"not JSON: expected an object or a list, it begins with {reader.here()!r}")
+            reader.fail(f"not JSON: expected an object or a list, it begins with {reader.next_characters()!r}")
         longest, objects, all_objects = -1, 0, True
         for _ in reader.entries("{", "}", "a JSON object"):
             reader.key()
@@ -250,7 +250,7 @@ class _Reader:
         self._counted = self._at
         return self._lines
 
-    def here(self) -> str:
+    def next_characters(self) -> str:
         return self._text[self._at : self._at + 20]
 
     def fail(self, message: str) -> NoReturn:
@@ -320,7 +320,7 @@ class _Reader:
         except BadTextError as error:
             raise JsonStreamError(str(error)) from None  # a value without its key is none
         if not isinstance(key, str) or self.peek() != ":":
-            self.fail(f"expected a key and ':', got {key!r:.60} and {self.here()!r}")
+            self.fail(f"expected a key and ':', got {key!r:.60} and {self.next_characters()!r}")
         self._at += 1
         self.peek()
         return key
@@ -328,13 +328,13 @@ class _Reader:
     def entries(self, opening: str, closing: str, what: str) -> Iterator[None]:
         """Yield before every entry of the object or list that begins here."""
         if self.peek() != opening:
-            self.fail(f"expected {what}, it begins with {self.here()!r}")
+            self.fail(f"expected {what}, it begins with {self.next_characters()!r}")
         self._at += 1
         first = True
         while (sign := self.peek()) != closing:
             if not first:
                 if sign != ",":
-                    self.fail(f"expected ',' or '{closing}', got {self.here()!r}")
+                    self.fail(f"expected ',' or '{closing}', got {self.next_characters()!r}")
                 self._at += 1
                 self.peek()
             first = False
@@ -346,7 +346,7 @@ class _Reader:
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
-                self.fail(f"expected the end of the file behind the JSON {self._what}, got {self.here()!r}")
+                self.fail(f"expected the end of the file behind the JSON {self._what}, got {self.next_characters()!r}")
             self.line()
             self._text, self._at, self._counted = self._read(CHUNK), 0, 0
             if not self._text:

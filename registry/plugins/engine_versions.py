@@ -26,7 +26,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "entailment": 1,  # logits of NLI models
         "variants": 1,  # pixels and questions that perturbations make
         "datasets": 1,  # samples, images and recorded answers, as read from official files and logs or drawn
-        "pairs": 1,  # contrastive pairs, masks, saliency, inpainted pictures
+        "pairs": 1,  # contrastive pairs, masks, saliency, inpainted images
         "judgements": 1,  # ratings
         "training": 1,  # losses and weights
     }

@@ -53,7 +53,7 @@ def get(kind: str, name: str) -> Plugin:
     try:
         return registry.get(kind, name)
     except UnknownPluginError:
-        raise UnknownPluginError.of(kind, name, _suggestion(kind, name)) from None
+        raise UnknownPluginError.with_advice(kind, name, _suggestion(kind, name)) from None
 
 
 def called(name: str) -> list[tuple[str, str]]:

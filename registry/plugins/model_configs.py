@@ -7,7 +7,7 @@ from qualm.registry.plugins.internals import ENDS, HIDDEN, Internal, internal, i
 
 _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 _KINDS = {
-    "mllama": "the picture enters by cross-attention",
+    "mllama": "the image enters by cross-attention",
     "florence2": "an encoder reads the prompt",
     "qwen3_5": "it has layers of linear attention",
     "qwen3_5_moe": "it has layers of linear attention",
@@ -25,13 +25,13 @@ def plain_reason(config: Mapping[str, Any]) -> str:
     """Return why a model needs plain passes, or "" if it does not.
 
     >>> plain_reason({"model_type": "mllama"}), plain_reason({"text_config": {"layer_types": ["full_attention"]}})
-    ('the picture enters by cross-attention', '')
+    ('the image enters by cross-attention', '')
     """
     text = text_of(config)
     if config.get("is_encoder_decoder") or text.get("is_encoder_decoder"):
         return "an encoder reads the prompt"
     if text.get("cross_attention_layers"):
-        return "the picture enters by cross-attention"
+        return "the image enters by cross-attention"
     others = sorted(set(text.get("layer_types") or ()) - _BRANCHING)
     return f"it has layers of {', '.join(others).replace('_', ' ')}" if others else _KINDS.get(str(config.get("model_type")), "")
 

@@ -405,7 +405,7 @@ class Metric(Plugin, Protocol):
         Arguments are any columns, and `never_empty`: 1 if a prediction set has an option at every threshold.
         """
 
-    def least_error(self, *columns: Any, value: float) -> float:
+    def minimum_standard_error(self, *columns: Any, value: float) -> float:
         """Return the standard error of independent rows if this was the value: a lower bound."""
 
     def interval(self, *columns: Any, group: Any, level: float) -> tuple[float, float]:

@@ -146,7 +146,7 @@ class UnknownPluginError(PluginError):
     """A plugin name that its kind does not have."""
 
     @classmethod
-    def of(cls, kind: str, name: str, instead: str) -> "UnknownPluginError":
+    def with_advice(cls, kind: str, name: str, instead: str) -> "UnknownPluginError":
         return cls(f"no {kind} plugin named '{name}'; {instead}")
 
 
@@ -214,7 +214,7 @@ def get(kind: str, name: str) -> Plugin:
         raise PluginError(_broken(kind)[name])
     if name not in present:
         near = difflib.get_close_matches(name, present, 1, 0.5)
-        raise UnknownPluginError.of(
+        raise UnknownPluginError.with_advice(
             kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}"
         )
     return _checked(_read(kind, name, *present[name]))

@@ -23,7 +23,7 @@ from qualm.runners.contracts.parts import internal_of as internal_of
 from qualm.runners.contracts.parts import is_signal as is_signal
 from qualm.runners.contracts.parts import subjects_of as subjects_of
 from qualm.runners.prompts.question import DEFAULT, Prompt
-from qualm.runners.runtime.precision import kept, kept_share
+from qualm.runners.runtime.precision import stored_share, stored_value
 from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ _SHARES = frozenset({"p_true", "p_true_sampling", "p_yes"})
 def as_kept(name: str, part: Part) -> Part:
     """Round the numbers of a part that was computed here (`qualm.runners.runtime.precision`)."""
 
-    def rounded(values: list[float] | None, how: Callable[[float], float] = kept) -> list[float] | None:
+    def rounded(values: list[float] | None, how: Callable[[float], float] = stored_value) -> list[float] | None:
         return None if values is None else [how(value) for value in values]
 
-    numbers = rounded(part.numbers, kept_share if name in _SHARES else kept)
+    numbers = rounded(part.numbers, stored_share if name in _SHARES else stored_value)
     return replace(part, logprobs=rounded(part.logprobs), entropies=rounded(part.entropies), numbers=numbers)
 
 

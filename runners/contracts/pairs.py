@@ -147,7 +147,7 @@ def pair_samples(
 def of_one_picture(context: PairContext, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows of SAMPLES with one image; drop and count the others."""
     pictures = [len(picture_ids(row["image_id"])) for row in rows]
-    for reason, dropped in (("several pictures", sum(n > 1 for n in pictures)), ("no picture", pictures.count(0))):
+    for reason, dropped in (("several images", sum(n > 1 for n in pictures)), ("no image", pictures.count(0))):
         if dropped:
             context.drop(reason, dropped)
     return [row for row, n in zip(rows, pictures, strict=True) if n == 1]

@@ -73,7 +73,7 @@ def perturbed(file: str, where: str, modality: str, source: Any, output: Any) ->
         return None
     if modality == "cross":
         if not isinstance(output, tuple) or len(output) != 2:
-            raise StageError(f"{file}: {where}: expected a picture and a question, got {described(output)}")
+            raise StageError(f"{file}: {where}: expected an image and a question, got {described(output)}")
         return perturbed(file, where, "image", source[0], output[0]), perturbed(file, where, "text", source[1], output[1])
     if modality == "text":
         if not isinstance(output, str):
@@ -98,6 +98,6 @@ def described(value: Any) -> str:
     if isinstance(value, list | tuple | dict | set):
         return f"a {kind} of {len(value):,}"
     if hasattr(value, "size") and hasattr(value, "mode"):
-        return f"a picture of {value.size[0]} x {value.size[1]}, mode {value.mode}"
+        return f"an image of {value.size[0]} x {value.size[1]}, mode {value.mode}"
     text = repr(value)
     return f"the {kind} {text if len(text) <= 40 else text[:37] + '...'}"

@@ -40,7 +40,7 @@ class Samples:
     _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
     _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
-    def kept(self, table: pa.Table) -> pa.Table:
+    def filter_table(self, table: pa.Table) -> pa.Table:
         """Drop the rows of a table about samples that are not among these."""
         return table if self.others is None else table.filter(pc.invert(pc.is_in(table["sample_id"], value_set=self.others)))
 
@@ -167,7 +167,7 @@ def check_fields(what: str, fields: Sequence[str], datasets: Sequence[Samples]) 
             keys = {key for samples in datasets for chunk in samples.table["meta"].chunks for key in pc.unique(chunk.keys).to_pylist()}
             there = f"keys of their meta are: {', '.join(sorted(keys))}" if keys else "they have no meta"
             kind = "it is empty in all of them" if name in SAMPLES.names else "it is not a field of these samples"
-            of = f"data set{'s' if len(datasets) > 1 else ''} {', '.join(samples.name for samples in datasets)}"
+            of = f"dataset{'s' if len(datasets) > 1 else ''} {', '.join(samples.name for samples in datasets)}"
             raise StageError(f"{what}: no sample of {of} has '{name}': {kind}, and {there}")
 
 

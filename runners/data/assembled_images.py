@@ -44,11 +44,11 @@ class AssembledPictures:
                     place = next((p for p in places if name in ids[p]), None)
                     if place is None:
                         looked = ", ".join(f"{p}/images" for p in places)
-                        raise StageError(f"recipe {label}: sample '{sample}': its picture '{name}' is not in {looked}; run `dvc repro`")
+                        raise StageError(f"recipe {label}: sample '{sample}': its image '{name}' is not in {looked}; run `dvc repro`")
                     self.wanted[place].add(name)
         self.digests: dict[str, tuple[str, Path]] = {}
 
-    def made(self, recipe: str) -> set[str]:
+    def made_by(self, recipe: str) -> set[str]:
         """Return the ids of the images that a recipe made."""
         return self._made[recipe]
 
@@ -59,13 +59,13 @@ class AssembledPictures:
             StageError: two different images have one id.
         """
         hash_of: dict[str, int | None] = {}
-        with progress(self.stage.settings, f"{self.stage.name}: looking at pictures", len(ids)) as advance:
+        with progress(self.stage.settings, f"{self.stage.name}: looking at images", len(ids)) as advance:
             for image, folder, digest, code in ahead(_look, self._stream(ids), self.stage.settings.workers):
                 advance()
                 first = self.digests.setdefault(image, (digest, folder))
                 if first[0] != digest:
                     raise StageError(
-                        f"the id '{image}' names different pictures in {first[1]}/images and {folder}/images; each needs its own"
+                        f"the id '{image}' names different images in {first[1]}/images and {folder}/images; each needs its own"
                     )
                 hash_of[image] = code
         return hash_of

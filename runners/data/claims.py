@@ -25,7 +25,7 @@ def claims(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[st
     """
     verdicts: dict[str, Verdict] = {name: verdict(parse(text)) for name, text in sorted(subsets.items())}
 
-    def of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    def claims_of(row: Mapping[str, Any]) -> tuple[str, ...]:
         meta = dict(row["meta"] or ())
         if not verdicts:
             return (MARKS[meta[UNCERTAIN]],) if meta.get(UNCERTAIN) in MARKS else ()
@@ -35,4 +35,4 @@ def claims(subsets: Mapping[str, str]) -> Callable[[Mapping[str, Any]], tuple[st
         except ValueOfFieldError as error:
             raise ClaimError(str(error)) from None
 
-    return of
+    return claims_of

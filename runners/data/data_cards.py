@@ -66,7 +66,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
         card = yaml.safe_load(head)[KEY]
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         raise StageError(
-            f"{path}: expected the card of a data set, with '{KEY}' in its head ({error}); `dvc repro` writes it anew"
+            f"{path}: expected the card of a dataset, with '{KEY}' in its head ({error}); `dvc repro` writes it anew"
         ) from error
     assert isinstance(card, dict)
     return card
@@ -135,7 +135,7 @@ def _text(stage: Stage, card: DataCard, counts: Mapping[str, Any]) -> str:
 
 def _table(counts: Mapping[str, Any]) -> list[str]:
     """Count questions by category and split, as in CertainlyUncertain's Table 1."""
-    lines = ["| split | category | answerable | not answerable | pictures |", "|---|---|---|---|---|"]
+    lines = ["| split | category | answerable | not answerable | images |", "|---|---|---|---|---|"]
     for split in counts["splits"]:
         for category in (*counts["categories"], ALL):
             cell = counts["cells"][split][category]

@@ -272,7 +272,7 @@ class DatasetFolder:
         self.table: pa.Table = read_table(folder / "samples.parquet", SAMPLES)
         self._rule = rule
         if rule is not None:
-            self.table = self.table.filter(rule.asked(name, self.table))
+            self.table = self.table.filter(rule.is_asked(name, self.table))
         needed = all_ids(self.table["image_id"].to_pylist())
         self._pictures = _Pictures(folder / "images", needed) if needed else None
         self.whole = self
@@ -340,9 +340,7 @@ class DatasetFolder:
         """
         files = self.files(row)
         if len(files) > 1:
-            raise BrokenSampleError(
-                f"{self.where(row)}: expected one picture, got {len(files)}; leave out samples with several by `where:`"
-            )
+            raise BrokenSampleError(f"{self.where(row)}: expected one image, got {len(files)}; leave out samples with several by `where:`")
         return files[0] if files else None
 
     def files(self, row: int) -> tuple[bytes, ...]:

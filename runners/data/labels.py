@@ -47,7 +47,7 @@ class AnswerLabels:
     file: Path
     by_cell: dict[Cell, list[AnswerLabel]] = field(default_factory=dict)
 
-    def of(self, cell: Cell, samples: Samples, answers: pa.Table) -> tuple[dict[str, Floats], str]:
+    def columns(self, cell: Cell, samples: Samples, answers: pa.Table) -> tuple[dict[str, Floats], str]:
         """Return the columns `labelled` and `people_rating` of a cell, or why it has none.
 
         Args:

@@ -59,7 +59,7 @@ def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
                     raise StageError(
                         f"{what} '{one}' is in two splits: {first[0]} (recipe {first[1]}, sample '{first[2]}') and "
                         f"{split} (recipe {label}, sample '{sample}'); what is trained on would be tested on. "
-                        "Make the pairs from a data set whose splits share no picture"
+                        "Make the pairs from a dataset whose splits share no image"
                     )
 
 

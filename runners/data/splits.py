@@ -39,7 +39,7 @@ class SplitRule:
         """Return which rows are scored, as booleans; StageError for none or an unknown split."""
         return self._rows(split, self._scored(name, split))
 
-    def asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
+    def is_asked(self, name: str, table: pa.Table) -> pa.ChunkedArray:
         """Return which rows of a table with the columns `ASKED_BY` models answer."""
         mask = self._rows(table["split"], {*self._scored(name, table["split"]), *self.also})
         return mask if self.subset is None else pc.and_(mask, pa.array(stratified(name, table, *self.subset)))

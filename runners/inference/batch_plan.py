@@ -155,7 +155,7 @@ def make(tasks: Iterable[AnswerTask], sizes: Sizes) -> list[Batch]:
     batches = []
     for (_, _, parts), alike in kinds.items():
         size = sizes(alike)
-        # Sorted within windows, not over all: padding falls nearly as much, and pictures are still read from disk in order.
+        # Sorted within windows, not over all: padding falls nearly as much, and images are still read from disk in order.
         for start in range(0, len(alike), WINDOW * size):
             for some in _pack(alike[start : start + WINDOW * size], size):
                 batches.append(Batch(parts, tuple(task.cell.place for task in some)))

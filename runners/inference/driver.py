@@ -228,7 +228,7 @@ class Answering:
         self.ray.kill(worker.actor)
         # All its replies will be errors now; one is enough.
         self.pending = {r: entry for r, entry in self.pending.items() if entry[0] is not worker}
-        # To the front and in their order: batches are planned so that pictures lie together.
+        # To the front and in their order: batches are planned so that images lie together.
         self.waiting.extendleft(reversed(worker.sent))
         # The first of them was at work and is the suspect; the others only waited behind it.
         at = worker.sent[0] if worker.sent else NO_SHARD

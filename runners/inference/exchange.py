@@ -109,7 +109,7 @@ class BatchExchange:
             # Uploaded but without an id here: the kill may have come after the server made it. Made twice, it would be paid for twice.
             there = self.api.made_of(batch.file, batch.since) if batch.file and not batch.id else None
             if there is not None:
-                self.waiting.made(batch, there.id)
+                self.waiting.created(batch, there.id)
             elif not batch.id:
                 self._settle(batch, 0.0)
                 self.waiting.drop(batch)
@@ -174,7 +174,7 @@ class BatchExchange:
             raise RequestFailedError(
                 f"was sent in {TRIES} batches, and the last came back without a reply to it; run again to send it once more"
             )
-        line, most = request_line(key, body), self.price.of(*token_bounds(body))
+        line, most = request_line(key, body), self.price.dollars(*token_bounds(body))
         draft = self._draft
         if draft is not None and not draft.has_room(len(line), max_line_bytes(body), most, self._most_requests):
             self._close_draft()
@@ -208,7 +208,7 @@ class BatchExchange:
             raise FatalRequestError(str(error)) from None
         self.waiting.uploaded(batch, self.api.upload(self.waiting.requests(batch)))
         there = self.api.make(batch.file, batch.name, batch.since)
-        self.waiting.made(batch, there.id)
+        self.waiting.created(batch, there.id)
         self.batches.append(batch)
         self.tell(f"batch {there.id} of {len(batch.keys)} requests was sent")
 
@@ -224,7 +224,7 @@ class BatchExchange:
             answer = json.loads(outcome.data)
             read, written = read_usage(answer) if isinstance(answer, dict) else (None, None)
             if read and written:
-                dollars += self.price.of(read, written)
+                dollars += self.price.dollars(read, written)
                 counted += 1
                 self.client.tokens.update(sent=read, received=written)
             else:

@@ -99,7 +99,7 @@ def _answering() -> Any:
             self.loader, self.batches, self.workers = loader, batches, workers
 
         def __iter__(self) -> Iterator[list[tuple[Batch, Encoded]]]:
-            # One batch ahead: its pictures take memory, and more would only wait.
+            # One batch ahead: its images take memory, and more would only wait.
             return ahead(self.loader, self.batches, self.workers, depth=1)
 
     class Answering(lightning.LightningModule):  # type: ignore[misc]
@@ -125,7 +125,7 @@ def _answering() -> Any:
 
         def predict_dataloader(self) -> Any:
             threads = self.asker.stage.settings.workers or min(_LOADERS, usable_cores())
-            # Threads, not worker processes: encoded pictures would have to be copied between processes.
+            # Threads, not worker processes: encoded images would have to be copied between processes.
             return DataLoader(Pieces(self.loader, self.mine, threads), batch_size=None)
 
         def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:

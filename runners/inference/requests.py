@@ -82,7 +82,7 @@ class _Start:
     def __init__(self, item: Item) -> None:
         self.item = item
 
-    def other(self, item: Item | None) -> _Start | None:
+    def replaced_by(self, item: Item | None) -> _Start | None:
         """Return another input, sharing the digest if the images are the same."""
         if item is None or item.files != self.item.files:
             return None if item is None else _Start(item)
@@ -104,13 +104,13 @@ class _Decoded:
         self._most, self._size, self._lock = most, 0, threading.Lock()
         self._kept: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
-    def of(self, item: Item) -> tuple[Image, ...]:
+    def images(self, item: Item) -> tuple[Image, ...]:
         """Decode images; raise BrokenSampleError if one cannot be decoded."""
         with self._lock:
             if (decoded := self._kept.get(item.files)) is not None:
                 self._kept.move_to_end(item.files)
                 return decoded
-        # Outside of the lock: two threads may decode the same picture, which costs less than making all wait.
+        # Outside of the lock: two threads may decode the same image, which costs less than making all wait.
         pictures = item.images()
         with self._lock:
             if item.files not in self._kept:
@@ -233,7 +233,7 @@ class Asker:
         dataset, variant = self.datasets[place.dataset], self.variants[place.variant]
         try:
             item = variant.item(dataset, place.row)
-            applied = item and variant.shown(self.stage.seed, item, self._decoded.of(item))
+            applied = item and variant.shown(self.stage.seed, item, self._decoded.images(item))
         except BrokenSampleError as error:
             raise StageError(f"{error}; it could be read a moment ago: the dataset must not change during the run, run it again") from error
         pictures, question = applied or ((), "")
@@ -281,7 +281,7 @@ class Asker:
             if not variant.fits(own.item.data is not None):
                 yield "dropped (no image to perturb)"
                 continue
-            start = own if variant.folders is None else own.other(variant.item(dataset, row))
+            start = own if variant.folders is None else own.replaced_by(variant.item(dataset, row))
             look = None if start is None else self._look(self._seen[number], index, start)
             if look is None:
                 yield f"dropped ({variant.name}: not applicable)"
@@ -315,7 +315,7 @@ class Asker:
     def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
         """Return a variant's images, if any, and question; None if it does not apply."""
         variant, item = self.variants[index], start.item
-        # Without a picture there is nothing worth remembering.
+        # Without an image there is nothing worth remembering.
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)
         sight = digests.get(key)
         if sight is not None and (variant.modality != "text" or variant.function is None):
@@ -323,7 +323,7 @@ class Asker:
         if sight is not None:
             applied = variant.shown(self.stage.seed, item, ())
             return None if applied is None else (sight, applied[1])
-        applied = variant.shown(self.stage.seed, item, self._decoded.of(item))
+        applied = variant.shown(self.stage.seed, item, self._decoded.images(item))
         if applied is None:
             return None
         pictures, question = applied
@@ -382,7 +382,7 @@ def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
     if not how:
         return prompt
     whole, of = DatasetFolder(dataset.name, dataset.folder), rule(stage.params, dataset.name)
-    asked = replace(of, subset=None).asked(dataset.name, whole.table).to_pylist()
+    asked = replace(of, subset=None).is_asked(dataset.name, whole.table).to_pylist()
     try:
         return replace(prompt, examples=examples_of(how, prompt, whole, asked, stage.seed))
     except (PromptError, BrokenSampleError) as error:

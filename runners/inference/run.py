@@ -43,7 +43,7 @@ _FIELD = {
 """Column -> field of the part that fills it; `logprobs` by default."""
 _ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
 _CHUNK = 2048
-_LEAVE_OUT = "Correct the data, or leave these samples out by `where:` of the data set, such as `sample_id not in ('ID', 'ID')`"
+_LEAVE_OUT = "Correct the data, or leave these samples out by `where:` of the dataset, such as `sample_id not in ('ID', 'ID')`"
 
 
 def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Store) -> pa.Table:
@@ -101,8 +101,8 @@ def _json_answers(asker: Asker, columns: Mapping[str, pa.Array]) -> dict[str, pa
     answers = [None if reply is None else read_json_answer(reply) for reply in replies]
     unread = [reply is not None and answer is None for reply, answer in zip(replies, answers, strict=True)]
     asker.stage.count(**({"answers without the JSON that was asked for": sum(unread)} if any(unread) else {}))
-    told = [NO_JSON_ANSWER if lost else reason for lost, reason in zip(unread, reasons, strict=True)]
-    return {"text": pa.array(answers, pa.string()), "no_answer": pa.array(told, pa.string())}
+    why_none = [NO_JSON_ANSWER if lost else reason for lost, reason in zip(unread, reasons, strict=True)]
+    return {"text": pa.array(answers, pa.string()), "no_answer": pa.array(why_none, pa.string())}
 
 
 def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa.Table) -> pa.Array:

@@ -151,7 +151,7 @@ class Waiting:
     def uploaded(self, batch: Sent, file: str) -> None:
         self._tell(batch.name, file=file)
 
-    def made(self, batch: Sent, id: str) -> None:
+    def created(self, batch: Sent, id: str) -> None:
         self._tell(batch.name, id=id)
         self.requests(batch).unlink(missing_ok=True)
 

@@ -235,6 +235,6 @@ def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality
     rows = zip(*columns, strict=True)
     fits = {s: category or "" for s, category, image in rows if modality == "text" or image is not None}
     if not fits:
-        raise StageError(f"data set '{name}' has no sample that a perturbation of {modality} could change; name another with --dataset")
+        raise StageError(f"dataset '{name}' has no sample that a perturbation of {modality} could change; name another with --dataset")
     chosen = choose(fits.items(), samples, seed)
     return dataset.only([row for row, sample in enumerate(dataset.samples) if sample["sample_id"] in chosen])

@@ -115,7 +115,7 @@ class Pool:
 
     def asks(self, q: ReviewQuestion) -> str:
         """Return the question for the reviewer."""
-        can = "can be answered from its picture" if q.answerable else "can NOT be answered from its picture"
+        can = "can be answered from its image" if q.answerable else "can NOT be answered from its image"
         if "misplaced" not in self.choices:
             return f"The set says that it {can}. Is that so, and is the answer right?"
         put = f"in the subset {' and '.join(q.claims)}" if self.subsets and q.claims else " ".join(q.claims) or "in no subset"
@@ -184,8 +184,8 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
     pictures = dict(_pictures([*recipes, *sources], image_ids))
     if missing := sorted(image_ids - {name for name, data in pictures.items() if data is not None}):
         raise PoolError(
-            f"{len(missing):,} of {len(image_ids):,} pictures are not on this disk, '{missing[0]}' the first; decisions hold for a "
-            f"picture. Get {', '.join(map(str, sources)) or 'the source data sets'} first: `dvc pull` or `dvc repro --pull`"
+            f"{len(missing):,} of {len(image_ids):,} images are not on this disk, '{missing[0]}' the first; decisions hold for an "
+            f"image. Get {', '.join(map(str, sources)) or 'the source datasets'} first: `dvc pull` or `dvc repro --pull`"
         )
     return Pool([ReviewQuestion(r, partial(_files_of, pictures, picture_ids(r["image_id"]))) for r in rows])
 
@@ -219,7 +219,7 @@ def _reader(dataset: DatasetFolder, row: int) -> Callable[[], Sequence[bytes]]:
         try:
             return dataset.files(row)
         except BrokenSampleError as error:
-            raise PoolError(f"{error}; `dvc repro` or `dvc pull` the data set again") from error
+            raise PoolError(f"{error}; `dvc repro` or `dvc pull` the dataset again") from error
 
     return read
 

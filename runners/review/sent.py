@@ -49,10 +49,10 @@ def sent(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[s
     request = asker.request(cells[0].place, asker.parts(cells[0].options)[:1])
     row = asker.datasets[0].samples[0]
     images = _images(request, picture_ids(row["image_id"]))
-    told = {"sample": row["sample_id"], "images": images}
+    contents = {"sample": row["sample_id"], "images": images}
     if isinstance(question.model, Remote):
-        return {**told, "body": question.model.body(request, images, asker.decoding)}  # type: ignore[attr-defined]
-    return {**told, "text": _with_images(request.prompt, getattr(question.model, "image_marks", ()), images)}
+        return {**contents, "body": question.model.body(request, images, asker.decoding)}  # type: ignore[attr-defined]
+    return {**contents, "text": _with_images(request.prompt, getattr(question.model, "image_marks", ()), images)}
 
 
 def _images(request: Request, names: Sequence[str]) -> list[str]:
@@ -70,6 +70,6 @@ def _with_images(text: str, marks: Sequence[str], images: Sequence[str]) -> str:
     return first + "".join(image + other for image, other in zip(images, others, strict=True))
 
 
-def printed(told: dict[str, Any]) -> str:
+def printed(contents: dict[str, Any]) -> str:
     """Return the text or body as it is printed."""
-    return told["text"] if "text" in told else json.dumps(told["body"], indent=1, ensure_ascii=False)
+    return contents["text"] if "text" in contents else json.dumps(contents["body"], indent=1, ensure_ascii=False)

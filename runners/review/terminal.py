@@ -86,7 +86,7 @@ def _member(q: ReviewQuestion, out: Console, folder: Path, title: str, pool: Poo
             parts.append(draw(file, min(WIDEST, out.width), max(8, out.height - BESIDES)))
         parts.append(Text(f"picture: {file}", style="dim"))
     else:
-        parts.append(Text("no picture" if q.picture is None else "picture not readable", style="dim"))
+        parts.append(Text("no image" if q.picture is None else "image not readable", style="dim"))
     parts.append(Text.assemble(("Q  ", "bold"), visible(q.row["question"] or "")))
     parts += [Text(f"   {'*' if i == q.row['answer_index'] else ' '} {visible(c, 200)}") for i, c in enumerate(q.row["choices"] or ())]
     answers = " / ".join(visible(a, 200) for a in q.answers)

@@ -18,23 +18,23 @@ EQUAL = 12
 decide ranks or which of equally likely options is first."""
 
 
-def kept(value: float) -> float:
+def stored_value(value: float) -> float:
     """Round a logit, log-probability, entropy or estimate.
 
-    >>> kept(-12.34567849), kept(-0.012345678), kept(-1.23456e-8), kept(-1e-17)
+    >>> stored_value(-12.34567849), stored_value(-0.012345678), stored_value(-1.23456e-8), stored_value(-1e-17)
     (-12.345678, -0.0123457, -1.2e-08, 0.0)
     """
     digits = round(value, DIGITS) if abs(value) >= 1 else significant(value)
     return round(digits, FINEST) + 0.0
 
 
-def kept_share(value: float) -> float:
+def stored_share(value: float) -> float:
     """Round a probability, by the digits of its complement if that is smaller.
 
-    >>> kept_share(1.23456789e-30), kept_share(0.25), kept_share(0.9999998765432)
+    >>> stored_share(1.23456789e-30), stored_share(0.25), stored_share(0.9999998765432)
     (1.23457e-30, 0.25, 0.999999877)
     """
-    return significant(value) if value <= 0.5 else 1 - kept(1 - value)
+    return significant(value) if value <= 0.5 else 1 - stored_value(1 - value)
 
 
 def significant(value: float) -> float:

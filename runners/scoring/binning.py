@@ -123,7 +123,7 @@ class Calibrated:
     """Correlation of the answers of one group."""
 
     @classmethod
-    def of(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
+    def fit(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
         """Estimate the intra-group correlation of correctness minus confidence, at least 0."""
         place = number_groups(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))

@@ -96,9 +96,9 @@ class Cell:
 
     def applies(self, reads: frozenset[str]) -> bool:
         """Return true if a metric with these columns is defined for this cell."""
-        return reads <= self.known(reads)
+        return reads <= self.available_columns(reads)
 
-    def known(self, reads: frozenset[str]) -> set[str]:
+    def available_columns(self, reads: frozenset[str]) -> set[str]:
         """Return the available columns; numbered fields only if in `reads` and on any sample."""
         columns = {*self.columns, "is_calibration"}
         columns |= SET_COLUMNS if self.settings else set()

@@ -15,9 +15,9 @@ uneven groups): normal quantiles and percentiles are too narrow up to some fifty
 - `own`: what its plugin's function `interval` gives.
 - `none`: of what no method here is known to hold; its plugin's `why_no_interval` says why.
 
-Near 0 and 1 few rows carry the spread, and resamples of a lucky sample show too little of it. A metric that can say what its standard
-error would be at least, were all rows independent, has a function `least_error`, and no smaller one is taken. Bounded means of which rare
-outcomes are not seen: `qualm.runners.scoring.measuring.bounded_means`.
+Near 0 and 1 few rows carry the spread, and resamples of a lucky sample show too little of it. A metric may state a lower bound of its
+standard error, that of independent rows, by a function `minimum_standard_error`. Bounded means whose rare outcomes are not seen:
+`qualm.runners.scoring.measuring.bounded_means`.
 
 Only groups with a row in the value's denominator count. Below FEWEST_GROUPS of them, by their sizes, there is no interval.
 
@@ -227,7 +227,7 @@ def limits(
     units: float,
     level: float,
     calibrating: int | None = None,
-    least_error: Callable[[float], float] | None = None,
+    minimum_standard_error: Callable[[float], float] | None = None,
 ) -> Limits:
     """Return the interval of one value.
 
@@ -239,7 +239,7 @@ def limits(
         units: Effective number of groups that enter.
         level: For instance .95.
         calibrating: Groups that thresholds or fits are drawn from in every resample.
-        least_error: Smallest possible standard error, by the value.
+        minimum_standard_error: Smallest possible standard error, by the value.
     """
     error = standard_error(resampled, units if calibrating is None else min(units, calibrating))
     if calibrating is None and len(deleted) and method != "optimistic":
@@ -265,8 +265,8 @@ def limits(
         bias = float(np.nanmean(resampled)) - value
         centre = min(1.0, max(0.0, value - bias))
         error = math.hypot(error, bias)
-    if least_error is not None:
-        error = max(error, least_error(centre))
+    if minimum_standard_error is not None:
+        error = max(error, minimum_standard_error(centre))
     low, high = score_ends(centre, error, q, units)
     # Around a centre that was moved the interval might miss the value that it is printed beside.
     return Limits(min(low, value), max(high, value))

@@ -408,10 +408,10 @@ def side_by_side(a: Cell, b: Cell) -> Cell:
         # What calibrates for one is out for both, so that both are tested on the same rows.
         calibrates = np.maximum(one.is_calibration, other.is_calibration)
         scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
-        redraws = {s: one.redraws[s].beside(other.redraws[s]) for s in scores if s in one.redraws and s in other.redraws}
+        redraws = {s: one.redraws[s].stack(other.redraws[s]) for s in scores if s in one.redraws and s in other.redraws}
         settings[name] = Setting(np.tile(calibrates, 2), scores, redraws)
     theirs = {r.label: r for r in b.recalibrations}
-    recalibrations = [r.beside(theirs[r.label]) for r in a.recalibrations if r.label in theirs]
+    recalibrations = [r.stack(theirs[r.label]) for r in a.recalibrations if r.label in theirs]
     samples = Samples(a.samples.name, pa.concat_tables([a.samples.table, b.samples.table]), sides=2)
     uncertainties = joined(a.uncertainties, b.uncertainties)
     clean = joined(a.clean_uncertainties, b.clean_uncertainties)

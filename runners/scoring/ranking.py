@@ -48,7 +48,7 @@ class Kept:
     """...of less doubt."""
 
     @classmethod
-    def of(cls, doubt: Floats, correct: Floats, weights: NDArray[np.float64] | Weights, metric: str) -> Kept:
+    def compute(cls, doubt: Floats, correct: Floats, weights: NDArray[np.float64] | Weights, metric: str) -> Kept:
         """Compute the table from doubts and correctness.
 
         Raises:

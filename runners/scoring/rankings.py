@@ -57,7 +57,7 @@ takes nothing from them but spreads, is then a bound."""
 DEFINED = 0.9
 """Share of resamples in which a candidate must have a value."""
 Place = tuple[str, str, str, str, str, str]
-"""(data set, slice, metric, variant, what is ranked, model): a column."""
+"""(dataset, slice, metric, variant, what is ranked, model): a column."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Ranked:
 
 @dataclass
 class Rankings:
-    """Collects what is measured of every cell; a data set is ranked when all its cells are in."""
+    """Collects what is measured of every cell; a dataset is ranked when all its cells are in."""
 
     metrics: Sequence[Metric]
     level: float

@@ -160,7 +160,7 @@ class Client:
         self.opened()
         # What it may cost at most is set aside first, so that requests on their way can never pass the cap together.
         sent, received = token_bounds(body)
-        most = self.budget.price.of(sent, received)
+        most = self.budget.price.dollars(sent, received)
         for attempt in itertools.count(1):
             try:
                 held = self.budget.hold(most, self._stop.is_set)
@@ -187,7 +187,7 @@ class Client:
                 after = getattr(error, "after", None)
                 # What one thread is told to wait holds for all of them.
                 if after:
-                    self._rate_limiter.rest(after)
+                    self._rate_limiter.pause(after)
                 if self._stop.wait(self._retry_policy.before(attempt, after)):
                     raise RequestFailedError("was stopped with the others") from None
             finally:
@@ -397,7 +397,7 @@ class Client:
         self._rate_limiter.correct(read + written - reserved)
         with self._lock:
             self.tokens.update(sent=read, received=written)
-        return self.budget.price.of(read, written)
+        return self.budget.price.dollars(read, written)
 
     def plain(self, text: str) -> str:
         """Return a message on one line, without the API key."""

@@ -52,7 +52,7 @@ class Price:
     input: Dollars
     output: Dollars
 
-    def of(self, read: int, written: int) -> float:
+    def dollars(self, read: int, written: int) -> float:
         return (read * self.input + written * self.output) / 1e6
 
 

@@ -61,7 +61,7 @@ class RateLimiter:
         with self._lock:
             self._free = min(self._free + tokens * self._token, max(self._free, self._clock() + MAX_SERVER_PAUSE))
 
-    def rest(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Pause all requests, as the server asked."""
         with self._lock:
             self._free = max(self._free, self._clock() + min(seconds, MAX_SERVER_PAUSE))

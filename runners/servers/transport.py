@@ -129,7 +129,7 @@ class _RequestLimits(threading.local):
     connect = 0.0
     largest = MAX_REPLY_BYTES
 
-    def left(self, timeout: float | None) -> float:
+    def seconds_left(self, timeout: float | None) -> float:
         """Return the seconds until the deadline or the step's timeout.
 
         Raises:
@@ -141,7 +141,7 @@ class _RequestLimits(threading.local):
         return left if timeout is None else min(left, timeout)
 
     def left_to_connect(self, timeout: float | None) -> float:
-        left = self.left(timeout)
+        left = self.seconds_left(timeout)
         return min(left, self.connect or left)
 
 
@@ -152,11 +152,11 @@ class _Stream(httpcore.NetworkStream):
         self._inner, self._clock = inner, clock
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, self._clock.left(timeout))
+        return self._inner.read(max_bytes, self._clock.seconds_left(timeout))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         for at in range(0, len(buffer), _WRITE_BYTES):
-            self._inner.write(buffer[at : at + _WRITE_BYTES], self._clock.left(timeout))
+            self._inner.write(buffer[at : at + _WRITE_BYTES], self._clock.seconds_left(timeout))
 
     def close(self) -> None:
         self._inner.close()

@@ -2,7 +2,7 @@
 
 A model that abstains is scored as a model of its own, `base+thresholded`. Which rows the threshold was chosen on decides
 whether its scores are honest, so these rows are never scored, or the name says that they were. So is a model before which a
-classifier of questions refuses, `base+blind_refuser`, or one of pictures, `base+picture_refuser`.
+classifier of questions refuses, `base+blind_refuser`, or one of images, `base+picture_refuser`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ def run(stage: Stage) -> None:
     for name, folder in sorted(stage.inputs["datasets"].items()):
         samples = read_samples(name, folder)
         if samples.n_options.all():
-            stage.count(**{"multiple-choice data sets left out": 1})
+            stage.count(**{"multiple-choice datasets left out": 1})
             continue
         scored = scored_rows(stage, samples)
         chosen = {m["label"]: fit_rows(f"abstention '{m['label']}'", samples, scored, m, samples.n_options == 0) for m in methods}
@@ -86,7 +86,7 @@ class _Refusing:
     """A blind refuser in front of models."""
 
     def __init__(self, stage: Stage, way: str) -> None:
-        """`way`: one of REFUSERS, by which it sees questions or pictures."""
+        """`way`: one of REFUSERS, by which it sees questions or images."""
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))
@@ -105,7 +105,7 @@ class _Refusing:
         """Count datasets on which a refuser has no say; raise StageError if it has none on any."""
         silent = {name: r.why for name, r in self._refusers.items() if r.why}
         if self.models and len(silent) == len(self._refusers):
-            reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no data set has open questions"
+            reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no dataset has open questions"
             raise StageError(f"{self.name}: there is nothing to learn from ({reasons}); take `{self.way}` out of the spec's `blind:`")
         self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
@@ -121,7 +121,7 @@ class _Refusing:
             )
         counted = scored & (samples.n_options == 0) & ~np.isnan(refuser.probability)
         refuses = refused(refuser.probability) & counted
-        taught = {OWN: "the train split", POOLED: "the train splits of other data sets", IN_TURN: "the other groups, in turn"}[
+        taught = {OWN: "the train split", POOLED: "the train splits of other datasets", IN_TURN: "the other groups, in turn"}[
             refuser.learnt
         ]
         sees = "picture" if self.way == "picture_refuser" else "question"

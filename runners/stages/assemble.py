@@ -1,9 +1,9 @@
-"""The `assemble` stage: the recipes' pairs and the pictures they need, merged into one data set folder.
+"""The `assemble` stage: the recipes' pairs and the images they need, merged into one dataset folder.
 
-What comes out is a data set like any other: `samples.parquet`, `images/`, and beside them `statistics.json` (the paper's Table 1,
+What comes out is a dataset like any other: `samples.parquet`, `images/`, and beside them `statistics.json` (the paper's Table 1,
 what was dropped and why), each recipe's own record under `recipes/`, and `verification.json` where people decided. Beside its folder:
 how far answerability shows in the question or the image alone, of which a warning is printed.
-A picture or group on two splits, a lone member of a recipe, an id that comes twice and a picture that is nowhere stop it: each would
+An image or group on two splits, a lone member of a recipe, an id that comes twice and an image that is nowhere stop it: each would
 make the test set say something that is not so.
 """
 
@@ -95,7 +95,7 @@ def run(stage: Stage) -> None:
     write_table(folder / "samples.parquet", merged.samples, SAMPLES, stage.provenance)
     with ShardWriter(folder / "images", IMAGES) as out:
         out.extend(pictures.rows(all_ids(merged.samples["image_id"].to_pylist())))
-    perturbed = {i for r in recipes for i in pictures.made(r.label)}
+    perturbed = {i for r in recipes for i in pictures.made_by(r.label)}
     _write_facts(folder, recipes, merged, perturbed, {"distance": rule["distance"], "dropped": rule["drop"], **alike}, facts)
     stage.count(samples=merged.samples.num_rows, images=out.rows, pairs=pc.count_distinct(merged.samples["pair_id"]).as_py())
     stage.count(**{f"dropped ({reason})": n for reason, n in sorted(merged.dropped.items())}, **{"near-duplicates": alike["pairs"]})
@@ -176,7 +176,7 @@ def _drop_broken(merged: Merged, hashes: dict[str, int | None]) -> None:
     broken = {i for i, h in hashes.items() if h is None}
     if broken:
         rows = merged.samples.select(["image_id", "pair_id"]).to_pylist()
-        merged.without({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "picture cannot be decoded")
+        merged.without({r["pair_id"] for r in rows if not broken.isdisjoint(picture_ids(r["image_id"]))}, "image cannot be decoded")
 
 
 def _write_facts(

@@ -42,11 +42,11 @@ def run(stage: Stage) -> None:
         for dataset, path in sorted(files.items()):
             samples = datasets[dataset]
             if not samples.n_options.any():
-                stage.count(**{"open-ended data sets left out": 1})
+                stage.count(**{"open-ended datasets left out": 1})
                 continue
             variants = greedy_by_variant(path, ["option_logits"])
             probs = {
-                p: {v: option_probabilities(samples, samples.kept(t), f"{path}: {v}", p) for v, t in variants.items()}
+                p: {v: option_probabilities(samples, samples.filter_table(t), f"{path}: {v}", p) for v, t in variants.items()}
                 for p in {precision(setting) for setting in stage.params["settings"]}
             }
             for setting in stage.params["settings"]:

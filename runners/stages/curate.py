@@ -1,7 +1,7 @@
-"""The `curate` stage: a data set without the questions that people found invalid, or in the wrong subset.
+"""The `curate` stage: a dataset without the questions that people found invalid, or in the wrong subset.
 
-What comes out is a data set like the one that went in, with `verification.json` beside it. Only rows that are scored are filtered;
-pictures that no sample names any more go, and whatever else the adapter left stays.
+What comes out is a dataset like the one that went in, with `verification.json` beside it. Only rows that are scored are filtered;
+images that no sample names any more go, and whatever else the adapter left stays.
 """
 
 import json

@@ -168,7 +168,7 @@ def _write(
 
 
 def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
-    """Rewrite the samples as a preparation makes them, and the pictures without those that are needed no more."""
+    """Rewrite the samples as a preparation makes them, and the images without those that are needed no more."""
     name, table = stage.params["dataset"], folder / "samples.parquet"
     originals = [as_sample(row) for row in iterate(table, SAMPLES)]
     prepare = load("preparations", ref["plugin"])
@@ -248,9 +248,9 @@ def _cut(stage: Stage, folder: Path, chosen: Set[str]) -> None:
 
 
 def _keep_images(stage: Stage, folder: Path, needed: Set[str]) -> None:
-    """Rewrite the pictures without those that no sample names."""
+    """Rewrite the images without those that no sample names."""
     with (
-        progress(stage.settings, f"{stage.params['dataset']}: keeping pictures", len(needed)) as advance,
+        progress(stage.settings, f"{stage.params['dataset']}: keeping images", len(needed)) as advance,
         ShardWriter(folder / ".images", IMAGES) as pictures,
     ):
         for row in iterate(folder / "images", IMAGES, batch_size=64):

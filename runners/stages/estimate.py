@@ -1,6 +1,6 @@
 """Stage `estimate`: one uncertainty per greedy answer and estimator, from that answer and those sampled beside it.
 
-Estimators are given the answers of many models, data sets and variants at once, since those that compare texts by a model of
+Estimators are given the answers of many models, datasets and variants at once, since those that compare texts by a model of
 inference are fast only in large batches; what they say of a row depends on that row alone.
 """
 
@@ -27,7 +27,7 @@ from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import column, read_samples
 from qualm.runners.data.internals import read_internals
-from qualm.runners.runtime.precision import kept
+from qualm.runners.runtime.precision import stored_value
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 
@@ -63,7 +63,7 @@ class Estimator:
 
 @dataclass(frozen=True)
 class Block:
-    """The greedy answers of one model to one data set under one variant, and the draws beside them."""
+    """The greedy answers of one model to one dataset under one variant, and the draws beside them."""
 
     model: str
     dataset: str
@@ -141,7 +141,7 @@ def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
 
 
 def _questions(stage: Stage) -> dict[str, tuple[pa.Array, pa.ChunkedArray]]:
-    """Return ids and questions of every data set."""
+    """Return ids and questions of every dataset."""
     samples = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     return {name: (own.ids, own.table["question"]) for name, own in samples.items()}
 
@@ -286,7 +286,7 @@ def values_of(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: i
             raise StageError(f"{estimator.label}: {error}") from error
         # The same draws in another order, or on another machine, differ in the last bits, and what is a tie (every draw the same,
         # clean and perturbed) would pass for more uncertainty or less.
-        values[readable] = [kept(value) for value in result.tolist()]
+        values[readable] = [stored_value(value) for value in result.tolist()]
     return pa.array(values, mask=np.isnan(values))
 
 

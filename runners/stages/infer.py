@@ -137,7 +137,7 @@ def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
 
 
 def _check_looks(label: str, variants: list[Variant]) -> None:
-    """Return answers on record were given to the samples' own pictures."""
+    """Return answers on record were given to the samples' own images."""
     for variant in variants:
         if variant.name in BLIND.values():
             raise StageError(

@@ -1,6 +1,6 @@
 """The `pair` stage: run one recipe and lay its pairs down as tables, with what was dropped and why.
 
-The folder holds `samples.parquet` (whole pairs only), `images/` (new pictures only; the source's own stay where they are) and
+The folder holds `samples.parquet` (whole pairs only), `images/` (new images only; the source's own stay where they are) and
 `recipe.json` (what was made of what, how many, what was dropped by reason).
 """
 
@@ -75,7 +75,7 @@ def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], context:
         for item in items:
             if isinstance(item, Image):
                 if item.image_id in images:
-                    raise StageError(f"recipe {label}: picture '{item.image_id}' comes twice; ids must be unique")
+                    raise StageError(f"recipe {label}: image '{item.image_id}' comes twice; ids must be unique")
                 images.add(item.image_id)
                 new_images.append(item)
                 continue

@@ -1,8 +1,8 @@
-"""The `perturb` stage: one perturbation at one strength, made of whole data sets once and written down.
+"""The `perturb` stage: one perturbation at one strength, made of whole datasets once and written down.
 
 For perturbations that a model writes or looks for, so that every model is asked the same and nothing is paid for twice; and for any
-other that is to be kept as pictures (`materialize: true`). What it writes is a data set: `samples.parquet` with the questions as they
-then are, and `images/` with the pictures that were changed, named by their content; an unchanged picture lies in the data set itself.
+other that is to be kept as images (`materialize: true`). What it writes is a dataset: `samples.parquet` with the questions as they
+then are, and `images/` with the images that were changed, named by their content; an unchanged image lies in the dataset itself.
 """
 
 import io
@@ -46,7 +46,7 @@ KIND = StageKind(
 )
 
 WORDS, PICTURES = 256, 16
-"""Samples in a batch: of questions alone, and where pictures are decoded."""
+"""Samples in a batch: of questions alone, and where images are decoded."""
 
 
 def run(stage: Stage) -> None:
@@ -88,7 +88,7 @@ def run(stage: Stage) -> None:
 
 
 class _Perturbing:
-    """One data set on its way through a perturbation."""
+    """One dataset on its way through a perturbation."""
 
     def __init__(self, stage: Stage, dataset: DatasetFolder, modality: str, function: Any, context: PerturbContext | None) -> None:
         self.stage, self.dataset, self.modality, self.function = stage, dataset, modality, function
@@ -151,7 +151,7 @@ class _Perturbing:
             before, (after, question) = images, applied
         else:
             if self.modality != "text":
-                self.context.drop("several pictures")
+                self.context.drop("several images")
                 return
             facts: dict[str, str] = {}
             context = replace(self.context, rows=[row], pictures=[None], facts=[facts])
@@ -160,7 +160,7 @@ class _Perturbing:
             if text is None:
                 return
             if text.count(MARK) != row["question"].count(MARK):
-                self.context.drop("marks of pictures lost")
+                self.context.drop("marks of images lost")
                 return
             row, before, after, question = {**row, "meta": [*row["meta"], *facts.items()]}, (), (), text
         names = list(picture_ids(row["image_id"]))

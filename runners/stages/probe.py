@@ -1,7 +1,7 @@
 """Stage `probe`: classifiers of what is inside each model, trained on clean answers that are not scored, and what they say of the others.
 
-A probe is scored as an estimator is. One of all data sets' answers tells of each; beside it, as `NAME@other_data`, one that has learnt
-from the other data sets alone, for what is inside a model may tell easy data sets from hard ones and nothing else.
+A probe is scored as an estimator is. One of all datasets' answers tells of each; beside it, as `NAME@other_data`, one that has learnt
+from the other datasets alone, for what is inside a model may tell easy datasets from hard ones and nothing else.
 """
 
 import zlib
@@ -27,7 +27,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, Samples, column, greedy_by_variant, read_samples
 from qualm.runners.data.internals import read_internals
 from qualm.runners.data.splits import fit_rows, scored_rows
-from qualm.runners.runtime.precision import kept
+from qualm.runners.runtime.precision import stored_value
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.read_cells import BLIND_VARIANTS, read_cells
@@ -142,7 +142,7 @@ def _check_fits(probes: list[ProbeTask], fits: Mapping[tuple[str, str], Bools]) 
     for probe in probes:
         if not any(rows.any() for (label, _), rows in fits.items() if label == probe.label):
             raise StageError(
-                f"probe '{probe.label}': no data set has questions of split '{VALIDATION}' to learn from; make some, or learn from half "
+                f"probe '{probe.label}': no dataset has questions of split '{VALIDATION}' to learn from; make some, or learn from half "
                 "of what is scored: `fit: half`"
             )
 
@@ -273,7 +273,7 @@ def _trained_on(
     seed = zlib.crc32(f"{stage.seed} {label} {model} {name}".encode())
     classifier = trained(whole, values, seed, beside)
     groups = np.concatenate([np.array([f"{i}/{group}" for part in one.groups for group in part]) for i, one in enumerate(own)])
-    facts |= {f"val_{measure}": kept(value) for measure, value in validated(whole, values, groups, seed, beside).items()}
+    facts |= {f"val_{measure}": stored_value(value) for measure, value in validated(whole, values, groups, seed, beside).items()}
     weights |= {"/".join(filter(None, (label, model, name, part))): value for part, value in classifier.weights().items()}
     stage.count(probes=1)
     return facts, classifier.probability
@@ -304,7 +304,7 @@ def _values_of(
         for places, design in _designs(probe, answers, variant, counted):
             for label, classify in classifiers.items():
                 if classify is not None:
-                    values[label][variant][places] = [kept(value) for value in classify(design.features).tolist()]
+                    values[label][variant][places] = [stored_value(value) for value in classify(design.features).tolist()]
     rows = np.flatnonzero(counted)
     for label, by_variant in values.items():
         for variant, of_all in by_variant.items():

@@ -74,7 +74,7 @@ def base_key(model: str, engine: str, prompt: str, pixels: str | None, question:
         model: digest of weights, config, processor and dtype.
         engine: the code that answers, without its versions (`qualm.runners.runtime.code_digest.Engine.identity`).
         prompt: as rendered.
-        pixels: `pixels_digest` of the pictures, None where there is none.
+        pixels: `pixels_digest` of the images, None where there is none.
         question: as the prompt has it, for the prompts that are made of it.
     """
     material = json.dumps([model, engine, prompt, pixels, question], separators=(",", ":"))

@@ -14,7 +14,7 @@ class LastValue(Generic[Value]):
     def __init__(self) -> None:
         self._entry: tuple[object, Hashable, Value] | None = None
 
-    def of(self, key: object, compute: Callable[[], Value], also: Hashable = None) -> Value:
+    def get(self, key: object, compute: Callable[[], Value], also: Hashable = None) -> Value:
         """Return the value of a key, computing it if it is not the cached one.
 
         Args:

@@ -88,7 +88,7 @@ def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
         share = float(unanswerable[learn].mean())
         pictures, of = np.unique(features[learn], axis=0, return_inverse=True)
         lead = np.bincount(of.ravel(), np.where(unanswerable[learn], 1.0, -1.0), len(pictures))
-        if not lead.any():  # every picture stands on both sides as often
+        if not lead.any():  # every image stands on both sides as often
             return np.full(len(tell), share)
         trees = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, early_stopping=False, random_state=seed % 2**32)
         trees.fit(features[learn], unanswerable[learn])

@@ -92,7 +92,7 @@ def _refuser(samples: Samples, seen: Any, pool: _Pool, scored: Bools, seed: int,
     unanswerable, visible = samples.answerable == 0, _rows_with_features(seen)
     probability, everything = np.full(samples.n, np.nan), np.flatnonzero(visible)
     if not len(everything):
-        return Refuser(probability, 0, IN_TURN, "no row has a picture")
+        return Refuser(probability, 0, IN_TURN, "no row has an image")
     own = np.flatnonzero(_train(samples) & visible)
     if not too_few(unanswerable[own]):
         probability[everything] = classifier(seen, unanswerable)(own, everything)

@@ -58,7 +58,7 @@ class RowsApart:
     tell: Ints
     in_turn: bool
 
-    def kept(self, mask: Bools) -> RowsApart:
+    def select(self, mask: Bools) -> RowsApart:
         return RowsApart(self.learn[mask[self.learn]], self.tell[mask[self.tell]], self.in_turn)
 
 
@@ -92,7 +92,7 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
     for category in (*categories, ALL):
         inside = np.ones(samples.n, dtype=bool) if category == ALL else names == category
         for sees in SEES:
-            chosen = rows.kept(inside & ~np.isnan(table[:, 0]) if sees == PICTURE else inside)
+            chosen = rows.select(inside & ~np.isnan(table[:, 0]) if sees == PICTURE else inside)
             taught = {questions[i] for i in chosen.learn}
             has_train = sees == QUESTION and not chosen.in_turn and len(chosen.tell) > 0
             yield {

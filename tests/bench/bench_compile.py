@@ -53,7 +53,7 @@ def many_models(specs: Path, models: int = 500, parts: int = 4) -> None:
 
 
 def large_spec() -> str:
-    """20 models x 10 data sets x 17 variants x 3 estimators = 10,200 cells."""
+    """20 models x 10 datasets x 17 variants x 3 estimators = 10,200 cells."""
     models = "".join(f"  m{i}: {{hf_vlm: {{artifact: m{i}}}}}\n" for i in range(20))
     datasets = "".join(f"  d{i}: {{card: synthetic_scenes, test: {i + 1}}}\n" for i in range(10))
     radii = ", ".join(map(str, range(1, 17)))

@@ -8,7 +8,7 @@ ratio to a floor of the same run:
   file once, hashing it by MD5 and writing it once, on one thread, which no copy that knows its hash can do without.
 - adding again: the same when no file was touched, against asking for every file's times.
 
-Goals: 200,000 questions added and made a data set in 60 s and 1 GiB; adding again in 2 s per GB; shards of 50 to 200 MB.
+Goals: 200,000 questions added and made a dataset in 60 s and 1 GiB; adding again in 2 s per GB; shards of 50 to 200 MB.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The report of 26 models on 2 data sets: CPU seconds, and how many of those the charts take beside Altair's of the same rows.
+"""The report of 26 models on 2 datasets: CPU seconds, and how many of those the charts take beside Altair's of the same rows.
 
     python tests/bench/bench_report.py [MODELS]
 
@@ -75,7 +75,7 @@ def main(models: int) -> None:
     page = report.render(read_report(stage))
     whole = time.process_time() - start
     drawn, many = sum(seconds.values()), sum(calls.values())
-    print(f"{models} models x 2 data sets: {whole:.1f} s of CPU, {len(page) / 2**20:.1f} MiB; {many} charts {drawn:.2f} s")
+    print(f"{models} models x 2 datasets: {whole:.1f} s of CPU, {len(page) / 2**20:.1f} MiB; {many} charts {drawn:.2f} s")
     bins = [row for row in fabric.csv["reliability"] if (row["model"], row["dataset"]) == ("model-0", "choice-a")]
     before(bins, "warm")
     start = time.process_time()

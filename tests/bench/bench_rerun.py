@@ -2,7 +2,7 @@
 
     python tests/bench/bench_rerun.py [MODELS]
 
-A new project with recorded answers to 2 data sets, nine conformal settings, ten metrics with 1,000 resamples and slices by category. The
+A new project with recorded answers to 2 datasets, nine conformal settings, ten metrics with 1,000 resamples and slices by category. The
 first run makes everything, the second has nothing to do, the third has other `bins` of `ece` (over all rows and over test rows).
 """
 

@@ -91,8 +91,8 @@ MISTAKES: dict[str, Mistake] = {
     "no card": named("datasets", lambda word: {"limit": 3}),
     "unknown field": named("datasets", lambda word: {"card": "synthetic_scenes", "where": f"{word} == 'x'"}),
     "unknown prompt": named("datasets", lambda word: {"card": "synthetic_scenes", "ask_answerable": word}),
-    "unknown judge of a data set": named("datasets", lambda word: {"card": "synthetic_scenes", "judges": [word]}),
-    "unknown data set apart": named("datasets", lambda word: {"card": "synthetic_scenes", "where": "answerable", "disjoint": [word]}),
+    "unknown judge of a dataset": named("datasets", lambda word: {"card": "synthetic_scenes", "judges": [word]}),
+    "unknown dataset apart": named("datasets", lambda word: {"card": "synthetic_scenes", "where": "answerable", "disjoint": [word]}),
     "unknown model plugin": named("models", lambda word: {word: {}}),
     "unknown parameter of a model": named("models", lambda word: {"hf_vlm": {"artifact": "scene-vlm-base", word: 1}}),
     "unknown estimator left out": named("models", lambda word: {"hf_vlm": {"artifact": "scene-vlm-base"}, "leave_out": [word]}),
@@ -102,7 +102,7 @@ MISTAKES: dict[str, Mistake] = {
     "unknown model that abstains": named("abstentions", lambda word: {"thresholding": {}, "of": [word], "fit": "half"}),
     "unknown baseline": wrong("baseline", "compare"),
     "unknown pair of models": lambda tree, word: tree["compare"].update(pairs=[["base", word]]),
-    "unknown data set of a recipe": lambda tree, word: tree["pairs"]["ours"]["recipes"].append(
+    "unknown dataset of a recipe": lambda tree, word: tree["pairs"]["ours"]["recipes"].append(
         {"from_caption": {"dataset": word, "category": "epistemic/knowledge", "generator": "rules"}, "as": f"as{word}"}
     ),
     "text for a list": wrong("examples", "taxonomy", "epistemic", "knowledge"),

@@ -49,7 +49,7 @@ BACK = {("qualm.runners.contracts.estimators", "qualm.runners.inference.nli")}
 MOST = 30
 """Entries of one folder, `__init__.py` among them."""
 MANY = {"registry/adapters", "registry/cards", "runners/plugins", "runners/contracts", "registry/data", "registry/store"}
-"""Folders of as many entries as there are plugins, kinds of plugins, or data sets; with all below them."""
+"""Folders of as many entries as there are plugins, kinds of plugins, or datasets; with all below them."""
 
 
 @cache

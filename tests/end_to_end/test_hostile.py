@@ -44,7 +44,7 @@ MARKED = "Is this <image> a picture?"
 
 
 class World:
-    """A project whose data set is what a test says."""
+    """A project whose dataset is what a test says."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""A spec's pair sets from YAML to a data set on disk, with real recipes: and a category that nobody's code has heard of."""
+"""A spec's pair sets from YAML to a dataset on disk, with real recipes: and a category that nobody's code has heard of."""
 
 import importlib
 import json

@@ -64,7 +64,7 @@ def truths(world: str, n: int, layout: str) -> dict[tuple[str, str], float]:
         rows = calibration_rows(group, 0.5, k, "groups")
         once = Weights(np.ones((1, 1)), np.zeros(int(rows.sum()), dtype=np.int64))
         for ref in REFS:
-            fitted = Method.of(ref)(log_odds(asked)[rows], correct[rows], once, log_odds(confidence))[0]
+            fitted = Method.from_ref(ref)(log_odds(asked)[rows], correct[rows], once, log_odds(confidence))[0]
             for metric, value in metrics_of(chance, fitted).items():
                 found.setdefault((metric, str(ref["label"])), []).append(value - raw[metric])
     return {key: float(np.nanmean(values)) for key, values in found.items()}

@@ -196,7 +196,7 @@ def core_information(
     import torch
 
     number = trunk.mask.cumsum(dim=1)
-    # All behind the picture is read anew: entries from the first pass have seen what is to be hidden.
+    # All behind the image is read anew: entries from the first pass have seen what is to be hidden.
     starts = number.masked_fill(~picture, 0).amax(dim=1).tolist()
     ids = [(*prompt[start:], *answer[:-1]) for prompt, answer, start in zip(prompts, answers, starts, strict=True)]
     logits = trunk.peek(ids, starts, max(map(len, answers)), hidden)

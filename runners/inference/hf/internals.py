@@ -180,7 +180,7 @@ class Inside:
 
         if layout.apart:
             raise ModelError(
-                f"model '{self.model.label}': its prompts can only be read as a whole, so no part of a picture can be hidden from what "
+                f"model '{self.model.label}': its prompts can only be read as a whole, so no part of an image can be hidden from what "
                 "follows it; leave out the estimators that read image_information"
             )
         spans = [self._span(answer) for answer in answers]

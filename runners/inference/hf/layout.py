@@ -103,8 +103,8 @@ def lay_out(
         continuation = (whole, 0) if request.prompt == requests[chief].prompt else led[chief].follow(model, request.prompt, own)
         if continuation is None:
             raise ModelError(
-                f"model '{model.label}': the text of the prompt {request.prompt[-80:]!r} contains what this model's template marks a "
-                "picture "
+                f"model '{model.label}': the text of the prompt {request.prompt[-80:]!r} contains what this model's template marks an "
+                "image "
                 "with, such as <image>; remove it from the question"
             )
         prompts.append(continuation[0])

@@ -202,7 +202,7 @@ class HfVlm:
     def encode(self, requests: Sequence[Request]) -> Encoded:
         if len({(r.pictures, r.options > 0, r.parts) for r in requests}) != 1:
             raise ModelError(
-                f"model '{self.label}': a batch mixes requests with different numbers of pictures, with and without options, or for "
+                f"model '{self.label}': a batch mixes requests with different numbers of images, with and without options, or for "
                 "different parts"
             )
         if self.plain:
@@ -277,13 +277,13 @@ class HfVlm:
             return ""
         kind: str = self._config().model_type
         if kind in ONE_PICTURE:
-            return f"{kind}, the family of model '{self.label}', takes one picture; ask another model, or select samples with one"
+            return f"{kind}, the family of model '{self.label}', takes one image; ask another model, or select samples with one"
         usual = [self.render(messages("QUESTION", image=n)) for n in (0, 1, pictures)]
         counts = [[prompt.count(mark) for mark in self.image_marks] for prompt in usual]
         for none, one, several in zip(*counts, strict=True):
             if one > none and several - none != pictures * (one - none):
                 return (
-                    f"the chat template of model '{self.label}' writes {several - none} marks of pictures for these; give another as "
+                    f"the chat template of model '{self.label}' writes {several - none} marks of images for these; give another as "
                     "`template:`"
                 )
         return ""
@@ -293,7 +293,7 @@ class HfVlm:
         for mark, usual in self._marks_per_prompt(int(image)).items():
             if prompt.count(mark) > usual:
                 return (
-                    f"its text contains {mark!r}, by which this model's template marks the place of a picture; remove it from the question"
+                    f"its text contains {mark!r}, by which this model's template marks the place of an image; remove it from the question"
                 )
         if (
             self._max_prompt_tokens is None or len(prompt.encode("utf-8", "replace")) <= self._max_prompt_tokens
@@ -391,7 +391,7 @@ class HfVlm:
             self._check_engine(encoded.requests[0])
         if self.plain and ROWS not in encoded.tensors:  # laid out before the engine was found to differ
             encoded = self.encode(encoded.requests)
-        # Where prompts share no cache, the same picture comes with each of them; it is encoded once all the same.
+        # Where prompts share no cache, the same image comes with each of them; it is encoded once all the same.
         parts = costly(self.module) if self.plain or encoded.notes.apart else []
         with torch.inference_mode(), computing(self.dtype), once(parts):
             return one_pass(self, encoded, decoding)

@@ -251,7 +251,7 @@ def _prior(
     # The last token of an answer is predicted and need not be read.
     whole = [(*ids, *answer[:-1]) for ids, answer in zip(layout.priors[name], answers, strict=True)]
     if name == "without_question" and layout.pictures[0] is not None:
-        # With the same picture the trunk serves here too, but never beyond the prompt's last token: what predicts the answer is read
+        # With the same image the trunk serves here too, but never beyond the prompt's last token: what predicts the answer is read
         # anew.
         starts = [min(common(a, b), len(a) - len(t)) for a, b, t in zip(whole, layout.prompts, answers, strict=True)]
         return trunk.peek([ids[start:] for ids, start in zip(whole, starts, strict=True)], starts, keep)

@@ -34,7 +34,7 @@ def plain_reason(config: Any) -> str:
     if config.is_encoder_decoder or text.is_encoder_decoder:
         return "an encoder reads the prompt"
     if getattr(text, "cross_attention_layers", None):
-        return "the picture enters by cross-attention"
+        return "the image enters by cross-attention"
     others = sorted(set(getattr(text, "layer_types", None) or ()) - _BRANCHING)
     return f"it has layers of {', '.join(others).replace('_', ' ')}" if others else ""
 
@@ -57,7 +57,7 @@ class PlainNetwork:
     def read(self, tensors: dict[str, Any], goes_on: bool = True) -> PlainRows:
         """Return the rows of a batch, each read by a full forward pass without a cache."""
         rows = [self.placed(row) for row in tensors[ROWS]]
-        return PlainRows.of(self, rows, [[] for _ in rows])
+        return PlainRows.from_inputs(self, rows, [[] for _ in rows])
 
     def logits(self, inputs: dict[str, Any], tokens: Sequence[int]) -> torch.Tensor:
         """Return logits (1 + tokens, vocabulary) before each of these tokens and after the last."""
@@ -125,7 +125,7 @@ class PlainRows:
     lengths: torch.Tensor
 
     @classmethod
-    def of(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]]) -> PlainRows:
+    def from_inputs(cls, network: PlainNetwork, inputs: list[dict[str, Any]], written: list[list[int]]) -> PlainRows:
         """Return rows with the logits after each prompt and its tokens, by one plain pass per row."""
         import torch
 

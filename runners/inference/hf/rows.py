@@ -65,7 +65,7 @@ class Network:
         """Return logits (rows, keep, vocabulary) of the last positions; the cache grows."""
         if positions is not None and self.placed:
             positions = positions + self.first_position
-            # Three axes are for pictures only; a token of text has the same place on each of them.
+            # Three axes are for images only; a token of text has the same place on each of them.
             inputs["position_ids"] = positions.expand(3, *positions.shape) if self.turning is not None else positions
         if self.keeps:
             inputs["logits_to_keep"] = keep
@@ -76,7 +76,7 @@ class Network:
         logits: torch.Tensor = out.logits
         return logits[:, -keep:]
 
-    def seen(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
+    def attention_mask(self, mask: torch.Tensor, numbers: torch.Tensor, own: torch.Tensor) -> Any:
         """Return the attention mask in the form that the module takes.
 
         Args:
@@ -110,7 +110,7 @@ class Network:
         logits = self(cache, mask, positions, 1, **rest)[:, -1]
         offset = torch.zeros(len(mask), dtype=torch.long, device=mask.device)
         if turned:
-            # A picture takes up fewer positions than it has tokens; the text behind it counts on from there.
+            # An image takes up fewer positions than it has tokens; the text behind it counts on from there.
             offset = self.turning.rope_deltas.to(offset).view(-1)  # type: ignore[union-attr]
         return Rows(self, cache, mask.bool(), mask.sum(dim=1), offset, logits)
 
@@ -197,7 +197,7 @@ class Rows:
             width = new.shape[1]
             before = torch.ones(width, width, dtype=torch.bool, device=mask.device).tril()
             visible = torch.cat([prefix.unsqueeze(1).expand(-1, width, -1), new.unsqueeze(1) & before], dim=2)
-            attention = self.network.seen(visible, mask.cumsum(dim=1) - 1, own)
+            attention = self.network.attention_mask(visible, mask.cumsum(dim=1) - 1, own)
         logits = self.network(cache, attention, own + self.offset.unsqueeze(1), keep, input_ids=tokens)
         return logits, mask, start + new.sum(dim=1)
 
@@ -325,7 +325,7 @@ class _Answers:
         itself = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device).expand(len(tokens), -1, -1)
         self.visible = torch.cat([self.visible, itself], dim=2)
         if self.network.side_by_side:
-            attention = self.network.seen(self.visible, self.numbers, own)
+            attention = self.network.attention_mask(self.visible, self.numbers, own)
         else:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
             attention = self.mask.long()

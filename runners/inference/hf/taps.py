@@ -47,7 +47,7 @@ def _image_states(states: torch.Tensor, picture: torch.Tensor) -> tuple[torch.Te
     # Sums over hundreds of tokens lose digits in half precision.
     wide = torch.float64 if states.dtype == torch.float64 else torch.float32
     picture = picture.to(states.device)
-    # Tokens of the picture are numbered from 1 and all others are 0, so the largest is the picture's last.
+    # Tokens of the image are numbered from 1 and all others are 0, so the largest is the picture's last.
     last = (picture * torch.arange(1, picture.shape[1] + 1, device=states.device)).argmax(dim=1)
     total = (states.to(wide) * picture.unsqueeze(2)).sum(dim=1)
     return states[torch.arange(len(states), device=states.device), last], total / picture.sum(dim=1, keepdim=True)

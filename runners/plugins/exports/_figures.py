@@ -282,7 +282,7 @@ def set_sizes(of: Source) -> Iterator[PrintFigure]:
     frame = of.points("set_sizes", "size", "count")
     models = of.models(frame)
     if not models:
-        raise NothingToDrawError("no prediction sets: the data set is open-ended or the spec has no conformal setting")
+        raise NothingToDrawError("no prediction sets: the dataset is open-ended or the spec has no conformal setting")
     scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)]
     share = pl.col("count") / pl.col("count").sum().over("model", "score")
     frame = frame.filter(pl.col("score").is_in(scores)).with_columns(share=share)

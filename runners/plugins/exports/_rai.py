@@ -52,7 +52,7 @@ def rai(folder: Path, samples: pa.Table, credits: DatasetCredits, title: str) ->
 def _missing(samples: pa.Table) -> str:
     without = samples["image_id"].null_count
     unanswerable = pc.sum(pc.invert(samples["answerable"])).as_py() or 0
-    return f"{without:,} of {samples.num_rows:,} questions have no picture; {unanswerable:,} cannot be answered."
+    return f"{without:,} of {samples.num_rows:,} questions have no image; {unanswerable:,} cannot be answered."
 
 
 def _recipe(folder: Path) -> list[str]:

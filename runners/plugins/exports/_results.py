@@ -69,7 +69,7 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
     rows = [row for row in scores if (row["variant"], row["slice"]) == (variant, slice_) and context.selects(row)]
     if not rows:
         raise ExportError(
-            f"no scores of these models and data sets under variant '{variant}' and slice '{slice_}'; `qualm show` lists those there are"
+            f"no scores of these models and datasets under variant '{variant}' and slice '{slice_}'; `qualm show` lists those there are"
         )
     ranks = _ranks(context, variant, slice_)
     tables: dict[str, ResultTable] = {}

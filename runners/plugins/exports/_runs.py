@@ -57,7 +57,7 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
         where += "" if row["slice"] == ALL else f".{row['slice']}"
         name = f"{metric_key(where)}/{metric_key(row['metric'])}"
         if name in run.metrics:
-            raise ExportError(f"two scores of '{row['model']}' would both be called '{name}'; choose data sets with -d")
+            raise ExportError(f"two scores of '{row['model']}' would both be called '{name}'; choose datasets with -d")
         run.metrics[name] = row["value"]
         run.metrics |= {f"{name}.{end}": row[end] for end in ("low", "high") if row[end] is not None}
         context.counts["scores"] += 1

@@ -83,7 +83,7 @@ def _sample(row: dict[str, Any], name: str) -> Sample:
         raise ExportError(f"dataset '{name}': sample '{sample.sample_id}' has {lacks}; this layout is for open questions with both")
     if (pictures := len(picture_ids(sample.image_id))) > 1:
         where = f"dataset '{name}': sample '{sample.sample_id}'"
-        raise ExportError(f"{where} has {pictures} pictures; this layout holds one for each question (`qualm export --to hf` takes lists)")
+        raise ExportError(f"{where} has {pictures} images; this layout holds one for each question (`qualm export --to hf` takes lists)")
     return sample
 
 
@@ -137,7 +137,7 @@ def _parquet(context: ExportContext, dataset: DatasetFolder, rows: dict[str, lis
 
 def _encoded(dataset: DatasetFolder, place: int) -> bytes:
     data = dataset.encoded(place)
-    assert data is not None  # the sample names a picture, and one that is not there is an error of the data set's own
+    assert data is not None  # the sample names an image, and one that is not there is an error of the dataset's own
     return data
 
 

@@ -94,7 +94,7 @@ def croissant(context: ExportContext, *, creator: str = "", published: str = "",
             "@type": "sc:Dataset",
             "conformsTo": ["http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/RAI/1.0"],
             "name": slug(name),
-            "description": " ".join((credits.description or f"The data set {name} of the benchmark {context.spec}.").split()),
+            "description": " ".join((credits.description or f"The dataset {name} of the benchmark {context.spec}.").split()),
             "keywords": ["visual question answering", "uncertainty", "qualm"],
             **_origin(context, credits, creator, published, version, url),
             "distribution": [_file(path, out)],
@@ -150,7 +150,7 @@ def _file(path: Path, top: Path) -> dict[str, Any]:
         "@type": "cr:FileObject",
         "@id": "samples-parquet",
         "name": path.name,
-        "description": "Questions with their pictures.",
+        "description": "Questions with their images.",
         "contentUrl": path.relative_to(top).as_posix(),
         "contentSize": f"{path.stat().st_size} B",
         "encodingFormat": "application/x-parquet",
@@ -161,7 +161,7 @@ def _file(path: Path, top: Path) -> dict[str, Any]:
 def _record_sets(dataset: DatasetFolder, several: bool) -> list[dict[str, Any]]:
     """Return the questions, and the names of their splits, to which a field of theirs refers."""
     splits = sorted(set(dataset.table["split"].to_pylist()))
-    picture = ("images", "The pictures that are asked about.") if several else ("image", "The picture that is asked about.")
+    picture = ("images", "The images that are asked about.") if several else ("image", "The image that is asked about.")
     fields = [_field(name, kind, about, pa.types.is_list(column)) for name, (column, kind, about) in FIELDS.items()]
     fields.append(_field(picture[0], "sc:ImageObject", picture[1], several))
     for field in fields:
@@ -191,7 +191,7 @@ def _record_sets(dataset: DatasetFolder, several: bool) -> list[dict[str, Any]]:
 def _field(name: str, kind: str, about: str, is_list: bool) -> dict[str, Any]:
     source: Mapping[str, Any] = {"fileObject": {"@id": "samples-parquet"}, "extract": {"column": name}}
     several = {"isArray": True, "arrayShape": "-1"} if is_list else {}
-    old = {"repeated": True} if is_list and kind == "sc:ImageObject" else {}  # by which mlcroissant 1.1 decodes each picture of a list
+    old = {"repeated": True} if is_list and kind == "sc:ImageObject" else {}  # by which mlcroissant 1.1 decodes each image of a list
     return {
         "@type": "cr:Field", "@id": f"samples/{name}", "name": name, "description": about, "dataType": kind, **several, **old,
         "source": dict(source),

@@ -36,7 +36,7 @@ def eval_results(
         user: Who ran the benchmark, as the hub knows them; needs `source`.
     """
     if not _REPOSITORY.fullmatch(repository):
-        raise ExportError("say which data set of the hub is the benchmark: -O repository=ORGANISATION/NAME (`--to hf` writes its files)")
+        raise ExportError("say which dataset of the hub is the benchmark: -O repository=ORGANISATION/NAME (`--to hf` writes its files)")
     if user and not source:
         raise ExportError("-O user=... needs a link to the results beside it: -O source=https://...")
     if "scores" not in context.tables:

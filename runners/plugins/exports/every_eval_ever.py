@@ -46,7 +46,7 @@ def every_eval_ever(
         model = model_name(part.model, context.models.get(part.model, {}), slug(developer))
         results = [_result(context, part, row) for row in context.scores(part) if _can_be_said(context, row)]
         if not results:
-            context.lose("models and data sets without any score")
+            context.lose("models and datasets without any score")
             continue
         name = _uuid(context, part)
         folder = f"data/{slug(context.spec)}/{'/'.join(slug(word) for word in model.id.split('/', 1))}"

@@ -101,7 +101,7 @@ def _tables(context: ExportContext, part: ExportPart, schema: pa.Schema, picture
     inputs = ModelInput(part) if pictures else None
     block: list[dict[str, Any]] = []
     for entry in context.questions(part):
-        context.lose("pictures (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
+        context.lose("images (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
         block.append(_row(entry, inputs))
         if len(block) == BLOCK:
             yield pa.Table.from_pylist(block, schema=schema)
@@ -219,7 +219,7 @@ def _counted(context: ExportContext) -> list[str]:
 
 def _what(name: str) -> str:
     kind = name.partition("-")[0]
-    return {"data": "questions, with pictures where there are any", "generations": "answers"}.get(kind, f"{name} of the benchmark")
+    return {"data": "questions, with images where there are any", "generations": "answers"}.get(kind, f"{name} of the benchmark")
 
 
 def _rows(context: ExportContext, files: list[str]) -> int:

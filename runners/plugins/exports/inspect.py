@@ -36,7 +36,7 @@ def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", p
         with {"eval": _as_zip, "json": _as_json}[form](context.folder / f"{name}.{form}", header) as write:
             for entry in context.entries(part):
                 images = inputs.pictures(entry) if inputs is not None else ()
-                context.lose("pictures (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
+                context.lose("images (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
                 context.lose(f"{NO_PROMPT}: `input` is the question alone", int(entry.prompt is None))
                 for answer in entry.answers:
                     write(_sample(part, entry, answer, images))

@@ -71,7 +71,7 @@ def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -
     """Yield predictions; if some questions have images, those without are left out."""
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
-            context.lose("answers to questions without a picture, where others have one (`-O pictures=false` keeps them)")
+            context.lose("answers to questions without an image, where others have one (`-O pictures=false` keeps them)")
             continue
         context.lose("sampled answers", len(entry.answers) - 1)
         context.lose("other fields of samples (meta, group, pair_id)", int(bool(entry.sample["meta"] or entry.sample["pair_id"])))

@@ -91,7 +91,7 @@ class HfGenerator:
         self._open()
         if not self.sees and any(m.images for r in requests for m in r.messages):
             raise GeneratorError(
-                f"{self.name}: is asked about pictures, but its folder has no processor, so it reads text only; name one that reads both"
+                f"{self.name}: is asked about images, but its folder has no processor, so it reads text only; name one that reads both"
             )
         prompts = [_Prompt(i, r, prompt := self._render(r), len(self._tokenizer(prompt)["input_ids"])) for i, r in enumerate(requests)]
         order = sorted(prompts, key=lambda a: (a.kind, a.length, a.place))
@@ -118,7 +118,7 @@ class HfGenerator:
         try:
             prompt.pictures = [decoded(image) for m in prompt.request.messages for image in m.images]
         except PictureError as error:
-            return f"a picture cannot be decoded: {error}"
+            return f"an image cannot be decoded: {error}"
         return ""
 
     def _open(self) -> None:

@@ -49,7 +49,7 @@ class _Lama:
     def __init__(self, context: PairContext, place: Path, sha256: str, multiple: int) -> None:
         self.settings, self.multiple = context.settings, multiple
         self.file, self.sha256 = _file(place), sha256
-        with self.file.open("rb") as handle:  # read here, though loaded later: a kept picture must be of this very model
+        with self.file.open("rb") as handle:  # read here, though loaded later: a kept image must be of this very model
             digest = hashlib.file_digest(handle, "sha256").hexdigest()
         if digest != sha256:
             raise PairError(
@@ -86,10 +86,10 @@ class _Lama:
             out = model(torch.from_numpy(image)[None].to(device), torch.from_numpy(hole)[None].to(device))
         if not isinstance(out, torch.Tensor) or out.shape != (1, *image.shape):
             got = tuple(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
-            raise PairError(f"{self.file}: expected a picture of shape {(1, *image.shape)} back, got {got}; is it LaMa's TorchScript?")
+            raise PairError(f"{self.file}: expected an image of shape {(1, *image.shape)} back, got {got}; is it LaMa's TorchScript?")
         painted = out[0].float().cpu().numpy()[:, :height, :width].transpose(1, 2, 0)
         if not np.isfinite(painted).all():
-            raise PairError(f"{self.file}: painted values that are not numbers, of a picture of {width} x {height}")
+            raise PairError(f"{self.file}: painted values that are not numbers, of an image of {width} x {height}")
         levels = np.clip(np.rint(painted * 255), 0, 255).astype(np.uint8)
         return np.where(mask[..., None], levels, picture)
 

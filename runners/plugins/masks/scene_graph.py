@@ -29,7 +29,7 @@ def _mask(item: MaskRequest, shadow: bool) -> Mask:
     mask = silhouette(scene, objects)
     if mask.shape != (item.picture.height, item.picture.width):
         raise PairError(
-            f"mask scene_graph: the picture of '{item.target.key}' is {item.picture.width} x {item.picture.height}, "
+            f"mask scene_graph: the image of '{item.target.key}' is {item.picture.width} x {item.picture.height}, "
             f"its scene graph is drawn at {mask.shape[1]} x {mask.shape[0]}"
         )
     if not mask.any():

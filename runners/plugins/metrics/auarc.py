@@ -6,7 +6,7 @@ import numpy as np
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.ranking import Kept, aurc_error
+from qualm.runners.scoring.ranking import RetainedAccuracy, aurc_error
 
 CITES = ["nadeem2009accuracy", "lin2024generating"]
 META = MetricMeta(higher_is_better=True, interval="proportion")
@@ -28,7 +28,7 @@ def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Liter
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
-    least_doubted = Kept.of(uncertainty, correct, weights, "auarc")
+    least_doubted = RetainedAccuracy.compute(uncertainty, correct, weights, "auarc")
     area, total = least_doubted.sum_of_means(), least_doubted.total
     whole = total.astype(np.float64)
     if form == "rectangle":
@@ -43,7 +43,7 @@ def classes(uncertainty: Floats, correct: Floats, *, form: str = "trapezoid") ->
     return (correct >= 0.5).astype(np.float64)
 
 
-def least_error(uncertainty: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
+def minimum_standard_error(uncertainty: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
     """Return the standard error of independent answers, below which it must not be reported."""
     return aurc_error(correct, 1 - value)
 

@@ -37,7 +37,7 @@ def classes(doubt: Floats, correct: Floats, *, by: str = "uncertainty") -> Float
     return (correct >= 0.5).astype(np.float64)
 
 
-def least_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
+def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, by: str = "uncertainty") -> float:
     """Return the standard error of independent answers, below which it must not be reported."""
     return aurc_error(correct, value)
 

@@ -45,7 +45,7 @@ def classes(doubt: Floats, correct: Floats, *, right_from: float = 0.5, by: str 
     return (correct >= right_from).astype(np.float64)
 
 
-def least_error(doubt: Floats, correct: Floats, value: float, *, right_from: float = 0.5, by: str = "uncertainty") -> float:
+def minimum_standard_error(doubt: Floats, correct: Floats, value: float, *, right_from: float = 0.5, by: str = "uncertainty") -> float:
     """Return the standard error that an AUROC of this value has with independent answers."""
     wrong = int((correct < right_from).sum())
     return auroc_error(doubt if by == "uncertainty" else -doubt, wrong, len(correct) - wrong, value)

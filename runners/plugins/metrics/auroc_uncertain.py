@@ -3,7 +3,7 @@
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, one_class
 from qualm.runners.plugins.metrics.auroc import auroc
-from qualm.runners.plugins.metrics.auroc import least_error as least_error_of_auroc
+from qualm.runners.plugins.metrics.auroc import minimum_standard_error as least_error_of_auroc
 
 CITES = ["wang_vlmuqbench"]
 META = MetricMeta(higher_is_better=True, interval="proportion")
@@ -13,7 +13,7 @@ def auroc_uncertain(uncertainty: Floats, uncertain: Floats, weights: Weights) ->
     """Probability that the model is more uncertain on a question meant to be uncertain than on one that is not.
 
     P(u_uncertain > u_clear) + 1/2 P(u_uncertain = u_clear), in [0, 1], 0.5 is chance, higher is better; exact, by ranks. Which questions
-    are meant to be uncertain is said by the data set's `uncertain:`; without it, those that cannot be answered are. Undefined where all
+    are meant to be uncertain is said by the dataset's `uncertain:`; without it, those that cannot be answered are. Undefined where all
     questions are uncertain or none is.
     """
     return auroc(uncertainty, 1 - uncertain, weights)
@@ -29,7 +29,7 @@ def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
     return uncertain
 
 
-def least_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
+def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
     """Return the standard error of independent questions, given the value."""
     return least_error_of_auroc(uncertainty, 1 - uncertain, value)
 

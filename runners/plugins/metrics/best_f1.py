@@ -39,7 +39,7 @@ def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
     return uncertain
 
 
-def least_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
+def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
     """Return the standard error of independent questions, given the value.
 
     F1 = 2 J / (1 + J), J the share of hits among the questions that are uncertain or called so: a share of as many questions at

@@ -75,7 +75,7 @@ def null_test(
 ) -> tuple[float, str]:
     """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
-    as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
+    as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], members(confidence[chosen], bins, convention))
 
 

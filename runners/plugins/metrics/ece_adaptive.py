@@ -60,7 +60,7 @@ def null_test(
 ) -> tuple[float, str]:
     """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
-    as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
+    as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     place = _bin(confidence[chosen], bins)
     return as_if.null_test(correct[chosen], (place[:, None] == np.unique(place)).astype(np.float64))
 

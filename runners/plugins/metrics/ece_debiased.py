@@ -43,7 +43,7 @@ def ece_debiased(
         bins: Number of bins.
         convention: To which bin an edge belongs; see `runners/scoring/binning.py`. VLM-Uncertainty-Bench used torchmetrics.
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
-        squared: S itself, which may be negative: to average over models or data sets.
+        squared: S itself, which may be negative: to average over models or datasets.
 
     Raises:
         ValueError: a confidence outside [0, 1].

@@ -187,7 +187,7 @@ def null_test(
 ) -> tuple[float, str]:
     """Return the p-value of calibration at this bandwidth, and how it was computed."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
-    as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
+    as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], kernel)
 
 

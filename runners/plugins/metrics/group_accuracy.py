@@ -1,4 +1,4 @@
-"""Share of groups of questions that are answered right throughout: figures, question pairs, pictures, rotations of one question."""
+"""Share of groups of questions that are answered right throughout: figures, question pairs, images, rotations of one question."""
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean, whole_groups

@@ -45,7 +45,7 @@ def null_test(
 ) -> tuple[float, str]:
     """Return the p-value of calibration; many confidences are tested at a hundred places."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
-    as_if = Calibrated.of(confidence[chosen], correct[chosen], group[chosen])
+    as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     places = np.unique(confidence[chosen])
     places = places[np.unique(np.linspace(0, len(places) - 1, min(POINTS, len(places))).round().astype(int))]
     return as_if.null_test(correct[chosen], (confidence[chosen, None] <= places).astype(np.float64), np.max)

@@ -7,7 +7,7 @@ from annotated_types import Gt, Le
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.ranking import Kept
+from qualm.runners.scoring.ranking import RetainedAccuracy
 
 CITES = ["malinin2021uncertainty", "fadeeva2023lmpolygraph"]
 ALSO_KNOWN_AS = ["prr", "prr_0.5", "rejection_ratio"]
@@ -41,8 +41,8 @@ def prediction_rejection_ratio(
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
-    of = Kept.of(doubt if by == "uncertainty" else -doubt, correct, weights, "prediction_rejection_ratio")
-    perfect = Kept.of(-correct, correct, weights, "prediction_rejection_ratio")
+    of = RetainedAccuracy.compute(doubt if by == "uncertainty" else -doubt, correct, weights, "prediction_rejection_ratio")
+    perfect = RetainedAccuracy.compute(-correct, correct, weights, "prediction_rejection_ratio")
     rejected = np.floor(max_rejection * of.total + 1e-9).astype(np.int64)
     area, best = (ratio(order.sum_of_means(order.total - rejected), rejected) for order in (of, perfect))
     chance = ratio(of.right.sum(axis=1), of.total.astype(np.float64))

@@ -39,6 +39,6 @@ def classes(confidence: Floats, correct: Floats, *, form: str = "trapezoid") -> 
     return (correct >= 0.5).astype(np.float64)
 
 
-def least_error(confidence: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
+def minimum_standard_error(confidence: Floats, correct: Floats, value: float, *, form: str = "trapezoid") -> float:
     """Return the standard error of independent answers, below which it must not be reported."""
     return aurc_error(correct, value)

@@ -7,7 +7,7 @@ from annotated_types import Gt, Le
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights
-from qualm.runners.scoring.ranking import Kept
+from qualm.runners.scoring.ranking import RetainedAccuracy
 
 CITES = ["elyaniv2010foundations", "geifman2017selective"]
 ALSO_KNOWN_AS = ["accuracy_at_coverage", "selective_risk", "risk_at_coverage"]
@@ -38,7 +38,7 @@ def selective_accuracy(
     """
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
-    least_doubted = Kept.of(doubt if by == "uncertainty" else -doubt, correct, weights, "selective_accuracy")
+    least_doubted = RetainedAccuracy.compute(doubt if by == "uncertainty" else -doubt, correct, weights, "selective_accuracy")
     return least_doubted.mean_of(np.ceil(coverage * least_doubted.total - 1e-9).astype(np.int64))
 
 

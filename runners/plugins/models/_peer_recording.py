@@ -92,7 +92,7 @@ class PeerRecording:
         places, by_sample = _Places(rows, self.match), dict[str, str]()
         for item in self._part(dataset, rows.sources).read(self.how):
             if isinstance(item, Record) and item.prompt:
-                place = places.of(item)
+                place = places.find(item)
                 if place is not None and self._fault(item, place, rows) is None:
                     by_sample.setdefault(rows[place]["sample_id"], item.prompt)
         return by_sample
@@ -108,7 +108,7 @@ class PeerRecording:
         for item in part.read(self.how):
             fault = item if isinstance(item, Fault) else None
             if isinstance(item, Record):
-                place = places.of(item)
+                place = places.find(item)
                 fault = self._fault(item, place, rows)
             if fault is not None:
                 self.left_out.append(fault)
@@ -145,7 +145,7 @@ class PeerRecording:
             return None
         pictures = len(picture_ids(sample["image_id"]))
         if record.n_pictures and record.n_pictures != pictures:
-            return Fault(record.where, "another number of pictures", f"{record.n_pictures}, sample {sample['sample_id']} has {pictures}")
+            return Fault(record.where, "another number of images", f"{record.n_pictures}, sample {sample['sample_id']} has {pictures}")
         if choices and record.choices:
             only_letters = record.choices == tuple(LETTERS[: len(record.choices)])
             if not only_letters and [_plain(c) for c in record.choices] != [_plain(c) for c in choices]:
@@ -177,7 +177,7 @@ class _Places:
             key = name or "" if match == "id" else _plain(name or "")
             self._places[key] = -1 if key in self._places else place
 
-    def of(self, record: Record) -> int | None:
+    def find(self, record: Record) -> int | None:
         if self._match == "question":
             return self._places.get(_plain(record.question))
         place = self._places.get(record.id)

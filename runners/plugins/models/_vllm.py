@@ -184,7 +184,7 @@ class VllmModel:
             if part not in _TALKS:
                 raise ModelError(f"model '{self.label}': vLLM does not give '{part}'")
             text = self.render(_TALKS[part](request.asked, request.question, greedy.text or "", request.pictures))
-            if greedy.text is None or self.misfit(text, request.pictures):  # what it said spells the mark of a picture, or is too long
+            if greedy.text is None or self.misfit(text, request.pictures):  # what it said spells the mark of an image, or is too long
                 parts[part] = Part() if part == "said_confidence" else Part(numbers=[])
                 continue
             prompt = self._prompt(text, request)

@@ -18,7 +18,7 @@ from qualm.runners.inference.hf.double import computing
 from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
-from qualm.runners.runtime.precision import kept
+from qualm.runners.runtime.precision import stored_value
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.registry import Artifact
@@ -31,7 +31,7 @@ TOKENS_PER_PROMPT = {"cpu": 24}
 ELSEWHERE = 512
 """Tokens per prompt on other devices."""
 CHUNK_PAIRS = 8192
-"""Pairs tokenized at a time; only lengths of all pairs are kept."""
+"""Pairs tokenized at a time; only lengths of all pairs are held."""
 
 EXTRA = "models"
 
@@ -168,7 +168,7 @@ class HfNli:
             return None
         if not torch.isfinite(logits).all():
             raise NliError(f"{self.name}: gives logits that are not numbers in {self.dtype}; try `dtype: float32`")
-        return [tuple(map(kept, row)) for row in logits.tolist()]  # type: ignore[misc]
+        return [tuple(map(stored_value, row)) for row in logits.tolist()]  # type: ignore[misc]
 
     def _open(self) -> None:
         if self._model is not None:

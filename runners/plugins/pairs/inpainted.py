@@ -88,7 +88,7 @@ def inpainted(
     if not kinds:
         raise PairError("idk: expected at least one way to decline, got an empty list; leave it out for all four")
     if question == "llm" and asker is None:
-        raise PairError("question llm: expected a generator that reads pictures as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
+        raise PairError("question llm: expected a generator that reads images as `asker`, got none; say `asker: {hf: {artifact: ...}}`")
     folder = context.dataset(dataset)
     source = DatasetFolder(dataset, folder)
     rows = of_one_picture(context, source.table.to_pylist())

@@ -114,7 +114,7 @@ def read_name(reply: str) -> str:
 
     >>> read_name("Relevant object: the red car.")
     'red car'
-    >>> read_name("na"), read_name("Relevant object: N/A\nReasoning: it is about the whole picture")
+    >>> read_name("na"), read_name("Relevant object: N/A\nReasoning: it is about the whole image")
     ('na', 'na')
 
     Args:

@@ -54,7 +54,7 @@ def scene_graph(
                 if target.others or alone:
                     yield target
                 else:
-                    context.drop("nothing else in the picture")
+                    context.drop("nothing else in the image")
 
 
 def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[Target]:
@@ -81,7 +81,7 @@ def _own(context: PairContext, scene: Scene, rows: Sequence[Row]) -> Iterator[Ta
         if query.ask not in VALUES or query.when != "now":
             context.drop("asks for no attribute of a thing")
         elif len(answers) != 1:
-            context.drop("not answered by its picture")
+            context.drop("not answered by its image")
         else:
             yield _target(row["sample_id"], row, scene, row["question"], answers[0])
 

@@ -104,7 +104,7 @@ class Redraw:
 
     def thresholds(self, resamples: Resamples) -> Floats:
         """Return (B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
-        return self._last.of(resamples, lambda: self._drawn_limits(resamples))
+        return self._last.get(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
         if self.parts is None:
@@ -124,7 +124,7 @@ class Redraw:
         """With parts, of every resample at its own thresholds: the columns `covered` and `set_size`, (b, n), some resamples at a time."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
-        return iter(self._each.of(resamples, lambda: list(self._chunks(resamples))))
+        return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
 
     def _chunks(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
         assert self.parts is not None
@@ -149,7 +149,7 @@ class Redraw:
 
     def steps(self, resamples: Resamples) -> list[Steps]:
         """Return the sets at the thresholds that resamples have, from the lowest up; with parts of questions, those of each part."""
-        return self._steps.of(resamples, lambda: list(self._make_steps(self.thresholds(resamples))))
+        return self._steps.get(resamples, lambda: list(self._make_steps(self.thresholds(resamples))))
 
     def _make_steps(self, limits: Floats) -> Iterator[Steps]:
         if self.parts is None:
@@ -179,7 +179,7 @@ class Redraw:
 
     def calibrating(self, resamples: Resamples) -> int:
         """Return the number of groups of all rows that calibrate."""
-        return self._calibrating.of(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
+        return self._calibrating.get(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
 
     @cached_property
     def never_empty(self) -> Floats:
@@ -222,19 +222,19 @@ class Redraw:
         mean = float(means.mean()) if self.parts is None and len(set(rows_of.tolist())) > 1 else None
         return replace(found, promise=self.why_every_option or promise(self.unit, found, self.clean, within, mean))
 
-    def taken(self, rows: Ints) -> Redraw:
+    def select(self, rows: Ints) -> Redraw:
         """Return some rows; calibration rows outside them no longer calibrate."""
-        parts = None if self.parts is None else self.parts.taken(rows)
+        parts = None if self.parts is None else self.parts.select(rows)
         columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)
 
-    def beside(self, other: Redraw) -> Redraw:
+    def stack(self, other: Redraw) -> Redraw:
         """Stack this model's rows and another's."""
         width = max(self.enters.shape[1], other.enters.shape[1])
         wide = [np.pad(r.enters, ((0, 0), (0, width - r.enters.shape[1])), constant_values=np.inf) for r in (self, other)]
         own, truth = np.concatenate([self.own, other.own]), np.concatenate([self.truth, other.truth])
         units = np.concatenate([self.units, other.units + self.units.max(initial=-1) + 1])
-        parts = None if self.parts is None or other.parts is None else self.parts.beside(other.parts)
+        parts = None if self.parts is None or other.parts is None else self.parts.stack(other.parts)
         same = (self.alpha, self.quantile, self.slack, self.clean, self.kept + other.kept, parts, self.lacking or other.lacking, self.unit)
         return Redraw(own, np.concatenate(wide), truth, units, *same)
 

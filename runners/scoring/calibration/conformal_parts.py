@@ -77,11 +77,11 @@ class QuestionParts:
             sentences.append(f"no '{self.per}' of {(self.of_row < 0).sum():,} questions")
         return "; ".join(sentences)
 
-    def taken(self, rows: Ints) -> QuestionParts:
+    def select(self, rows: Ints) -> QuestionParts:
         """Return the parts of some rows."""
         return replace(self, of_row=self.of_row[rows], of_option=self.of_option[rows])
 
-    def beside(self, other: QuestionParts) -> QuestionParts:
+    def stack(self, other: QuestionParts) -> QuestionParts:
         """Stack the parts of these rows and of another model's answers to the same questions."""
         width = max(self.of_option.shape[1], other.of_option.shape[1])
         wide = [np.pad(p.of_option, ((0, 0), (0, width - p.of_option.shape[1])), constant_values=-1) for p in (self, other)]

@@ -24,7 +24,7 @@ def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Flo
         setting: of the stage's parameters.
         ref: one of its scores.
         probs: (n, K), rows as in `samples`.
-        samples: of the data set; some scores read a random number of each.
+        samples: of the dataset; some scores read a random number of each.
         where: of the answers, for messages.
     """
     plugin, function = registry.get("conformal", ref["plugin"]), registry.load("conformal", ref["plugin"])

@@ -1,4 +1,4 @@
-"""Recalibrated confidences of one model's answers to one data set: fitted on the answers that calibrate, read on the others.
+"""Recalibrated confidences of one model's answers to one dataset: fitted on the answers that calibrate, read on the others.
 
 What a fit says depends on which rows happened to calibrate. So each resample of whole groups draws these too, fits anew and reads its own
 probabilities; an interval over such resamples is about the model and the method, not about one fit (Efron, Tibshirani, 1993, chapter 8).
@@ -78,7 +78,7 @@ class Recalibration:
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
-        return iter(self._last.of(source, lambda: list(self._chunks(resamples)), also=resamples.times))
+        return iter(self._last.get(source, lambda: list(self._chunks(resamples)), also=resamples.times))
 
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """Yield (b, n) weights, some resamples at a time."""
@@ -99,7 +99,7 @@ class Recalibration:
                 own[:, part.at] = values[:, part.at]
         return whole
 
-    def beside(self, other: Recalibration) -> Recalibration:
+    def stack(self, other: Recalibration) -> Recalibration:
         """Stack this model's rows and another's; rows without one of the two have neither."""
         n = len(self.calibrates)
         calibrates = np.tile(self.calibrates | other.calibrates, 2)
@@ -111,11 +111,11 @@ class Recalibration:
         parts, refits = list[KindOfAnswers](), 0
         # Held answers are among neither model's rows, so an exchange of rows cannot exchange them.
         if all(part.held is None for part in (*self.parts, *other.parts)):
-            parts = [mine.beside(yours, n) for mine, yours in zip(self.parts, other.parts, strict=False)]
+            parts = [mine.stack(yours, n) for mine, yours in zip(self.parts, other.parts, strict=False)]
             refits = min(self.refits, other.refits)
         return replace(self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None)
 
-    def taken(self, rows: Ints) -> Recalibration:
+    def select(self, rows: Ints) -> Recalibration:
         """Return some rows; calibration rows outside them no longer calibrate."""
         place = np.full(len(self.calibrates), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
@@ -142,7 +142,7 @@ class Scores:
     """(n, K) of options."""
     uncertainties: Mapping[str, Floats]
 
-    def of(self, estimator: str) -> Floats:
+    def column(self, estimator: str) -> Floats:
         """Return (n,) scores, higher = more likely right: log odds of the confidence, or minus an estimator."""
         return -self.uncertainties[estimator] if estimator else log_odds(self.confidence)
 
@@ -182,7 +182,7 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
             raw = {"confidence": np.where(calibrates, np.nan, own.confidence)}
             yield Recalibration(setting["label"], RAW, "", calibrates, raw, [], setting["refits"])
         for ref in setting["methods"]:
-            method = Method.of(ref)
+            method = Method.from_ref(ref)
             if of and method.plugin.declares.get("PROBABILITIES", False):
                 continue
             yield _fitted(setting, method, of, fitted_on, own, choice, truth, calibrates)
@@ -222,7 +222,7 @@ def _fitted(
 
 
 def _of_scores(method: Method, fit: Ints, read: Ints, of: str, fitted_on: FittedOn, own: Scores) -> KindOfAnswers:
-    score, scores, correct = fitted_on.scores.of(of), own.of(of), fitted_on.scores.correct
+    score, scores, correct = fitted_on.scores.column(of), own.column(of), fitted_on.scores.correct
     fit = fit[~np.isnan(score[fit]) & ~np.isnan(correct[fit])]
     read = read[~np.isnan(scores[read])]
     finite = score[fit][np.isfinite(score[fit])]
@@ -252,7 +252,7 @@ def lacking(part: KindOfAnswers, groups: Ints) -> str:
     remedy = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
     if part.held is not None:
         whose, who = (f"{of} of split `val` that are not scored" for of in ("answers to questions", "groups of questions"))
-        remedy = "give the data set a larger split `val`, or take part of the scored questions: `fit: half`"
+        remedy = "give the dataset a larger split `val`, or take part of the scored questions: `fit: half`"
     if len(part.rows) < FEWEST_ROWS:
         return f"{len(part.rows)} {whose}: a fit needs {FEWEST_ROWS}; {remedy}"
     if (there := len(np.unique(groups[part.rows]))) < FEWEST_GROUPS:

@@ -33,7 +33,7 @@ class Method:
     """Both ends between which each probability lies, of a method that says so."""
 
     @classmethod
-    def of(cls, ref: Mapping[str, Any]) -> Method:
+    def from_ref(cls, ref: Mapping[str, Any]) -> Method:
         plugin, function = registry.get("calibrators", ref["plugin"]), registry.load("calibrators", ref["plugin"])
         return cls(ref["label"], plugin, function, ref["args"], getattr(sys.modules[function.__module__], "interval", None))
 
@@ -106,7 +106,7 @@ class KindOfAnswers:
         correct[np.isnan(largest)] = np.nan
         return {name: _spread(of, self.at, n) for name, of in (("confidence", largest), ("predicted", predicted), ("correct", correct))}
 
-    def beside(self, other: KindOfAnswers, n: int) -> KindOfAnswers:
+    def stack(self, other: KindOfAnswers, n: int) -> KindOfAnswers:
         """Stack these rows and those of another model."""
         if self.score.ndim == 2:
             width = max(self.score.shape[1], other.score.shape[1])

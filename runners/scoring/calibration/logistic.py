@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.calibration.newton import CLOSE, STEPS, blocks, least, separated
+from qualm.runners.scoring.calibration.newton import CLOSE, STEPS, blocks, find_minimum, separated
 
 WIDEST = 50.0
 """Temperatures lie in 1/50..50: beyond, none is better than these."""
@@ -149,7 +149,7 @@ def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, s
                 step = np.column_stack([np.zeros(len(bb)), slope_b / bb])
         return np.where(np.isfinite(step), step, 0.0)
 
-    fit, _ = least(start, move, lambda fit: _loss(x, weights, fit, goal))
+    fit, _ = find_minimum(start, move, lambda fit: _loss(x, weights, fit, goal))
     p = _expit(fit[:, :1] * x + fit[:, 1:])
     left = np.abs((weights * p).sum(axis=1) - goal[1])
     if with_slope:

@@ -23,7 +23,7 @@ def blocks(weights: Floats, numbers: int) -> Iterator[Floats]:
     return (weights[i : i + step] for i in range(0, len(weights), step))
 
 
-def least(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
     """Return (B, k) parameters under which each resample's loss is least, and (B,) these losses.
 
     It ends when nothing moves any more, or when every resample has a parameter beyond `SEPARATED`.

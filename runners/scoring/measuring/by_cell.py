@@ -1,4 +1,4 @@
-"""Tables of many cells, of which one at a time is in memory: the rows of one model, data set and variant."""
+"""Tables of many cells, of which one at a time is in memory: the rows of one model, dataset and variant."""
 
 from __future__ import annotations
 

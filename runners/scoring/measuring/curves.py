@@ -59,7 +59,7 @@ def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Ite
 
     The bar holds the accuracy of 95% of samples if answers are calibrated (Broecker, Smith, 2007), with groups of answers.
     """
-    place, as_if = bin_of(confidence, BINS, "torchmetrics"), Calibrated.of(confidence, correct, group)
+    place, as_if = bin_of(confidence, BINS, "torchmetrics"), Calibrated.fit(confidence, correct, group)
     for k in range(BINS + 1):
         rows = np.flatnonzero(place == k)
         if len(rows):

@@ -206,7 +206,9 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     """Return why a requested metric has no value for this cell."""
     n_options = cell.samples.n_options
     why = cell.why_unscored or (cell.why_unlabelled if set(LABELS) & set(metric.reads) else "")
-    return why or absent(metric.reads, cell.known(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns)
+    return why or absent(
+        metric.reads, cell.available_columns(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns
+    )
 
 
 def _task(
@@ -320,8 +322,8 @@ def _count_groups(
         measured.own_interval = partial(_own_interval, metric, arrays, number_groups(group)[0], known)
     if metric.null_test is not None:
         measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
-    if metric.least_error is not None:
-        measured.least_error = partial(metric.least_error, *arrays, **metric.args)
+    if metric.minimum_standard_error is not None:
+        measured.minimum_standard_error = partial(metric.minimum_standard_error, *arrays, **metric.args)
     if np.isnan(measured.value):
         return
     enter = counted

@@ -58,7 +58,7 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
             return Limits(why_none="every resample gives the same value")
     else:
         units = groups if one.units is None else one.units
-        ends = limits(one.method, one.value, one.resampled, one.deleted, units, level, one.calibrating, one.least_error)
+        ends = limits(one.method, one.value, one.resampled, one.deleted, units, level, one.calibrating, one.minimum_standard_error)
     ends = ends if ends.why_none else within(ends, one.value, one.bounds)
     if ends.why_none:
         return ends

@@ -27,7 +27,7 @@ PARTS: dict[str, type] = {
 }
 """The parts, and what each is; null where a label has none."""
 OF_THE_JUDGE = frozenset({"correct", "clean_correct", "pred_is_idk", "hedges", "says_uncertain"})
-"""Columns that are, of answers in words, what the judge of the data set says."""
+"""Columns that are, of answers in words, what the judge of the dataset says."""
 
 _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)\])?", re.DOTALL)
 
@@ -102,7 +102,7 @@ class Labels:
     def parts(self, label: str, judge: str | None = None) -> dict[str, Any]:
         """Return the parts of a label, as PARTS names them; `parameters` is null for an unknown metric.
 
-        `judge` is the one whose ratings are the correctness of the data set's answers.
+        `judge` is the one whose ratings are the correctness of the dataset's answers.
         """
         own = taken_apart(label, self._conformal, self._calibrators)
         parts: dict[str, Any] = dict.fromkeys(PARTS) | {"metric": own.name, "conformal": own.setting or None}

@@ -67,7 +67,7 @@ class Measured:
     """In which a metric with a TARGET is to be expected."""
     why_no_interval: str = ""
     """Why the metric never has one, nor a difference of it."""
-    least_error: Callable[[float], float] | None = None
+    minimum_standard_error: Callable[[float], float] | None = None
     null_test: Callable[[], tuple[float, str]] | None = None
     recalibrated: Recalibration | None = None
     """Recalibration of the confidence that it reads."""

@@ -47,7 +47,7 @@ class Metric:
     own_interval: Callable[..., tuple[float, float] | str] | None = None
     why_no_interval: str = ""
     """Reason for the method `none`."""
-    least_error: Callable[..., float] | None = None
+    minimum_standard_error: Callable[..., float] | None = None
     """The smallest standard error there can be."""
     null_test: Callable[..., tuple[float, str]] | None = None
     """A test of the hypothesis under which the metric is perfect but for chance, and that in words."""
@@ -100,7 +100,7 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
             )
         function = registry.load("metrics", ref["plugin"])
         over = _over(plugin.declares.get("over"), ref["args"])
-        names = ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds", "chance")
+        names = ("why_undefined", "classes", "types", "enters", "interval", "minimum_standard_error", "null_test", "bounds", "chance")
         module = sys.modules[function.__module__]
         why, classes, types, enters, interval, least, null, bounds, chance = (getattr(module, name, None) for name in names)
         if "contrasts" in plugin.declares:

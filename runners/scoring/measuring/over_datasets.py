@@ -53,7 +53,7 @@ class OverDatasets:
                 averaged=(),
                 own_interval=None,
                 null_test=None,
-                least_error=None,
+                minimum_standard_error=None,
                 given=None,
                 deleted=np.empty(0),
             )

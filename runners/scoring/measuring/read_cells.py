@@ -1,4 +1,4 @@
-"""Cells of a data set, read from a stage's tables."""
+"""Cells of a dataset, read from a stage's tables."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _cells(
     samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table, alone: bool = True
 ) -> Iterator[Cell]:
     """Yield the cell of one model and variant, and its abstaining versions; `alone` = no clean variant to compare with."""
-    key, answers, where = (model, samples.name, variant), samples.kept(table), f"{path}: {variant}"
+    key, answers, where = (model, samples.name, variant), samples.filter_table(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
     cell = Cell(
         model,
@@ -82,14 +82,14 @@ def _cells(
         _settings(samples, tables.sets.get(key), f"conformal sets of {' / '.join(key)}"),
         _uncertainties(samples, tables.uncertainties.get(key), f"uncertainties of {' / '.join(key)}"),
         reasons=replace(
-            reasons(samples, answers, judged, judges, where, None if clean is None or variant == CLEAN else samples.kept(clean)),
+            reasons(samples, answers, judged, judges, where, None if clean is None or variant == CLEAN else samples.filter_table(clean)),
             probed=tables.probed,
         ),
-        asked=tables.asked(model, samples),
+        asked=tables.asked_rows(model, samples),
         unread=tables.unread,
     )
     if tables.labels is not None:
-        found, cell.why_unlabelled = tables.labels.of(key, samples, answers)
+        found, cell.why_unlabelled = tables.labels.columns(key, samples, answers)
         cell.columns |= found
     if variant == CLEAN:
         cell.disputed = disputed(samples, answers, cell.columns["correct"], where)
@@ -98,7 +98,7 @@ def _cells(
     if not alone:
         cell.frequent = most_frequent(_said(cell, answers, where))
     if clean is not None and variant != CLEAN:
-        cell.columns |= _input_changed(samples, samples.kept(clean), answers, where)
+        cell.columns |= _input_changed(samples, samples.filter_table(clean), answers, where)
     if clean is not None:
         _redraws(cell, tables.settings, clean, answers, where)
     if variant in tables.unscored:
@@ -110,7 +110,7 @@ def _cells(
 def _scores(cell: Cell, answers: pa.Table, where: str) -> Scores:
     """Return the columns of a cell that calibrators read."""
     choice = cell.samples.n_options > 0
-    probs = option_probabilities(cell.samples, cell.samples.kept(answers), where) if choice.any() else None
+    probs = option_probabilities(cell.samples, cell.samples.filter_table(answers), where) if choice.any() else None
     return Scores(cell.columns["confidence"], cell.columns["correct"], probs, cell.uncertainties)
 
 
@@ -135,7 +135,7 @@ def _read_held_out(tables: Tables, name: str, model: str, path: str, clean: pa.T
     samples = tables.held.datasets[name]
     cell = next(_cells(samples, tables.held, model, path, clean, CLEAN, clean))
     everything = np.ones(samples.n, dtype=bool)
-    return FittedOn(_scores(cell, samples.kept(clean), path), samples.n_options > 0, samples.truth, samples.groups, everything)
+    return FittedOn(_scores(cell, samples.filter_table(clean), path), samples.n_options > 0, samples.truth, samples.groups, everything)
 
 
 def _count_unread_as_wrong(cell: Cell) -> None:
@@ -221,7 +221,7 @@ def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str,
 
 def _redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, table: pa.Table, where: str) -> None:
     """Fill in how each setting of a cell can be calibrated anew."""
-    samples, of_clean = cell.samples, None if cell.variant == CLEAN else cell.samples.kept(clean)
+    samples, of_clean = cell.samples, None if cell.variant == CLEAN else cell.samples.filter_table(clean)
     redraw_of: dict[tuple[str, bytes], Redraw] = {}  # settings that differ by name alone share one
     probabilities: dict[Precision, tuple[Floats, Floats]] = {}
     for name in (n for n in cell.settings if n in settings):

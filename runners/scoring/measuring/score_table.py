@@ -27,7 +27,7 @@ def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str,
     Args:
         labelled: as LABELLED_SCORES says.
         params: of the stage that scored.
-        judges: data set -> the judge whose ratings are the correctness of its answers. Without it only judges that a metric names are told.
+        judges: dataset -> the judge whose ratings are the correctness of its answers. Without it only judges that a metric names are told.
 
     Raises:
         ValueError: A score is undefined and has no reason.

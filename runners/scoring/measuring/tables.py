@@ -46,7 +46,7 @@ class Tables:
         self.labels = _read_labels(stage) if "labels" in stage.inputs else None
         self._judge, self._judge_of = stage.params["judge"], stage.params.get("judge_of", {})
         self.judge_of_choices: dict[str, str] = stage.params.get("judge_of_choices", {})
-        """Data set -> the judge whose ratings are the correctness of its multiple-choice questions that are answered in words."""
+        """Dataset -> the judge whose ratings are the correctness of its multiple-choice questions that are answered in words."""
         self.settings: dict[str, dict[str, Any]] = {s["label"]: s for s in stage.params.get("conformal", ())}
         """The conformal settings that can be calibrated anew."""
         self.calibrators: list[dict[str, Any]] = stage.params.get("calibrators", [])
@@ -54,7 +54,7 @@ class Tables:
         self._held_draws: dict[tuple[str, str], HeldDraws] = {}
         self._seed = stage.seed
         self.subsets: dict[str, dict[str, int]] = stage.params.get("subsets", {})
-        """Model -> the part of every data set that it is asked."""
+        """Model -> the part of every dataset that it is asked."""
         self.unread: str = stage.params.get("unread", BOUNDS_OF_UNREAD)
         """Treatment of an answer that no judge could read."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
@@ -68,7 +68,7 @@ class Tables:
         folders: dict[str, str] = self._stage.inputs["datasets"]
         return Tables(self._stage, [read_held(self._stage, name, folder) for name, folder in sorted(folders.items())])
 
-    def asked(self, model: str, samples: Samples) -> NDArray[np.bool_] | None:
+    def asked_rows(self, model: str, samples: Samples) -> NDArray[np.bool_] | None:
         """Return the rows that a model is asked; None if all are."""
         part = self.subsets.get(model)
         return None if part is None else stratified(samples.name, samples.table, part["per_category"], part["seed"])
@@ -127,7 +127,7 @@ class CellRows:
         if not parts:
             return None
         whole = pa.concat_tables(parts)
-        return self.datasets[key[1]].kept(whole) if key[1] in self.datasets else whole
+        return self.datasets[key[1]].filter_table(whole) if key[1] in self.datasets else whole
 
 
 def _read_labels(stage: Stage) -> AnswerLabels:
@@ -144,11 +144,11 @@ def _read_labels(stage: Stage) -> AnswerLabels:
     others = {(model, dataset): of[0].line for (model, dataset, _), of in labels.by_cell.items() if (model, dataset) not in answered}
     if others:
         (model, dataset), line = next(iter(others.items()))
-        told = f"{labels.file}:{line}: the spec has no answers of model '{model}' to dataset '{dataset}'"
+        problem = f"{labels.file}:{line}: the spec has no answers of model '{model}' to dataset '{dataset}'"
         if len(others) == len({cell[:2] for cell in labels.by_cell}):
             models, datasets = (", ".join(sorted({key[k] for key in answered})) for k in (0, 1))
-            raise StageError(f"{told}; expected a model of {models} and a dataset of {datasets}")
-        print(f"{stage.key}: {told}; such labels are ignored", file=sys.stderr)
+            raise StageError(f"{problem}; expected a model of {models} and a dataset of {datasets}")
+        print(f"{stage.key}: {problem}; such labels are ignored", file=sys.stderr)
     return labels
 
 

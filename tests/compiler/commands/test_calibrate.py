@@ -112,7 +112,7 @@ def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Proj
         (StrengthRequest("blur", auto=True, range="5"), "--range: expected LOW:HIGH, two numbers, got '5'"),
         (StrengthRequest("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: expected quality from 1 to 100, got 0:50"),
         (StrengthRequest("blur", auto=True, model="huge"), "has no model 'huge'"),
-        (StrengthRequest("blur", auto=True, dataset="scene"), "no data set 'scene'; did you mean 'scenes'"),
+        (StrengthRequest("blur", auto=True, dataset="scene"), "no dataset 'scene'; did you mean 'scenes'"),
         (StrengthRequest("blur", parameter="sigma"), "blur has no numeric parameter 'sigma'; there are: radius"),
         (StrengthRequest("blur", auto=True, scale="cubic", distance="psnr=20"), "--scale: expected auto, linear or log, got 'cubic'"),
     ],

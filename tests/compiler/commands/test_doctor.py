@@ -65,7 +65,7 @@ def test_a_failure_is_exit_code_1_and_says_what_to_do(project):
 
 
 def test_questions_of_a_spec(project):
-    with pytest.raises(ProjectError, match="t: none of its data sets is built; `qualm run t` or `dvc pull` brings them"):
+    with pytest.raises(ProjectError, match="t: none of its datasets is built; `qualm run t` or `dvc pull` brings them"):
         CliRunner().invoke(app, ["model", "tiny", "--spec", "t"], catch_exceptions=False)
     folders = project.root / "results" / "t" / "data"
     write_samples(folders / "bare", [sample("b", '["i", "j"]', "?")], {name: png(picture(1)) for name in "ij"})

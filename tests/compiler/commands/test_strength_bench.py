@@ -1,4 +1,4 @@
-"""Which data set, which model, which samples a strength is judged on; what is missing, with what makes it."""
+"""Which dataset, which model, which samples a strength is judged on; what is missing, with what makes it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_data_sets_and_models_by_name(tmp_path: Path, model: Path) -> None:
     assert opened(project, StrengthRequest("blur"))[0].dataset.name == "scenes"  # the first by name
     assert len(opened(project, StrengthRequest("blur", dataset="zoo"))[0].dataset) == 5
     for request, message in (
-        (StrengthRequest("blur", dataset="zo"), "the spec has no data set 'zo'; did you mean 'zoo'?"),
+        (StrengthRequest("blur", dataset="zo"), "the spec has no dataset 'zo'; did you mean 'zoo'?"),
         (StrengthRequest("blur", model="huge"), "the spec has no model 'huge'; there are: other, tiny"),
     ):
         with pytest.raises(ProjectError) as caught:
@@ -99,7 +99,7 @@ def test_no_model_and_no_data(tmp_path: Path, model: Path) -> None:
     with pytest.raises(ProjectError, match="the spec has no model to calibrate with"):
         opened(project, StrengthRequest("blur", auto=True), auto=True)
     text = SPEC.replace("test: 24}", "test: 24, evaluate: false}").split("models:")[0]
-    with pytest.raises(ProjectError, match="the spec has no data set to calibrate with"):
+    with pytest.raises(ProjectError, match="the spec has no dataset to calibrate with"):
         opened(named(project, text), StrengthRequest("blur"))
 
 
@@ -107,7 +107,7 @@ def test_a_data_set_that_is_not_made_yet(tmp_path: Path, model: Path) -> None:
     project = calibration_project(tmp_path, model, samples=3)
     (tmp_path / "results/s/data/scenes/samples.parquet").unlink()
     with pytest.raises(
-        ProjectError, match=r"^the data set 'scenes' is not made yet; make it: dvc repro --pull specs/s/dvc.yaml:data-scenes$"
+        ProjectError, match=r"^the dataset 'scenes' is not made yet; make it: dvc repro --pull specs/s/dvc.yaml:data-scenes$"
     ):
         opened(project, StrengthRequest("blur"))
 

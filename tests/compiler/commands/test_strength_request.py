@@ -34,7 +34,7 @@ def test_distances_of_pictures() -> None:
     ("request_", "plugin", "message"),
     [
         (StrengthRequest(share=0.2, distance="psnr=20"), "blur", "--share and --distance both name a target effect; give one of them"),
-        (StrengthRequest(distance="psnr=20"), "typos", "typos edits questions, and --distance is of pictures; use --share"),
+        (StrengthRequest(distance="psnr=20"), "typos", "typos edits questions, and --distance is of images; use --share"),
         (StrengthRequest(distance="psnr"), "blur", "--distance: could not convert string to float: ''; write METRIC=VALUE, METRIC one of"),
         (StrengthRequest(distance="psnr=0"), "blur", r"--distance: psnr: expected decibels in \(0, 100\), got 0; write METRIC=VALUE"),
         (StrengthRequest(distance="l2=3"), "blur", "--distance: expected a distance of 1-ssim, psnr, got 'l2'; write"),

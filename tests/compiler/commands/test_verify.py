@@ -92,9 +92,9 @@ def test_the_entry_is_the_curated_one_or_a_name_that_says_what_it_is(project: Pr
 
 
 def test_which_set_is_asked_for_must_be_clear(project: Project) -> None:
-    with pytest.raises(ProjectError, match="no data set 'our'; did you mean 'ours'"):
+    with pytest.raises(ProjectError, match="no dataset 'our'; did you mean 'ours'"):
         target(project, "our")
-    with pytest.raises(ProjectError, match="several data sets; say which: ours, more, scenes"):
+    with pytest.raises(ProjectError, match="several datasets; say which: ours, more, scenes"):
         target(two(project))
     with pytest.raises(ProjectError, match="s has no data to verify; it stands under `datasets:`"):
         target(respell(project, SPEC[SPEC.index("taxonomy:") :], "datasets: {}\n"))

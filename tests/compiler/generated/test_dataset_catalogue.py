@@ -1,4 +1,4 @@
-"""docs/reference/datasets.md: one row per data set, and nothing in it that is not so."""
+"""docs/reference/datasets.md: one row per dataset, and nothing in it that is not so."""
 
 from __future__ import annotations
 

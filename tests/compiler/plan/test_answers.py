@@ -7,7 +7,7 @@ from tests.compiler.plan.planned import SPEC, make
 
 
 def test_judges_of_one_data_set(tmp_path: Path) -> None:
-    """Scores use the first judge that is named: the spec's, or the data set's own; the order of the others is no content."""
+    """Scores use the first judge that is named: the spec's, or the dataset's own; the order of the others is no content."""
     several = SPEC.replace("judges: [rules]", "judges: [vqa, pope, amber]")
     plain = make(tmp_path, several)
     assert plain.stage("score").params["judge"] == "vqa" and "only" not in plain.stage("judge").params

@@ -1,4 +1,4 @@
-"""What is asked of each data set: its own perturbations, and no signal that nobody reads of it."""
+"""What is asked of each dataset: its own perturbations, and no signal that nobody reads of it."""
 
 from __future__ import annotations
 

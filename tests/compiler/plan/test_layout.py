@@ -73,14 +73,14 @@ def test_ten_thousand_cells_are_at_most_a_hundred_stages(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("more", "stages"),
     [
-        ("  second: {hf_vlm: {artifact: second}}\n", 2),  # answers both data sets
+        ("  second: {hf_vlm: {artifact: second}}\n", 2),  # answers both datasets
         ("finetunes:\n  tuned: {sft: {base: base, train: [scenes]}}\n", 1),  # is trained; what it learns from, nobody is asked
     ],
     ids=["a model", "a fine-tune"],
 )
 def test_each_model_counts_towards_the_most_stages(more: str, stages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fewest_allowed(text: str) -> int:
-        """The least limit under which every data set has a stage of its own."""
+        """The least limit under which every dataset has a stage of its own."""
         spec = resolved(tmp_path, text)
         for most in range(100):
             monkeypatch.setattr(layout, "MAX_STAGES", most)

@@ -212,7 +212,7 @@ def test_data_sets_themselves_need_no_model(project, tmp_path, capsys):
 
 
 def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
-    """Of each data set that its recipes read, under its name or a point of its sweep; of no other, and everything once."""
+    """Of each dataset that its recipes read, under its name or a point of its sweep; of no other, and everything once."""
     text = SPEC.replace("  e: {card: synthetic_scenes, test: 5}", "  e: {card: synthetic_scenes, test: [5, 6]}\n  other: {card: pope}")
     (tmp_path / "bench.yaml").write_text(text)
     resolved = resolve_file(tmp_path / "bench.yaml", tmp_path, RunWide(default="bench"))

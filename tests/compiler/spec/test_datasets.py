@@ -131,7 +131,7 @@ def test_a_preparation_reads_its_entries_where_they_lie(tmp_path: Path) -> None:
         ),
         (
             "  a: {card: scene-vlm-base}\n",
-            "t.yaml:4:13: datasets.a.card: expected the card of a data set, got 'scene-vlm-base', which is a model",
+            "t.yaml:4:13: datasets.a.card: expected the card of a dataset, got 'scene-vlm-base', which is a model",
         ),
         (
             "  a: {card: synthetic_scenes, tset: 3}\n",

@@ -29,17 +29,17 @@ def failures(*places):
     ],
 )
 def test_what_has_mistakes(places, section, name, failed):
-    assert failures(*places).of(section, name) is failed
+    assert failures(*places).has_errors(section, name) is failed
 
 
 def test_a_misspelt_section_and_a_file_that_was_read_in_part_may_hold_anything():
-    assert failures().of("estimators") and failures().of("estimators", "x") and not failures().of("judges")
+    assert failures().has_errors("estimators") and failures().has_errors("estimators", "x") and not failures().has_errors("judges")
     assert failures().names("models") == ["a", "b"] and failures().names("metrics") == [] and not failures().incomplete
 
 
 def test_problems_that_come_later_count():
     problems = []
     found = Failures(parse(TEXT, "s"), problems)
-    assert not found.of("models", "a")
+    assert not found.has_errors("models", "a")
     problems.append(Problem(Position("s"), "", "", at=("models", "a")))
-    assert found.of("models", "a")
+    assert found.has_errors("models", "a")

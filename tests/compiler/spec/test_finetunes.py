@@ -1,4 +1,4 @@
-"""The `finetunes:` section: which data sets and models each names, and names that nothing has."""
+"""The `finetunes:` section: which datasets and models each names, and names that nothing has."""
 
 from __future__ import annotations
 

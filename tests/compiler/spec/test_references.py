@@ -44,7 +44,7 @@ def test_models_times_data_sets_are_at_most_twice_as_many(
     models = "".join(f"  m{i}: {{hf_vlm: {{artifact: scene-vlm-base}}}}\n" for i in range(3))
     text = f"qualm: 1\nname: t\ndatasets:\n{cards}models:\n{models}judges: [rules]\nmetrics: [accuracy, no_metric]\n"
     said = [message for message in problems(tmp_path, text) if "no_metric" not in message]
-    assert len(said) == refused and all("models: expected at most 6 models x data sets, got 9 (make several specs)" in m for m in said)
+    assert len(said) == refused and all("models: expected at most 6 models x datasets, got 9 (make several specs)" in m for m in said)
 
 
 def test_sections_that_are_too_long_are_told_all_and_nothing_else(tmp_path: Path) -> None:
@@ -82,10 +82,10 @@ def test_perturbations_that_the_spec_has_not_and_those_that_nothing_takes(tmp_pa
     assert problems(tmp_path, PERTURBED) == [
         "t.yaml:4:41: datasets.a.perturb[0]: expected a perturbation of this spec, got 'blurr' (did you mean 'blur'?)"
     ]
-    way = "name it under `perturb:` of a data set, or take it out of `perturbations:`"
+    way = "name it under `perturb:` of a dataset, or take it out of `perturbations:`"
     assert problems(tmp_path, PERTURBED.replace("blurr, ", "")) == [
-        f"t.yaml:7:5: perturbations[0]: no data set is asked under blur@radius=6 ({way})",
-        f"t.yaml:9:5: perturbations[2]: no data set is asked under solarize ({way})",
+        f"t.yaml:7:5: perturbations[0]: no dataset is asked under blur@radius=6 ({way})",
+        f"t.yaml:9:5: perturbations[2]: no dataset is asked under solarize ({way})",
     ]
     assert problems(tmp_path, PERTURBED[: PERTURBED.index("perturbations:")].replace("blurr, ", ""))[0].endswith(
         "expected a perturbation of this spec, got 'typos' (add `perturbations:`)"

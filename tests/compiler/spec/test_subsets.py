@@ -114,10 +114,10 @@ def test_disjoint_of_what(tmp_path):
 """,
     )
     assert found == [
-        "t.yaml:4:62: datasets.a.disjoint[0]: expected another data set of this spec, got 'a' (there are: b, c, d)",
-        "t.yaml:4:65: datasets.a.disjoint[1]: expected another data set of this spec, got 'bb' (did you mean 'b'?)",
+        "t.yaml:4:62: datasets.a.disjoint[0]: expected another dataset of this spec, got 'a' (there are: b, c, d)",
+        "t.yaml:4:65: datasets.a.disjoint[1]: expected another dataset of this spec, got 'bb' (did you mean 'b'?)",
         "t.yaml:4:69: datasets.a.disjoint[2]: 'c' is of another card, source or parameters, so it cannot share samples with this one "
-        "(name data sets of one source)",
+        "(name datasets of one source)",
         "t.yaml:4:72: datasets.a.disjoint[3]: 'd' has no `where:` and holds every sample of its source (give it one, or leave it out here)",
     ]
 

@@ -1,4 +1,4 @@
-"""`qualm data check`: all that is bad in a data set's records at once, each with its place."""
+"""`qualm data check`: all that is bad in a dataset's records at once, each with its place."""
 
 from __future__ import annotations
 

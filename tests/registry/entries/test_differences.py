@@ -1,4 +1,4 @@
-"""Two versions of data: of official files and of made data sets, in the working tree and out of the cache, by revision and by digest."""
+"""Two versions of data: of official files and of made datasets, in the working tree and out of the cache, by revision and by digest."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def write(folder: Path, samples: dict[str, dict], pictures: dict[str, bytes]) ->
 
 @pytest.fixture
 def made(repo: Path, git: Callable[..., str], dvc: Callable[..., str]) -> Path:
-    """A data set that a stage made, in two committed versions and a third that is not committed."""
+    """A dataset that a stage made, in two committed versions and a third that is not committed."""
     folder = repo / "results/mine/data/scenes"
     (repo / "dvc.yaml").write_text("stages: {data: {cmd: 'true', outs: [results/mine/data/a-card.json, results/mine/data/scenes]}}\n")
     for version, (samples, pictures) in enumerate(

@@ -19,7 +19,7 @@ CASES = 90
 CARD = """\
 name: x
 kind: dataset
-title: A made-up data set
+title: A made-up dataset
 description: Questions with pictures, some of which have no answer.
 adapter: vqav2
 source: https://example.org/x

@@ -34,7 +34,7 @@ def version(folder: Path, label: str, card: str | None = None) -> Version:
 
 
 def made(folder: Path, tables: Tables) -> Version:
-    """A data set as a stage writes it."""
+    """A dataset as a stage writes it."""
     samples, pictures = tables
     write_table(folder / "samples.parquet", [{"sample_id": name, **sample} for name, sample in samples.items()], SAMPLES)
     rows = [{"image_id": name, "image": {"bytes": data, "path": ""}} for name, data in pictures.items()]

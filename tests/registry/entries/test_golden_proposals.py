@@ -1,6 +1,6 @@
 """Which columns are taken for what in tables of many shapes, held to tests/golden/proposals.json.
 
-The tables are put together at random from columns that data sets have. After a change that is meant:
+The tables are put together at random from columns that datasets have. After a change that is meant:
 HELD=write pytest tests/registry/entries/test_golden_proposals.py
 """
 

@@ -1,4 +1,4 @@
-"""Samples with several pictures: their ids, and the places that a question names."""
+"""Samples with several images: their ids, and the places that a question names."""
 
 import pytest
 

@@ -63,7 +63,7 @@ def test_released_predictions_against_questions(tmp_path):
     predictions(tmp_path, *lines)
     choices = ["one", "two", "three", "four"]
     right = ["ABCD".index(r["gt_answer"]) for r in rows]
-    right[0] = (right[0] + 1) % 4  # a data set that says otherwise
+    right[0] = (right[0] + 1) % 4  # a dataset that says otherwise
     given = [
         {"sample_id": r["question_id"], "question": "?", "choices": choices, "answer_index": i, "source": "seedbench"}
         for r, i in zip(rows, right, strict=True)

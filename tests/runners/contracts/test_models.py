@@ -2,7 +2,7 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Part, as_kept, draw_of, draw_part, is_signal
-from qualm.runners.runtime.precision import kept, kept_share
+from qualm.runners.runtime.precision import stored_share, stored_value
 
 
 def test_every_part_fills_columns_that_generations_have():
@@ -22,12 +22,12 @@ THIRD = 1e-7 / 3
 
 
 @pytest.mark.parametrize(
-    "name, how", [("answer", kept), ("options", kept), *((n, kept_share) for n in ("p_true", "p_true_sampling", "p_yes"))]
+    "name, how", [("answer", stored_value), ("options", stored_value), *((n, stored_share) for n in ("p_true", "p_true_sampling", "p_yes"))]
 )
 def test_numbers_are_kept_to_the_precision_of_their_kind(name, how):
     part = as_kept(name, Part("t", [1], [-THIRD], [THIRD], [THIRD]))
-    assert part == Part("t", [1], [kept(-THIRD)], [kept(THIRD)], [how(THIRD)])
-    assert part.numbers != [THIRD] and kept(THIRD) != kept_share(THIRD)
+    assert part == Part("t", [1], [stored_value(-THIRD)], [stored_value(THIRD)], [how(THIRD)])
+    assert part.numbers != [THIRD] and stored_value(THIRD) != stored_share(THIRD)
 
 
 def test_what_does_not_exist_stays_so():

@@ -54,7 +54,7 @@ def test_samples_without_exactly_one_picture_are_counted():
     ours = context()
     rows = [{"image_id": i} for i in ("z", None, '["a", "b"]', "a", '["a", "b", "c"]')]
     assert [row["image_id"] for row in of_one_picture(ours, rows)] == ["z", "a"]
-    assert ours.dropped == {"several pictures": 2, "no picture": 1}
+    assert ours.dropped == {"several images": 2, "no image": 1}
     of_one_picture(ours, rows[:1])
     assert sum(ours.dropped.values()) == 3
 

@@ -149,7 +149,7 @@ def test_a_slice_that_no_sample_has_stops_a_model_before_it_is_asked(tmp_path, m
     write_table(tmp_path / "data/a/samples.parquet", [{"sample_id": "1", "question": "?", "category": "c"}], SAMPLES)
     check_slices(stage)  # b is still to be made
     write_table(tmp_path / "data/b/samples.parquet", [{"sample_id": "1", "question": "?"}], SAMPLES)
-    with pytest.raises(StageError, match="slices: no sample of data sets a, b has 'kind': it is not a field of these samples"):
+    with pytest.raises(StageError, match="slices: no sample of datasets a, b has 'kind': it is not a field of these samples"):
         infer.run(stage)
     write_table(tmp_path / "data/b/samples.parquet", [{"sample_id": "1", "question": "?", "meta": [("kind", "k")]}], SAMPLES)
     check_slices(stage)

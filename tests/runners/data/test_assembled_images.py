@@ -38,7 +38,7 @@ def test_pictures_come_from_the_recipe_then_from_its_parents_in_order(tmp_path):
     pictures = AssembledPictures(bare_stage(), recipes, sources)
     assert pictures.folders == [first, second, sources["x"], sources["y"]]
     assert pictures.wanted == {first: {"own"}, second: set(), sources["x"]: {"shared"}, sources["y"]: {"shared", "last"}}
-    assert pictures.made("a") == {"own"} and pictures.made("b") == set()
+    assert pictures.made_by("a") == {"own"} and pictures.made_by("b") == set()
     ids = {"own", "shared", "last"}
     assert [(r["image_id"], r["image"]["bytes"]) for r in pictures.rows(ids)] == [("own", RED), ("shared", BLUE), ("last", GREEN)]
     assert [r["image_id"] for r in pictures.rows({"last", "own"})] == ["own", "last"] and list(pictures.rows(set())) == []
@@ -46,7 +46,7 @@ def test_pictures_come_from_the_recipe_then_from_its_parents_in_order(tmp_path):
 
 
 def test_hashes_are_those_of_the_pictures_and_none_where_there_is_none(tmp_path):
-    made = folder(tmp_path, "made", a=RED, b=b"no picture", c=None, d=BLUE)
+    made = folder(tmp_path, "made", a=RED, b=b"no image", c=None, d=BLUE)
     pictures = AssembledPictures(bare_stage(), [("r", made, [], samples("a", "b", "c", "d"))], {})
     hashes = pictures.hashes({"a", "b", "c"})
     assert hashes == {"a": perceptual_hash(RED), "b": None, "c": None} and hashes["a"] is not None
@@ -60,7 +60,7 @@ def test_one_name_for_two_pictures_is_refused_with_both_places(tmp_path):
     assert same.hashes({"a"}) == {"a": perceptual_hash(RED)} and len(list(same.rows({"a"}))) == 1
     other = AssembledPictures(bare_stage(), [("r", first, [], samples("a")), ("q", third, [], samples("a"))], {})
     both = f"{first}/images and {third}/images"
-    with pytest.raises(StageError, match=rf"^the id 'a' names different pictures in {both}; each needs its own$"):
+    with pytest.raises(StageError, match=rf"^the id 'a' names different images in {both}; each needs its own$"):
         other.hashes({"a"})
 
 
@@ -68,4 +68,4 @@ def test_a_picture_that_is_nowhere_is_told_with_all_places(tmp_path):
     made, source, other = folder(tmp_path, "made", a=RED), folder(tmp_path, "source"), folder(tmp_path, "other", b=RED)
     with pytest.raises(StageError) as error:
         AssembledPictures(bare_stage(), [("r", made, ["s"], samples("a", "b"))], {"s": source, "t": other})
-    assert str(error.value) == f"recipe r: sample 's1': its picture 'b' is not in {made}/images, {source}/images; run `dvc repro`"
+    assert str(error.value) == f"recipe r: sample 's1': its image 'b' is not in {made}/images, {source}/images; run `dvc repro`"

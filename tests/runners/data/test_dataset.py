@@ -144,10 +144,10 @@ def test_every_modality():
             lambda batch, rngs: [i.resize((1, 1)) for i in batch],
             "expected a picture of 2 x 2, mode RGB, .* of 1 x 1",
         ),
-        ("image", lambda batch, rngs: [i.convert("L") for i in batch], "got a picture of 2 x 2, mode L"),
+        ("image", lambda batch, rngs: [i.convert("L") for i in batch], "got an image of 2 x 2, mode L"),
         ("image", lambda batch, rngs: ["x"], "expected a picture of 2 x 2, mode RGB, as the one it was given, got the str 'x'"),
         ("text", lambda batch, rngs: [3], "expected a text, got the int 3"),
-        ("cross", lambda batch, rngs: [batch[0][0]], "expected a picture and a question, got a picture"),
+        ("cross", lambda batch, rngs: [batch[0][0]], "expected an image and a question, got a picture"),
         ("text", lambda batch, rngs: "why", "expected a list of as many items as it was given, 1, got the str 'why'"),
         ("text", lambda batch, rngs: [], "got a list of 0"),
     ],
@@ -262,5 +262,5 @@ def test_strangers_are_of_another_group(tmp_path):
 def test_what_takes_one_picture_says_so_of_several(tmp_path):
     data = dataset(tmp_path, [png(1), png(2)], [SEVERAL])
     assert data.files(0) == (png(1), png(2))
-    with pytest.raises(BrokenSampleError, match="expected one picture, got 2; leave out samples with several"):
+    with pytest.raises(BrokenSampleError, match="expected one image, got 2; leave out samples with several"):
         data.encoded(0)

@@ -25,7 +25,7 @@ def samples(*others):
 
 def test_labels_are_columns_with_the_mean_of_several(tmp_path):
     labels = read(tmp_path, HEAD + 'm,d,b,"two  lines",1\nm,d,b,two lines,0.5\nm,d,c,\'=1,0\nm,d,a,red,\n')
-    columns, why = labels.of(CELL, samples(), ANSWERS)
+    columns, why = labels.columns(CELL, samples(), ANSWERS)
     np.testing.assert_array_equal(columns["labelled"], [0, 1, 1])
     np.testing.assert_array_equal(columns["people_rating"], [0, 0.75, 0])
     assert why == ""
@@ -33,22 +33,22 @@ def test_labels_are_columns_with_the_mean_of_several(tmp_path):
 
 def test_a_model_without_labels_says_so(tmp_path):
     labels = read(tmp_path, "variant," + HEAD + "blur,m,d,a,red,1\n")
-    assert labels.of(CELL, samples(), ANSWERS) == ({}, f"no answer of 'm' to 'd' has a rating in {tmp_path / 'labels.csv'}")
-    assert "(blur@radius=2)" in labels.of(("m", "d", "blur@radius=2"), samples(), ANSWERS)[1]
-    assert labels.of(("m", "d", "blur"), samples(), ANSWERS)[0]["labelled"].sum() == 1
+    assert labels.columns(CELL, samples(), ANSWERS) == ({}, f"no answer of 'm' to 'd' has a rating in {tmp_path / 'labels.csv'}")
+    assert "(blur@radius=2)" in labels.columns(("m", "d", "blur@radius=2"), samples(), ANSWERS)[1]
+    assert labels.columns(("m", "d", "blur"), samples(), ANSWERS)[0]["labelled"].sum() == 1
 
 
 def test_labels_of_changed_answers_leave_no_random_sample(tmp_path):
     labels = read(tmp_path, HEAD + "m,d,a,red,1\nm,d,b,three,1\n")
-    columns, why = labels.of(CELL, samples(), ANSWERS)
+    columns, why = labels.columns(CELL, samples(), ANSWERS)
     assert columns == {} and "labels.csv:3: 1 of 2 labels are of answers that have changed since" in why
 
 
 def test_samples_that_are_not_scored_are_left_out_and_unknown_ones_an_error(tmp_path):
     labels = read(tmp_path, HEAD + "m,d,a,red,1\nm,d,z,x,1\n")
-    assert labels.of(CELL, samples("z"), ANSWERS)[0]["labelled"].sum() == 1
+    assert labels.columns(CELL, samples("z"), ANSWERS)[0]["labelled"].sum() == 1
     with pytest.raises(StageError, match=r"labels.csv:3: sample_id: dataset 'd' has no sample 'z'"):
-        labels.of(CELL, samples(), ANSWERS)
+        labels.columns(CELL, samples(), ANSWERS)
 
 
 @pytest.mark.parametrize(

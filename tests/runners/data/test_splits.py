@@ -26,7 +26,7 @@ def scored(splits: list[str | None], rule: SplitRule = SplitRule()) -> list[int]
 
 
 def asked(splits: list[str | None], rule: SplitRule) -> list[int]:
-    return np.flatnonzero(rule.asked("d", pa.table({"split": pa.array(splits, pa.string())})).to_numpy()).tolist()
+    return np.flatnonzero(rule.is_asked("d", pa.table({"split": pa.array(splits, pa.string())})).to_numpy()).tolist()
 
 
 def test_test_rows_if_there_are_any_else_all_but_train() -> None:
@@ -68,7 +68,7 @@ CATEGORIES = ["epistemic/knowledge", "epistemic/complexity", "aleatoric/temporal
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
-    """A data set of 20 train, 20 val and 40 test rows; models answered val and test, right on test alone."""
+    """A dataset of 20 train, 20 val and 40 test rows; models answered val and test, right on test alone."""
     monkeypatch.chdir(tmp_path)
     splits = ["train"] * 20 + ["val"] * 20 + ["test"] * 40
     inputs: dict = {"datasets": {}, "generations": {"m": {}}}
@@ -183,7 +183,7 @@ def test_a_part_follows_from_seed_and_name_and_grows() -> None:
 
 def test_a_part_is_asked_within_the_splits_that_are() -> None:
     table = pa.concat_tables([contrastive(), contrastive(split="train")])
-    asked = rule({"subset": {"per_category": 4, "seed": 7}}, "d").asked("d", table)
+    asked = rule({"subset": {"per_category": 4, "seed": 7}}, "d").is_asked("d", table)
     assert set(table.filter(asked)["split"].to_pylist()) == {"test"} and sum(asked.to_pylist()) == 8
 
 

@@ -1,4 +1,4 @@
-"""What a model is examined with: made-up scenes of three shapes, or the first questions of a data set that have pictures."""
+"""What a model is examined with: made-up scenes of three shapes, or the first questions of a dataset that have pictures."""
 
 import hashlib
 

@@ -54,7 +54,7 @@ def test_the_newest_reply_counts(tmp_path):
     waiting = opened(tmp_path)
     for n in (1, 2):
         batch = written(waiting, "a")
-        waiting.made(batch, f"batch_{n}")
+        waiting.created(batch, f"batch_{n}")
         waiting.take_replies(batch, [LINE % (b"a", n)])
         waiting.ended(batch, "completed", 0.0)
     assert waiting.reply("a").data == b'{"n": 2}'
@@ -79,7 +79,7 @@ def test_what_a_killed_process_was_writing_goes(tmp_path):
 def test_batches_on_their_way_stay_when_the_others_go(tmp_path):
     waiting = opened(tmp_path)
     first, second = written(waiting, "a"), written(waiting, "b")
-    waiting.made(second, "batch_2")
+    waiting.created(second, "batch_2")
     waiting.take_replies(first, [])
     waiting.ended(first, "expired", 0.0)
     waiting.clear()

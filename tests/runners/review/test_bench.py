@@ -68,7 +68,7 @@ def test_scored_samples_that_the_perturbation_could_change(folder):
         assert set(names(dataset(folder, samples=2, seed=seed))) == chosen and len(chosen) == 2
     words = write_samples(folder.parent / "w", [sample("d", None, "?")], {})
     with pytest.raises(
-        StageError, match=r"^data set 'd' has no sample that a perturbation of image could change; name another with --dataset$"
+        StageError, match=r"^dataset 'd' has no sample that a perturbation of image could change; name another with --dataset$"
     ):
         dataset(words)
     assert names(dataset(words, "text")) == ["d"]

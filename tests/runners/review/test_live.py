@@ -1,4 +1,4 @@
-"""What a model writes or looks for, made one sample at a time: the same as the benchmark's own stage makes of whole data sets."""
+"""What a model writes or looks for, made one sample at a time: the same as the benchmark's own stage makes of whole datasets."""
 
 from __future__ import annotations
 

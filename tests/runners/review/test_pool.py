@@ -54,10 +54,10 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     recipe, source = write_pairs(tmp_path)
     with pytest.raises(PoolError, match="no pair of split 'val'"):
         read_pool([recipe], [source], "val")
-    with pytest.raises(PoolError, match="3 of 6 pictures are not on this disk, 'clean0' the first"):
+    with pytest.raises(PoolError, match="3 of 6 images are not on this disk, 'clean0' the first"):
         read_pool([recipe], [])
     shutil.rmtree(recipe / "images")
-    with pytest.raises(PoolError, match="3 of 6 pictures are not on this disk"):
+    with pytest.raises(PoolError, match="3 of 6 images are not on this disk"):
         read_pool([recipe], [source])
 
 
@@ -103,7 +103,7 @@ def test_pictures_of_a_question_stand_side_by_side() -> None:
     several = [ReviewQuestion({}, lambda n=n: [one, other, one][:n]).picture for n in (1, 2, 3)]
     widths = [PIL.Image.open(io.BytesIO(picture or b"")).width for picture in several]
     assert widths == sorted(set(widths)) and several[0] == one
-    assert ReviewQuestion({}, list).picture is None and ReviewQuestion({}, lambda: [one, b"no picture"]).picture == b""
+    assert ReviewQuestion({}, list).picture is None and ReviewQuestion({}, lambda: [one, b"no image"]).picture == b""
 
 
 def test_what_a_reviewer_is_asked_of_what_the_set_says() -> None:
@@ -114,13 +114,13 @@ def test_what_a_reviewer_is_asked_of_what_the_set_says() -> None:
         return Pool([q], subsets).asks(q)
 
     rules = {"image": "meta.LQI >= 4 and a.meta < 2", "text": "meta.AMB == 5"}
-    no = " and that it can NOT be answered from its picture"
+    no = " and that it can NOT be answered from its image"
     end = ". Is that so, and are the answers right?"
     assert asked(("image", "text"), True, rules) == f"The set says that it is in the subset image and text{end}"
     assert asked(("image",), False, rules) == f"The set says that it is in the subset image{no}{end}"
     assert asked(("uncertain",), None, {}) == f"The set says that it is uncertain{end}"
-    assert asked((), None, rules) == "The set says that it can be answered from its picture. Is that so, and is the answer right?"
-    assert asked((), False, {}) == "The set says that it can NOT be answered from its picture. Is that so, and is the answer right?"
+    assert asked((), None, rules) == "The set says that it can be answered from its image. Is that so, and is the answer right?"
+    assert asked((), False, {}) == "The set says that it can NOT be answered from its image. Is that so, and is the answer right?"
     q = ReviewQuestion({"sample_id": "s", "pair_id": "p"}, list, ("image", "certain"))
     pool = Pool([q], rules)
     assert pool.claimed(q) == ["image: LQI >= 4 and a.meta < 2", "meant to be certain"]

@@ -135,4 +135,4 @@ def test_a_picture_that_cannot_be_read_is_said_to_be_so(pool: Pool, tmp_path: Pa
     question = replace(pool.questions[pool.order("ann")[0]], read=lambda: [data])
     out = Console(width=80, record=True)
     out.print(terminal._member(question, out, tmp_path, "Question 1 of 1", pool))
-    assert "picture not readable" in out.export_text() and list(tmp_path.glob("*.png")) == []
+    assert "image not readable" in out.export_text() and list(tmp_path.glob("*.png")) == []

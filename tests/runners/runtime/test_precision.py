@@ -8,7 +8,7 @@ import pytest
 
 from qualm.registry.sample import CORRELATIONS, GENERATIONS, SCORES
 from qualm.runners.contracts.models import Part, as_kept
-from qualm.runners.runtime.precision import FINEST, kept, kept_share, result, significant
+from qualm.runners.runtime.precision import FINEST, result, significant, stored_share, stored_value
 from qualm.runners.runtime.records import read_table, write_csv, write_table
 
 NOISE = 1e-13
@@ -16,7 +16,7 @@ NOISE = 1e-13
 MANY = 20_000
 
 
-@pytest.mark.parametrize("how", [kept, kept_share, significant, result])
+@pytest.mark.parametrize("how", [stored_value, stored_share, significant, result])
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3, 0.9])
 def test_noise_hardly_ever_reaches_what_is_kept(how, size):
     rng = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def test_noise_hardly_ever_reaches_what_is_kept(how, size):
 
 @pytest.mark.parametrize("value", [1e-30, 1e-7, 0.1, 0.5, 0.9, 1 - 1e-7, 1.0, 3.3, 20.123456789, -17.3, -1e-7])
 def test_what_is_kept_is_near_and_kept_as_it_is(value):
-    hows = [kept, significant, result, *([kept_share] if 0 <= value <= 1 else [])]
+    hows = [stored_value, significant, result, *([stored_share] if 0 <= value <= 1 else [])]
     for how in hows:
         assert how(how(value)) == how(value)
         assert how(value) == pytest.approx(value, rel=5e-6, abs=10.0**-FINEST)
@@ -36,15 +36,15 @@ def test_what_is_kept_is_near_and_kept_as_it_is(value):
 
 def test_a_sure_answer_stays_apart_from_a_surer_one():
     """Six decimals would make both certain, and every ranking of them a tie."""
-    assert kept(-1e-8) < kept(-1e-9) < 0
-    assert kept_share(1 - 1e-8) < kept_share(1 - 1e-9) < 1
-    assert 0 < kept_share(1e-30) < kept_share(1e-29)
+    assert stored_value(-1e-8) < stored_value(-1e-9) < 0
+    assert stored_share(1 - 1e-8) < stored_share(1 - 1e-9) < 1
+    assert 0 < stored_share(1e-30) < stored_share(1e-29)
 
 
 def test_no_zero_is_negative_and_what_is_no_number_stays_so():
-    for how in (kept, result):
+    for how in (stored_value, result):
         assert math.copysign(1, how(-1e-17)) == 1
-    for how in (kept, result, significant):
+    for how in (stored_value, result, significant):
         assert how(math.inf) == math.inf
         assert how(-math.inf) == -math.inf
         assert math.isnan(how(math.nan))

@@ -115,17 +115,17 @@ def test_answers_of_a_group_are_correlated_as_they_are():
     common = rng.random(2000)[group]
     uniform = np.where(rng.random(2000)[group] < 0.3, common, rng.random(6000))
     together = (uniform < 0.8).astype(float)  # in .3 of groups all three stand or fall together
-    assert Calibrated.of(confidence, together, group).within == pytest.approx(0.3, abs=0.03)
-    assert Calibrated.of(confidence, together, np.arange(6000)).within == 0
+    assert Calibrated.fit(confidence, together, group).within == pytest.approx(0.3, abs=0.03)
+    assert Calibrated.fit(confidence, together, np.arange(6000)).within == 0
     # where each row is alone rounding leaves nothing of its square
-    assert not any(Calibrated.of(x := rng.random(14), (rng.random(14) < x) * 1.0, rng.permutation(14)).within for _ in range(100))
+    assert not any(Calibrated.fit(x := rng.random(14), (rng.random(14) < x) * 1.0, rng.permutation(14)).within for _ in range(100))
 
 
 def test_answers_without_a_second_one_in_their_group_are_no_pairs():
     """Whatever the last digits of sums in another order, which would else be divided by each other."""
     rng = np.random.default_rng(2)
     for n in range(5, 60):
-        assert Calibrated.of(rng.random(n), rng.integers(0, 2, n) * 1.0, rng.permutation(n)).within == 0
+        assert Calibrated.fit(rng.random(n), rng.integers(0, 2, n) * 1.0, rng.permutation(n)).within == 0
 
 
 def test_the_band_is_the_binomials_and_wider_where_answers_go_together():

@@ -106,7 +106,7 @@ def test_margins_are_corrected_by_holms_method_beside_max_t():
 
 @pytest.mark.parametrize("span", ["metric", "slice", "study"])
 def test_what_is_corrected_together(span):
-    """On one data set and slice all variants and estimators of a metric, or all metrics too; or everything."""
+    """On one dataset and slice all variants and estimators of a metric, or all metrics too; or everything."""
     rng = np.random.default_rng(3)
     names = [(d, s, m, e) for d in ("d1", "d2") for s in ("all", "kind=a") for m in ("urr", "hcc") for e in ("x", "y", "z")]
     family = Family("benjamini_hochberg", span)

@@ -46,11 +46,11 @@ def test_tokens_are_what_holds_up_where_they_are_fewer():
 def test_what_the_server_asks_for_holds_for_everybody():
     pace = RateLimiter(0, 0, Clock())
     assert [pace.reserve(10**9) for _ in range(2)] == [0, 0]
-    pace.rest(7)
+    pace.pause(7)
     assert pace.reserve(1) == pytest.approx(7)
-    pace.rest(2)
+    pace.pause(2)
     assert pace.reserve(1) == pytest.approx(7), "a shorter rest ends no longer one"
-    pace.rest(1e6)
+    pace.pause(1e6)
     assert pace.reserve(1) == pytest.approx(600)
 
 
@@ -69,12 +69,12 @@ def test_a_limit_over_all_runs_stands_for_that_of_the_run_where_the_price_is_kno
     with pytest.raises(SpendingLimitError):
         Budget(Price(1.0, 1.0), 1.0, RunLimit(0.5)).hold(0.75)
     unpriced = Budget(None, 1.0, RunLimit(0.5))
-    assert unpriced.holds(unpriced.hold(0.75)) and unpriced.room() == 0.25 and unpriced.price.of(10, 10) == 0
+    assert unpriced.holds(unpriced.hold(0.75)) and unpriced.room() == 0.25 and unpriced.price.dollars(10, 10) == 0
 
 
 def test_a_cap_is_never_passed_whatever_is_on_its_way():
     budget = Budget(Price(1.0, 2.0), 1.0)
-    assert budget.price.of(1_000_000, 250_000) == pytest.approx(1.5)
+    assert budget.price.dollars(1_000_000, 250_000) == pytest.approx(1.5)
     first = budget.hold(0.6)
     later = []
     waiter = threading.Thread(target=lambda: later.append(budget.hold(0.6)))

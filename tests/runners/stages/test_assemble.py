@@ -1,4 +1,4 @@
-"""Assembling: recipes merged into one data set, every check in its words, statistics counted by hand."""
+"""Assembling: recipes merged into one dataset, every check in its words, statistics counted by hand."""
 
 import io
 import json
@@ -189,7 +189,7 @@ def test_a_picture_that_cannot_be_decoded_costs_its_pairs(project: Project) -> N
     project.sources["photos"]["s1"] = b"not a picture"
     stage = project.run()
     assert "k1-a" not in project.ids()
-    assert stage.counters["dropped (picture cannot be decoded)"] == 1
+    assert stage.counters["dropped (image cannot be decoded)"] == 1
 
 
 def test_people_s_decisions_filter_the_test_split(project: Project) -> None:
@@ -266,24 +266,24 @@ def _nothing_left(p: Project) -> None:
         (
             _two_splits,
             "picture 's1' is in two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
-            "would be tested on. Make the pairs from a data set whose splits share no picture",
+            "would be tested on. Make the pairs from a dataset whose splits share no image",
         ),
         (
             _group_on_two_splits,
             "group 's1' is in two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
-            "would be tested on. Make the pairs from a data set whose splits share no picture",
+            "would be tested on. Make the pairs from a dataset whose splits share no image",
         ),
         (_same_id, "sample 'k0-a' is made by two recipes, talk and erase; a pair's id must hold its recipe's label"),
         (_lone, "recipe talk: pair 'k9' has 1 answerable and 0 unanswerable members; expected one of each"),
         (
             _nowhere,
-            "recipe talk: sample 'k9-a': its picture 's9' is not in pairs/talk/images, data/photos/images; run `dvc repro`",
+            "recipe talk: sample 'k9-a': its image 's9' is not in pairs/talk/images, data/photos/images; run `dvc repro`",
         ),
         (
             _two_pictures_of_one_name,
-            "the id 's1' names different pictures in pairs/erase/images and data/photos/images; each needs its own",
+            "the id 's1' names different images in pairs/erase/images and data/photos/images; each needs its own",
         ),
-        (_nothing_left, "pair set ours: no pair is left of 2 recipes (picture cannot be decoded: 5)"),
+        (_nothing_left, "pair set ours: no pair is left of 2 recipes (image cannot be decoded: 5)"),
     ],
 )
 def test_what_would_make_the_set_untrue_stops_it(project: Project, spoil: Callable[[Project], None], expected: str) -> None:

@@ -190,7 +190,7 @@ def test_a_part_too_small_to_calibrate_within(tmp_path, monkeypatch, categories,
 )
 def test_a_field_that_no_sample_has(tmp_path, monkeypatch, field, why):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StageError, match=f"conformal setting 'parted', per: no sample of data set d has '{field}': {why}"):
+    with pytest.raises(StageError, match=f"conformal setting 'parted', per: no sample of dataset d has '{field}': {why}"):
         parted(field, CATEGORIES, metas=[("kind", "x")])
 
 

@@ -1,4 +1,4 @@
-"""The `curate` stage: what people kept of a data set, counted, with everything else as it was."""
+"""The `curate` stage: what people kept of a dataset, counted, with everything else as it was."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def generation(name, text, **more):
 
 
 def run(judges, generations=None, datasets=None, labels="", **params):
-    """The stage over one model's answers (by model and data set otherwise); its counters and rows."""
+    """The stage over one model's answers (by model and dataset otherwise); its counters and rows."""
     for name, rows in (datasets or {"d": SAMPLES_OF}).items():
         write_table(Path("data") / name / "samples.parquet", rows, SAMPLES)
     usual = {"m": {"d": [generation(name, text) for name, text in TEXTS.items()]}}

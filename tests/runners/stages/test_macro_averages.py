@@ -94,5 +94,5 @@ def test_models_are_compared_and_ranked_by_macro_averages(world):
 
 
 def test_an_unknown_field_stops_the_stage_with_the_name_of_the_key(world):
-    with pytest.raises(StageError, match="macro_averages: no sample of data sets choice, open has 'colour'"):
+    with pytest.raises(StageError, match="macro_averages: no sample of datasets choice, open has 'colour'"):
         world.run_all(macro_averages=["colour"])

@@ -150,8 +150,8 @@ def test_who_is_handed_a_context_is_handed_samples_of_several_pictures_one_by_on
         add("perturbations", "twice", "MODALITY = 'text'\n\ndef twice(context, batch, rngs):\n    return [q * 2 for q in batch]\n")
         add("perturbations", "paint", "MODALITY = 'image'\n\ndef paint(context, batch, rngs):\n    return list(batch)\n")
         texts, pictures = (project.perturb(variant, ["open"]).counters for variant in (twice, paint))
-    assert texts == {"samples": 10, "applied": 9, "dropped (marks of pictures lost)": 1}
-    assert pictures == {"samples": 10, "applied": 8, "dropped (several pictures)": 2}
+    assert texts == {"samples": 10, "applied": 9, "dropped (marks of images lost)": 1}
+    assert pictures == {"samples": 10, "applied": 8, "dropped (several images)": 2}
     rows = read_table(project.folder / "results/t/perturbed/twice/open/samples.parquet", SAMPLES).to_pylist()
     assert (rows[0]["question"], rows[0]["image_id"]) == ("Same?" * 2, '["image0003", "image0000"]')
 

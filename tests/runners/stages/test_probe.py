@@ -1,4 +1,4 @@
-"""The probe stage on answers whose hidden states tell, in one data set, whether they are wrong."""
+"""The probe stage on answers whose hidden states tell, in one dataset, whether they are wrong."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def asked(plugin="p_ik", args=None, **more):
 
 
 class World:
-    """One model, two data sets; what is inside it tells what is wrong by the first number in `a`, and by minus that number in `b`."""
+    """One model, two datasets; what is inside it tells what is wrong by the first number in `a`, and by minus that number in `b`."""
 
     def __init__(self, splits=("test",)):
         rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ class World:
         return values, fits
 
     def by_hand(self, learnt, told):
-        """scikit-learn's probability of what is wrong of some keys (data set, variant, sample), taught by others."""
+        """scikit-learn's probability of what is wrong of some keys (dataset, variant, sample), taught by others."""
         features = np.array([self.states[key] for key in learnt], dtype=float)
         mean, scale = features.mean(axis=0), features.std(axis=0)
         model = LogisticRegression(tol=1e-12, max_iter=10_000).fit((features - mean) / scale, [self.wrong[key] for key in learnt])
@@ -206,7 +206,7 @@ def test_nothing_to_tell_apart_is_said_and_leaves_the_values_undefined(world):
 
 
 def test_no_questions_to_learn_from_end_the_stage(world):
-    with pytest.raises(StageError, match=r"probe 'p_ik': no data set has questions of split 'val'.*`fit: half`"):
+    with pytest.raises(StageError, match=r"probe 'p_ik': no dataset has questions of split 'val'.*`fit: half`"):
         world.run(asked(fit="val"))
 
 

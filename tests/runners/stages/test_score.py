@@ -393,11 +393,11 @@ def test_verified_answers_have_their_own_yes_as_confidence(world):
 
 
 def test_wrong_parameters(world):
-    with pytest.raises(StageError, match=r"slices: no sample of data sets .* has 'nonsense'"):
+    with pytest.raises(StageError, match=r"slices: no sample of datasets .* has 'nonsense'"):
         world.run_all(slices=["nonsense"])
     by = {"label": "group_accuracy", "plugin": "group_accuracy", "args": {"by": "nonsense", "of": "correct"}}
     with pytest.raises(
-        StageError, match=r"metric group_accuracy: no sample of data sets .* has 'nonsense': it is not a field of these samples, and "
+        StageError, match=r"metric group_accuracy: no sample of datasets .* has 'nonsense': it is not a field of these samples, and "
     ):
         world.run_all(metrics=[by])
 

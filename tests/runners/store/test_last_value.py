@@ -9,32 +9,32 @@ def test_it_is_computed_once_for_the_same_object_and_again_for_an_equal_one() ->
     newest, computed = LastValue[int](), []
     first, equal = [1, 2], [1, 2]
     for key in (first, first, equal, equal, first):
-        computed.append(newest.of(key, lambda: len(computed)))
+        computed.append(newest.get(key, lambda: len(computed)))
     assert computed == [0, 0, 2, 2, 4]
 
 
 def test_what_is_nothing_is_kept_too() -> None:
     newest, calls = LastValue[None](), []
     for _ in range(3):
-        assert newest.of(None, lambda: calls.append(1)) is None
+        assert newest.get(None, lambda: calls.append(1)) is None
     assert len(calls) == 1
 
 
 def test_the_rest_of_the_key_counts_by_what_it_is() -> None:
     newest, key = LastValue[str](), object()
-    assert newest.of(key, lambda: "a", also=1000) == "a"
-    assert newest.of(key, lambda: "b", also=int("1000")) == "a"
-    assert newest.of(key, lambda: "c", also=999) == "c"
+    assert newest.get(key, lambda: "a", also=1000) == "a"
+    assert newest.get(key, lambda: "b", also=int("1000")) == "a"
+    assert newest.get(key, lambda: "c", also=999) == "c"
 
 
 def test_a_failure_keeps_what_was_there() -> None:
     newest, key = LastValue[int](), object()
-    newest.of(key, lambda: 3)
+    newest.get(key, lambda: 3)
     with pytest.raises(ZeroDivisionError):
-        newest.of(object(), lambda: 1 // 0)
-    assert newest.of(key, lambda: 4) == 3
+        newest.get(object(), lambda: 1 // 0)
+    assert newest.get(key, lambda: 4) == 3
 
 
 def test_its_object_is_held_so_that_no_other_takes_its_place_in_memory() -> None:
     newest = LastValue[int]()
-    assert [newest.of([n], lambda n=n: n) for n in range(50)] == list(range(50))
+    assert [newest.get([n], lambda n=n: n) for n in range(50)] == list(range(50))

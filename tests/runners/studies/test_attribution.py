@@ -101,7 +101,7 @@ def test_a_kind_of_damage_is_told_by_what_never_saw_it():
 
 
 def test_what_has_no_kind_of_damage_is_neither_told_nor_learnt_from_where_kinds_are_held_out():
-    """As of data sets of which only one says how its samples were spoilt: as if the others had no label."""
+    """As of datasets of which only one says how its samples were spoilt: as if the others had no label."""
     rng = np.random.default_rng(1)
     truth = [("image", "text")[i % 2] for i in range(120)]
     read = rng.normal(size=(120, 3)) + np.array([[t == "image"] for t in truth])

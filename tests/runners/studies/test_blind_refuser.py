@@ -86,4 +86,4 @@ def test_one_that_sees_pictures_tells_of_groups_in_turn_and_has_no_say_without_p
     found = told_by_pictures(alone)["alone"]
     assert found.learnt == IN_TURN and ((found.probability > 0.5) == (alone.answerable == 0)).mean() > 0.9
     silent = told_by_pictures(none)["none"]
-    assert silent.why == "no row has a picture" and np.isnan(silent.probability).all()
+    assert silent.why == "no row has an image" and np.isnan(silent.probability).all()

@@ -106,5 +106,5 @@ def a_server_sees_and_null_is_left_out(name, other, question, facts):
 
 def a_generator_that_reads_only_text_is_refused(name, folder):
     by = {"plugin": "hf", "args": {"artifact": str(tiny_llm(folder)), "dtype": None}}
-    with pytest.raises(GeneratorError, match="is asked about pictures, but its folder has no processor"):
+    with pytest.raises(GeneratorError, match="is asked about images, but its folder has no processor"):
         perturbed(name, SEEN, generator=by)

@@ -130,7 +130,7 @@ def sixteen_bits() -> Image.Image:
 
 
 def pictures() -> dict[str, bytes]:
-    """What may lie in a data set in the place of a picture, by what is wrong with it; those of `readable` can be shown."""
+    """What may lie in a dataset in the place of a picture, by what is wrong with it; those of `readable` can be shown."""
     colours = Image.new("RGB", (33, 21), (200, 100, 50))
     noise = Image.effect_noise((64, 48), 80).convert("RGB")
     whole = _saved(noise, "PNG")

@@ -1,4 +1,4 @@
-"""A small data set of scenes on disk, as the `data` stage leaves it."""
+"""A small dataset of scenes on disk, as the `data` stage leaves it."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ ARGS = {"level": "easy", "format": "open", "train": 0, "val": 0, "test": 60, "qu
 
 
 def scenes_folder(root: Path, seed: int = 7, **arguments) -> Path:
-    """Made under `root`, which must be the current folder; returns the data set's folder."""
+    """Made under `root`, which must be the current folder; returns the dataset's folder."""
     params = {"dataset": "scenes", "card": "synthetic_scenes", "adapter": "synthetic_scenes", "args": {**ARGS, **arguments}, "limit": None}
     params["about"] = ABOUT
     outputs = {"dataset": "results/s/data/scenes", "card": "results/s/data/scenes.md"}
@@ -24,7 +24,7 @@ def scenes_folder(root: Path, seed: int = 7, **arguments) -> Path:
 
 
 def write_card_of(place: Path) -> str:
-    """The card of a data set that a test made by hand; its path."""
+    """The card of a dataset that a test made by hand; its path."""
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(f"---\n{yaml.safe_dump({'qualm': {'sources': [ABOUT]}})}---\n", encoding="utf-8")
     return str(place)

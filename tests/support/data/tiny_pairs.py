@@ -1,4 +1,4 @@
-"""Pairs as a recipe leaves them: some pictures new, some only in the source data set."""
+"""Pairs as a recipe leaves them: some pictures new, some only in the source dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data set as its adapter leaves it: photographs, ten answers each, and how many of five people named which reason to doubt them."""
+"""A dataset as its adapter leaves it: photographs, ten answers each, and how many of five people named which reason to doubt them."""
 
 from __future__ import annotations
 

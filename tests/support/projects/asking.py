@@ -68,7 +68,7 @@ def asker_of(
     stage: Stage | None = None,
     **params: Any,
 ) -> Asker:
-    """Of these data sets, in this order."""
+    """Of these datasets, in this order."""
     datasets = [DatasetFolder(name, folder) for name, folder in folders.items()]
     listed = [v if isinstance(v, Variant) else read_variants([v])[0] for v in variants]
     return Asker(model or Words(), ENGINE, datasets, listed, frozenset(needs), stage or bare_stage(params))

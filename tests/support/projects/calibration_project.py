@@ -1,4 +1,4 @@
-"""A project with a spec of perturbations, a small data set and a random vision-language model, to calibrate for real."""
+"""A project with a spec of perturbations, a small dataset and a random vision-language model, to calibrate for real."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ estimators: [perplexity]
 
 
 def calibration_project(folder: Path, model: Path, spec: str = SPEC, samples: int = 24, side: int = 32) -> Project:
-    """The checkout: specs/s.yaml, its data set `scenes` as the data stage leaves it, and the folder of a model as `tiny`."""
+    """The checkout: specs/s.yaml, its dataset `scenes` as the data stage leaves it, and the folder of a model as `tiny`."""
     (folder / "specs").mkdir()
     (folder / "specs" / "s.yaml").write_text(spec, newline="")
     (folder / "params.yaml").write_text("default: s\n")

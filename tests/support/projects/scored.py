@@ -24,7 +24,7 @@ def asking(server, plugin, **args):
 
 def scored(samples, texts, judges, metrics, slices=(), own=(), no_answer=(), labels=None):
     """Scores by slice and metric: value, n, n_unscored. `texts` are one model's answers by sample id, `no_answer` why some have none;
-    `own` the data set's own judges, `labels` the text of people's labels."""
+    `own` the dataset's own judges, `labels` the text of people's labels."""
     write_table(Path("data/d/samples.parquet"), [as_row(s) for s in samples], SAMPLES)
     rows = [{"sample_id": s.sample_id, "variant": "clean", "draw": 0, "text": texts[s.sample_id]} for s in samples if s.sample_id in texts]
     rows = [{**row, "no_answer": dict(no_answer).get(row["sample_id"])} for row in rows]

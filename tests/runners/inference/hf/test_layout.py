@@ -90,7 +90,7 @@ def test_rows_of_other_lengths_keep_their_own_beginnings():
 
 
 def test_a_mark_in_the_text_of_a_question_is_refused():
-    with pytest.raises(ModelError, match="contains what this model's template marks a picture with, such as <image>; remove it"):
+    with pytest.raises(ModelError, match="contains what this model's template marks an image with, such as <image>; remove it"):
         laid_out(request("<#> a", "x"), request("<#> a#", "x"))
 
 

@@ -123,7 +123,7 @@ def test_each_thread_has_a_processor_of_its_own(llava):
 @pytest.mark.parametrize("change", [{"image": None}, {"options": 2}, {"parts": ("p_true",)}], ids=["image", "options", "parts"])
 def test_a_batch_is_of_one_kind(llava, change):
     plain = {"prompt": llava.render(messages(QUESTION)), "image": picture(0), "options": 0, "parts": ("answer",)}
-    with pytest.raises(ModelError, match=r"^model 'm': a batch mixes requests with different numbers of pictures, with and"):
+    with pytest.raises(ModelError, match=r"^model 'm': a batch mixes requests with different numbers of images, with and"):
         llava.encode([Request(**plain), Request(**{**plain, **change})])
     assert len(llava.encode([Request(**plain)] * 2).requests) == 2
     with pytest.raises(ModelError, match="mixes"):
@@ -186,7 +186,7 @@ def test_a_prompt_that_begins_with_the_first_token_gets_no_other(llava):
 
 
 def test_marks_of_pictures_count_as_often_as_the_template_writes_them(llava):
-    mark = "its text contains '<image>', by which this model's template marks the place of a picture; remove it from the question"
+    mark = "its text contains '<image>', by which this model's template marks the place of an image; remove it from the question"
     once, twice = "USER: <image>\nWhat ?", "USER: <image>\nWhat <image> ?"
     assert [llava.misfit(prompt, image=True) for prompt in (once, twice)] == ["", mark]
     assert [llava.misfit(prompt, image=False) for prompt in ("What ?", once)] == ["", mark]

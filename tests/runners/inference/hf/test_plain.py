@@ -15,7 +15,7 @@ STEPS, LIMIT = 5, 1e-3
 DECODING = Decoding(STEPS, 0.9)
 REASONS = {
     "florence2": "an encoder reads the prompt",
-    "mllama": "the picture enters by cross-attention",
+    "mllama": "the image enters by cross-attention",
     "qwen3_5": "it has layers of linear attention",
 }
 

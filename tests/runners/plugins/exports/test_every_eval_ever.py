@@ -144,7 +144,7 @@ def test_nothing_scored(ran, tmp_path):
     write_scores(tmp_path / "none.parquet", read_labelled(ran / "scores.parquet").slice(0, 0))
     found.tables = {"scores": tmp_path / "none.parquet"}
     every_eval_ever(found)
-    assert found.lost == {"models and data sets without any score": 1} and not list(tmp_path.rglob("*.json"))
+    assert found.lost == {"models and datasets without any score": 1} and not list(tmp_path.rglob("*.json"))
 
 
 def test_the_same_export_is_the_same_files(ran, tmp_path):

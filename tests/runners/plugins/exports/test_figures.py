@@ -28,7 +28,7 @@ VARIANTS = [{"variant": "typos@p=0.1", "modality": "text"}, {"variant": "blur@ra
 
 
 def drawable(folder: Path, **more: Any) -> ExportContext:
-    """The results of test_results.py with the points of their plots, of one data set."""
+    """The results of test_results.py with the points of their plots, of one dataset."""
     made = context(folder, scoring=SCORING | {"variants": VARIANTS}, **more)
     at = [{"model": m, "dataset": "d"} for m in ("b_c", "a")]
     cell = {"low": 0.0, "high": 1.0, "n": 9, "collapsed": None}

@@ -50,7 +50,7 @@ def test_shards(ran, tmp_path, monkeypatch):
     monkeypatch.setattr("qualm.runners.plugins.exports.hf.BLOCK", 5)
     hf(context(ran, tmp_path))
     assert len(list((tmp_path / "data").glob("d-*-of-00004.parquet"))) == 4
-    assert card(tmp_path)[1].count("| questions, with pictures where there are any | 16 |") == 1
+    assert card(tmp_path)[1].count("| questions, with images where there are any | 16 |") == 1
 
 
 def test_licences_that_the_hub_has_no_name_for(ran, tmp_path):
@@ -59,7 +59,7 @@ def test_licences_that_the_hub_has_no_name_for(ran, tmp_path):
     hf(made, pictures=False)
     head, text = card(tmp_path)
     assert (head["license"], head["license_name"]) == ("other", "for research only")
-    assert made.lost == {"pictures (`-O pictures=true` keeps them)": 15}
+    assert made.lost == {"images (`-O pictures=true` keeps them)": 15}
     assert "image" not in pq.read_schema(tmp_path / "data/d-00000-of-00001.parquet").names
     assert "## Citation\n\n\n## Recipe" in text
 

@@ -20,13 +20,13 @@ def facts(folder: Path, credits: DatasetCredits) -> dict:
 
 def test_what_was_counted(tmp_path):
     assert facts(tmp_path / "d", DatasetCredits()) == {
-        "rai:dataCollectionMissingData": "1 of 4 questions have no picture; 1 cannot be answered.",
+        "rai:dataCollectionMissingData": "1 of 4 questions have no image; 1 cannot be answered.",
         "rai:dataUseCases": ["Benchmark: A benchmark"],
     }
 
 
 def test_nothing_is_lacking_and_nothing_there(tmp_path):
-    for rows, said in ((ROWS[1:3], "0 of 2 questions have no picture; 0 cannot"), ([], "0 of 0 questions have no picture; 0 cannot")):
+    for rows, said in ((ROWS[1:3], "0 of 2 questions have no image; 0 cannot"), ([], "0 of 0 questions have no image; 0 cannot")):
         write_table(tmp_path / "samples.parquet", rows, SAMPLES)
         found = rai(tmp_path / "d", read_table(tmp_path / "samples.parquet", SAMPLES), DatasetCredits(), "A benchmark")
         assert found["rai:dataCollectionMissingData"] == f"{said} be answered."

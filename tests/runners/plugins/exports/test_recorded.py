@@ -26,7 +26,7 @@ LETTERED = "Look closely.\nWhat is it?\nA. a cat\nB. a dog\nJust say the letter!
 
 
 def logged(tmp_path, write, *rows):
-    """A log, and what a run makes of it: samples and generations of the data set `d`."""
+    """A log, and what a run makes of it: samples and generations of the dataset `d`."""
     log = tmp_path / "log"
     write(log / "x.eval" if write is inspect_eval else log / "m_d.tsv" if write is tsv else log, *([list(rows)] if write is tsv else rows))
     made = list(recorded_samples(AdapterContext(log, source=log)))

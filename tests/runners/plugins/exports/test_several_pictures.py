@@ -83,7 +83,7 @@ def test_hugging_face_has_lists(ran, tmp_path):
 def test_our_layout_of_pairs_refuses_several(ran, tmp_path):
     (tmp_path / "out").mkdir()
     own = ExportContext(folder=tmp_path / "out", spec="s", parts=(), time=MADE, datasets={"d": ran / "data"})
-    with pytest.raises(ExportError, match=r"dataset 'd': sample 'id/000 x' has 2 pictures; this layout holds one for each question"):
+    with pytest.raises(ExportError, match=r"dataset 'd': sample 'id/000 x' has 2 images; this layout holds one for each question"):
         certainly_uncertain(own)
 
 
@@ -94,7 +94,7 @@ def test_answers_to_another_number_of_pictures_are_left_out(ran, tmp_path):
     model = recorded(ModelContext("m", folder=tmp_path / "out"), source="elsewhere")
     found = model.lookup("d", read_table(ran / "data/samples.parquet", SAMPLES))
     assert set(found["sample_id"].to_pylist()) == {"id/002 x", "id/003 x"}
-    assert next(f.what for f in model.left_out if f.reason == "another number of pictures") == "2, sample id/000 x has 1"
+    assert next(f.what for f in model.left_out if f.reason == "another number of images") == "2, sample id/000 x has 1"
     unchecked = recorded(ModelContext("m", folder=tmp_path / "out"), source="elsewhere", check_questions=False)
     assert unchecked.lookup("d", read_table(ran / "data/samples.parquet", SAMPLES)).num_rows == len(generations(ran))
 

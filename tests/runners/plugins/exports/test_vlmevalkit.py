@@ -40,7 +40,7 @@ def test_the_way_back_is_exact(ran, tmp_path, form):
     assert made.lost == {
         "sampled answers": 27,
         "other fields of samples (meta, group, pair_id)": 15,
-        "answers to questions without a picture, where others have one (`-O pictures=false` keeps them)": 1,
+        "answers to questions without an image, where others have one (`-O pictures=false` keeps them)": 1,
     }
     assert (tmp_path / "m" / f"m_d.{form}").is_file()
     wanted = generations(ran, draws=False)
@@ -168,7 +168,7 @@ def test_its_own_code_reads_them(ran, tmp_path, monkeypatch):
     if not checkout:
         pytest.skip("VLMEvalKit is on no package index; set VLMEVALKIT to a checkout of it")
     vlmevalkit(context(ran, tmp_path))
-    for name in ("vlmeval", "vlmeval.dataset"):  # packages whose __init__ imports every model and data set there is
+    for name in ("vlmeval", "vlmeval.dataset"):  # packages whose __init__ imports every model and dataset there is
         package = types.ModuleType(name)
         package.__path__ = [str(Path(checkout, *name.split(".")))]
         monkeypatch.setitem(sys.modules, name, package)

@@ -112,7 +112,7 @@ def test_no_file_is_loaded_that_is_not_the_one_named(tmp_path, monkeypatch):
 
 
 def test_what_is_no_lama_is_refused(tmp_path):
-    for how, said in (("shape", "expected a picture of shape"), ("nan", "values that are not numbers")):
+    for how, said in (("shape", "expected an image of shape"), ("nan", "values that are not numbers")):
         with pytest.raises(PairError, match=said):
             lama(context(), **saved(tmp_path, Odd(how)))([job(noise(16, 16), hole(16, 16))])
     text = tmp_path / "text"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from qualm.runners.plugins.metrics.auroc import auroc, least_error
+from qualm.runners.plugins.metrics.auroc import auroc, minimum_standard_error
 from qualm.runners.scoring.bootstrap import Bootstrap
 
 
@@ -43,4 +43,4 @@ def test_edges():
 def test_the_least_error_of_a_useless_ranking_is_mann_and_whitneys():
     """Of 30 wrong and 10 right answers without ties: sqrt((30 + 10 + 1) / (12 * 30 * 10))."""
     correct = np.repeat([0.0, 1.0], [30, 10])
-    assert least_error(np.arange(40.0), correct, 0.5) == pytest.approx((41 / 3600) ** 0.5, abs=1e-9)
+    assert minimum_standard_error(np.arange(40.0), correct, 0.5) == pytest.approx((41 / 3600) ** 0.5, abs=1e-9)

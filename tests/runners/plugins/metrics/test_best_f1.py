@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, precision_recall_curve
 
-from qualm.runners.plugins.metrics.best_f1 import best_f1, least_error, why_undefined
+from qualm.runners.plugins.metrics.best_f1 import best_f1, minimum_standard_error, why_undefined
 from qualm.runners.plugins.metrics.best_f1_floor import best_f1_floor
 from qualm.runners.scoring.bootstrap import Bootstrap
 
@@ -53,4 +53,4 @@ def test_the_least_error_is_that_of_f1_where_hits_are_a_share_of_questions():
     rng = np.random.default_rng(0)
     union = rng.random((20_000, 80)) < 0.8  # hits among the questions that are uncertain or called so
     f1 = 2 * union.mean(axis=1) / (1 + union.mean(axis=1))
-    assert least_error(np.zeros(80), np.ones(80), 2 * 0.8 / 1.8) == pytest.approx(f1.std(), rel=0.03)
+    assert minimum_standard_error(np.zeros(80), np.ones(80), 2 * 0.8 / 1.8) == pytest.approx(f1.std(), rel=0.03)

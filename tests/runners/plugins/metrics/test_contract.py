@@ -218,7 +218,7 @@ def test_what_stands_beside_a_metric_has_its_parameters_and_their_defaults():
     for name in registry.names("metrics"):
         function = registry.load("metrics", name)
         defaults = {p.name: p.default for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY}
-        for beside in ("why_undefined", "classes", "types", "enters", "interval", "least_error", "null_test", "bounds"):
+        for beside in ("why_undefined", "classes", "types", "enters", "interval", "minimum_standard_error", "null_test", "bounds"):
             if (other := getattr(sys.modules[function.__module__], beside, None)) is not None:
                 own = {p.name: p.default for p in signature(other).parameters.values() if p.kind is p.KEYWORD_ONLY}
                 assert own.items() <= defaults.items(), f"{beside} of {name}"

@@ -93,7 +93,7 @@ def test_a_prompt_that_cannot_be_read_is_told_by_its_text(model, image):
     tokens = model.tokenizer(model.render(messages("cube " * most, image=image)))["input_ids"]
     assert misfit("cube " * (2 * most - len(tokens))) == "", "as many as it reads at most"
     assert misfit("cube " * most) == f"its prompt has {len(tokens):,} tokens, and the model reads at most {most:,}"
-    marks = "by which this model's template marks the place of a picture; remove it from the question"
+    marks = "by which this model's template marks the place of an image; remove it from the question"
     assert misfit(f"What is {mark} ?") == f"its text contains {mark!r}, {marks}"
 
 

@@ -35,7 +35,7 @@ def scenes(tmp_path_factory):
 
 @pytest.fixture
 def captioned(tmp_path):
-    """A data set in DOCCI's manner: pictures with a paragraph each, no questions."""
+    """A dataset in DOCCI's manner: pictures with a paragraph each, no questions."""
     rows = [
         {
             "sample_id": f"d{i}", "image_id": f"d{i}", "question": "", "split": "train" if i < 3 else "test", "answerable": True,

@@ -47,7 +47,7 @@ def test_pairs_are_proved_and_carry_what_the_source_says(folder):
     rows = {r["image_id"]: r for r in read_table(folder / "samples.parquet", SAMPLES).to_pylist()}
     assert len(samples) == 2 * len(images) > 60
     assert len(samples) // 2 + sum(context.dropped.values()) == len(rows)
-    assert set(context.dropped) <= {"no object that is unique", "nothing else in the picture"}
+    assert set(context.dropped) <= {"no object that is unique", "nothing else in the image"}
     for first, second in zip(samples[::2], samples[1::2], strict=True):
         assert first.pair_id == second.pair_id and (first.sample_id, second.sample_id) == (f"{first.pair_id}-a", f"{first.pair_id}-u")
         assert first.answerable and not second.answerable and first.question == second.question
@@ -163,7 +163,7 @@ def test_broken_pictures_and_masks_of_everything_are_counted(folder, tmp_path):
     whole = make(folder)
     damaged, missing = whole[1][0].group, whole[1][-1].group
     rows = [r for r in iterate(folder / "images", IMAGES) if r["image_id"] != missing]
-    next(r for r in rows if r["image_id"] == damaged)["image"]["bytes"] = b"no picture"
+    next(r for r in rows if r["image_id"] == damaged)["image"]["bytes"] = b"no image"
     write_table(tmp_path / "images" / "00000.parquet", rows, IMAGES)
     (tmp_path / "samples.parquet").write_bytes((folder / "samples.parquet").read_bytes())
     for name in ("CLEVR_test_scenes.json", "CLEVR_train_scenes.json"):
@@ -171,7 +171,7 @@ def test_broken_pictures_and_masks_of_everything_are_counted(folder, tmp_path):
         (tmp_path / "scenes" / name).write_bytes((folder / "scenes" / name).read_bytes())
     context, samples, _ = make(tmp_path)
     lost = sum(context.dropped.values()) - sum(whole[0].dropped.values())
-    assert context.dropped["picture cannot be decoded"] + context.dropped["no scene graph"] == lost == 2
+    assert context.dropped["image cannot be decoded"] + context.dropped["no scene graph"] == lost == 2
     assert {s.group for s in whole[1]} - {s.group for s in samples} == {damaged, missing}
     context, samples, _ = make(folder, largest=0.05)
     assert 0 < context.dropped["mask covers the picture"] == (len(whole[1]) - len(samples)) // 2

@@ -87,7 +87,7 @@ def test_gqa_through_boxes_sam_and_lama(folder, models):
     lama, sam, _ = models
     sizes = {f"n{i}": size for i, size in enumerate(SIZES)}
     context, samples, images = make(folder, saliency="gqa", mask=sam, inpaint=lama)
-    assert samples and context.dropped["out of frame"] == context.dropped["picture cannot be decoded"] == 1
+    assert samples and context.dropped["out of frame"] == context.dropped["image cannot be decoded"] == 1
     check(folder, samples, images, sizes)
     assert len(samples) // 2 + sum(context.dropped.values()) == len(SIZES) + 1
     assert context.notes["inpainting"]["removal"] is None

@@ -88,7 +88,7 @@ def test_a_local_model_that_sees_runs_and_its_noise_is_counted(folder, tmp_path)
 
 
 def test_an_asker_is_needed(folder):
-    with pytest.raises(PairError, match="expected a generator that reads pictures as `asker`"):
+    with pytest.raises(PairError, match="expected a generator that reads images as `asker`"):
         make(folder, None)
 
 

@@ -141,7 +141,7 @@ LINES = [
     styled("| Question | Answer | Answerable |\n|---|---|---|\n| {q2} | {a2} | Yes |\n| {q1} | {a1} | No |"),
     reply(A2="black 😊"),
     reply(A2="black (as stated in the caption)."),
-    # Marks that an unknown style left in the questions of a data set, where nobody looks for them.
+    # Marks that an unknown style left in the questions of a dataset, where nobody looks for them.
     styled("Q#1: {q1}\nA#1: {a1}\nQ#2: {q2}\nA#2: {a2}"),
     styled("$Q_1$: {q1}\n$A_1$: {a1}\n$Q_{2}$: {q2}\n$A_{2}$: {a2}"),
     styled("**Q1** {q1}\n**A1** {a1}\n**Q2** {q2}\n**A2** {a2}"),

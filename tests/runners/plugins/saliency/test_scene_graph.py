@@ -73,7 +73,7 @@ def test_a_thing_that_is_alone_is_not_asked_about_unless_one_wants_the_empty_tab
     rows = rows_of(folder)
     some, every = list(scene_graph(one, folder, rows)), list(scene_graph(context(), folder, rows, alone=True))
     assert [t.key for t in some] == [t.key for t in every if len(t.scene["objects"]) > 1]
-    assert one.dropped["nothing else in the picture"] == len(every) - len(some) > 0
+    assert one.dropped["nothing else in the image"] == len(every) - len(some) > 0
 
 
 def test_a_picture_without_a_graph_is_counted_and_a_folder_without_any_refused(folder, tmp_path):

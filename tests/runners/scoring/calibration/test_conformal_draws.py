@@ -118,7 +118,7 @@ def test_a_second_models_rows_lie_behind_and_calibrate_each_side_by_itself():
     for seed in (0, 3):
         probs, truth, calibrates = probabilities(seed)
         both.append(redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples()))
-    joined = both[0].beside(both[1])
+    joined = both[0].stack(both[1])
     assert joined.kept == both[0].kept + both[1].kept
     for side, one in enumerate(both):
         weights = Weights(np.eye(2)[[side]], np.repeat([0, 1], N))

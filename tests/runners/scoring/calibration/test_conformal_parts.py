@@ -199,10 +199,10 @@ def test_some_rows_and_two_models_keep_their_parts():
     samples, probs, truth, _ = some(60)
     setting = {"alpha": 0.1, "quantile": "standard", "empty_set": "empty", "per": "category", "calibration": {"split": "groups"}}
     one = redraw(setting, {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, np.ones(60), samples)
-    both = one.taken(np.arange(30)).beside(one.taken(np.arange(30, 60)))
+    both = one.select(np.arange(30)).stack(one.select(np.arange(30, 60)))
     assert both.parts.of_row.tolist() == one.parts.of_row.tolist() and both.lacking == one.lacking != ""
     complete = replace(one, lacking="")
-    assert one.beside(complete).lacking == complete.beside(one).lacking == one.lacking, "one side is enough"
+    assert one.stack(complete).lacking == complete.stack(one).lacking == one.lacking, "one side is enough"
 
     class Whole:
         def blocks(self):

@@ -222,21 +222,21 @@ def test_two_models_of_which_one_has_fewer_refits_no_fit_or_held_answers():
     fewer = replace(one, refits=40, why="no fit")
     held = replace(one, parts=[replace(part, held=HeldDraws(GROUPS, 40, 3, "d")) for part in one.parts])
     for a, b in ((one, fewer), (fewer, one)):
-        assert (a.beside(b).refits, a.beside(b).why, len(a.beside(b).parts)) == (40, "no fit", 1)
+        assert (a.stack(b).refits, a.stack(b).why, len(a.stack(b).parts)) == (40, "no fit", 1)
     for a, b in ((one, held), (held, one), (held, held)):
-        assert (a.beside(b).refits, a.beside(b).parts) == (0, [])
+        assert (a.stack(b).refits, a.stack(b).parts) == (0, [])
 
 
 def test_some_rows_and_two_models_side_by_side():
     one, two = (of_open(open_scores(), "platt")["held/platt"] for _ in range(2))
-    both = one.beside(two)
+    both = one.stack(two)
     assert both.calibrates.sum() == 2 * CALIBRATES.sum() and both.paired
     alone = Weights(np.hstack([np.ones((1, N // 2)), np.zeros((1, N // 2))]), np.r_[GROUPS, GROUPS + N // 2])
     fitted = both._columns(alone, 2 * N)["confidence"][0]
     read = one.parts[0].at
     np.testing.assert_allclose(fitted[read], one.columns["confidence"][read])
     for kept in (np.arange(N - 1, -1, -2), np.arange(0, N, 3)):
-        some = one.taken(kept)
+        some = one.select(kept)
         for taken, whole in ((some.columns["confidence"], one.columns["confidence"]), (some.calibrates, one.calibrates)):
             np.testing.assert_array_equal(taken, whole[kept])
         np.testing.assert_array_equal(kept[some.rows], one.rows[np.isin(one.rows, kept)])

@@ -109,5 +109,5 @@ def test_without_such_questions_there_is_no_fit_and_the_reason_is_said(tmp_path,
     assert row["value"] is None
     assert row["why"] == (
         "0 answers to questions of split `val` that are not scored: a fit needs 20; "
-        "give the data set a larger split `val`, or take part of the scored questions: `fit: half`"
+        "give the dataset a larger split `val`, or take part of the scored questions: `fit: half`"
     )

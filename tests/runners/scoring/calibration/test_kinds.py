@@ -19,8 +19,8 @@ def test_log_odds_are_finite():
 def test_both_ends_are_of_methods_that_give_them():
     score, right = np.array([0.0, 1.0]), np.array([0.0, 1.0])
     once = Weights(np.ones((1, 1)), np.zeros(2, dtype=np.int64))
-    assert Method.of(REF).ends(score, right, once, score) is None
-    ends = Method.of({"label": "venn_abers", "plugin": "venn_abers", "args": {}}).ends(score, right, once, np.array([0.5]))
+    assert Method.from_ref(REF).ends(score, right, once, score) is None
+    ends = Method.from_ref({"label": "venn_abers", "plugin": "venn_abers", "args": {}}).ends(score, right, once, np.array([0.5]))
     np.testing.assert_allclose(ends, [[0.0], [1.0]])
 
 
@@ -28,11 +28,11 @@ def test_answers_that_are_not_scored_are_drawn_by_their_own_resamples():
     rng = np.random.default_rng(0)
     score, right = rng.normal(size=40), rng.integers(0, 2, 40) * 1.0
     at, held = np.array([-1.0, 0.5]), HeldDraws(np.arange(40) // 2, 6, 3, "d")
-    kind = KindOfAnswers(Method.of(REF), np.arange(40), score, right, np.array([1, 2]), at, np.full(2, -1), held)
+    kind = KindOfAnswers(Method.from_ref(REF), np.arange(40), score, right, np.array([1, 2]), at, np.full(2, -1), held)
     none_of_these = Weights(np.zeros((3, 1)), np.zeros(3, dtype=np.int64))
     found = kind.columns(none_of_these, 3, start=2)["confidence"]
     drawn = np.asarray(held.weights(np.arange(40), 3, 2))
-    np.testing.assert_allclose(found[:, 1:], Method.of(REF)(score, right, drawn, at))
+    np.testing.assert_allclose(found[:, 1:], Method.from_ref(REF)(score, right, drawn, at))
     assert np.isnan(found[:, 0]).all() and (found[:, 1:] > expit(-20)).all()
 
 
@@ -63,7 +63,7 @@ def test_models_with_other_numbers_of_options_stand_beside_each_other():
         np.array([2]),
     )
     for first, second, rows, at in ((narrow, wide, [0, 12], [1, 10]), (wide, narrow, [2, 10], [0, 11])):
-        both = first.beside(second, 10)
+        both = first.stack(second, 10)
         assert both.rows.tolist() == rows and both.at.tolist() == at and both.truth.tolist() == [first.truth[0], second.truth[0]]
         order = [0, 1] if first is narrow else [1, 0]
         np.testing.assert_allclose(np.exp(both.score), np.array([[0.4, 0.6, NAN], [0.2, 0.3, 0.5]])[order])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from qualm.runners.scoring.calibration.newton import SEPARATED, least, separated
+from qualm.runners.scoring.calibration.newton import SEPARATED, find_minimum, separated
 
 GOALS = np.array([[3.0, -1.0], [0.5, 0.5], [-1.5, 2.0]])
 """The losses sum(log cosh(fit - goal)) are least there; a full step from further than about 1.1 away goes further away still."""
@@ -20,7 +20,7 @@ def loss(fit):
 
 
 def test_steps_that_overshoot_are_halved():
-    fit, at = least(np.full((3, 2), 4.0), move, loss)
+    fit, at = find_minimum(np.full((3, 2), 4.0), move, loss)
     np.testing.assert_allclose(fit, GOALS, atol=1e-6)
     np.testing.assert_allclose(at, 0, atol=1e-10)
     assert not separated(fit).any()
@@ -37,7 +37,7 @@ def test_of_a_loss_without_a_closed_form_it_is_what_scipy_finds(start):
         x = fit[:, 0]
         return ((weights * np.exp(x) - 2 + 0.4 * x**3) / (weights * np.exp(x) + 1.2 * x**2))[:, None]
 
-    fit, at = least(np.full((3, 1), start), newton, each)
+    fit, at = find_minimum(np.full((3, 1), start), newton, each)
     for row, weight in enumerate(weights):
         best = minimize(lambda x, w=weight: w * np.exp(x[0]) - 2 * x[0] + 0.1 * x[0] ** 4, [0.0], tol=1e-12)
         assert fit[row, 0] == pytest.approx(best.x[0], abs=1e-5) and at[row] == pytest.approx(best.fun, abs=1e-9)
@@ -45,11 +45,11 @@ def test_of_a_loss_without_a_closed_form_it_is_what_scipy_finds(start):
 
 def test_the_start_is_left_as_it_was():
     start = np.zeros((3, 2))
-    least(start, move, loss)
+    find_minimum(start, move, loss)
     assert not start.any()
 
 
 def test_what_falls_for_ever_is_named():
-    fit, _ = least(np.zeros((2, 1)), lambda fit: np.full_like(fit, -1e3), lambda fit: -fit[:, 0])
+    fit, _ = find_minimum(np.zeros((2, 1)), lambda fit: np.full_like(fit, -1e3), lambda fit: -fit[:, 0])
     assert separated(fit).all() and (fit > SEPARATED).all()
     np.testing.assert_array_equal(separated(np.array([[0.0, -2e4], [9e3, 1.0]])), [True, False])

@@ -1,4 +1,4 @@
-"""Resampled values against a data set written out row by row, as often as each was drawn."""
+"""Resampled values against a dataset written out row by row, as often as each was drawn."""
 
 from dataclasses import replace
 
