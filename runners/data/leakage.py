@@ -48,7 +48,7 @@ SHOWN = 50
 
 def check_splits(parts: Sequence[tuple[str, pa.Table]]) -> None:
     """Raise StageError if an image or group of the (name, samples) occurs in two splits."""
-    for column, what in (("image_id", "picture"), ("group", "group")):
+    for column, what in (("image_id", "image"), ("group", "group")):
         place: dict[str, tuple[str, str, str]] = {}
         for label, table in parts:
             for name, split, sample in zip(*(table[c].to_pylist() for c in (column, "split", "sample_id")), strict=True):

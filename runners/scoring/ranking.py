@@ -29,7 +29,7 @@ def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] 
 
 
 @dataclass(frozen=True)
-class Kept:
+class RetainedAccuracy:
     """Mean correctness of the k least doubted answers, for every k and resample; ties in expectation over their orders.
 
     With a_k the mean correctness of the k least doubted of n answers: within a tie, a_k = (right_before + mean * (k - before)) / k.
@@ -48,7 +48,7 @@ class Kept:
     """...of less doubt."""
 
     @classmethod
-    def compute(cls, doubt: Floats, correct: Floats, weights: NDArray[np.float64] | Weights, metric: str) -> Kept:
+    def compute(cls, doubt: Floats, correct: Floats, weights: NDArray[np.float64] | Weights, metric: str) -> RetainedAccuracy:
         """Compute the table from doubts and correctness.
 
         Raises:

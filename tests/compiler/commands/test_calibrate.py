@@ -108,7 +108,7 @@ def test_no_crossing_is_said_with_the_curve_and_nothing_is_written(project: Proj
     [
         (StrengthRequest("blur", auto=True, share=0.1, distance="psnr=20"), "--share and --distance both name a target effect"),
         (StrengthRequest("blur", auto=True, distance="ssim=0.3"), "expected a distance of 1-ssim, psnr, got 'ssim'; write METRIC=VALUE"),
-        (StrengthRequest("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of pictures"),
+        (StrengthRequest("typos", auto=True, distance="psnr=20"), "typos edits questions, and --distance is of images"),
         (StrengthRequest("blur", auto=True, range="5"), "--range: expected LOW:HIGH, two numbers, got '5'"),
         (StrengthRequest("jpeg", auto=True, range="0:50", distance="psnr=30"), "--range: expected quality from 1 to 100, got 0:50"),
         (StrengthRequest("blur", auto=True, model="huge"), "has no model 'huge'"),

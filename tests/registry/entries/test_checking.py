@@ -117,7 +117,7 @@ def test_the_command(repo: Path, vizwiz: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(repo)
     run = CliRunner()
     done = run.invoke(app, ["check", "vizwiz", "--from", str(vizwiz)])
-    assert done.exit_code == 1 and "vizwiz: 2 samples (val 2), 2 pictures, 3 problems" in done.output and "record 3" in done.output
+    assert done.exit_code == 1 and "vizwiz: 2 samples (val 2), 2 images, 3 problems" in done.output and "record 3" in done.output
     done = run.invoke(app, ["check", "vizwiz", "--from", str(vizwiz), "--json"])
     assert done.exit_code == 1 and len(json.loads(done.output)["problems"]) == 3
     assert run.invoke(app, ["check", "synthetic_scenes", "-O", "test=3"]).exit_code == 0

@@ -260,10 +260,10 @@ def test_every_format_is_taken_by_new_check_and_add_alike(repo: Path, tmp_path: 
     (repo / "specs").mkdir(exist_ok=True)
     (repo / "params.yaml").touch()
     run("new", "mixed", "--from", source, "--yes")
-    assert "8 samples (test 8), 8 pictures, 0 problems" in run("check", "mixed", "--from", source)
+    assert "8 samples (test 8), 8 images, 0 problems" in run("check", "mixed", "--from", source)
     run("add", "mixed", "--from", source)
     assert sorted(p.name for p in (repo / "registry/data/mixed/photos").iterdir()) == sorted(FORMS)
-    assert "8 pictures, 0 problems" in run("check", "mixed")
+    assert "8 images, 0 problems" in run("check", "mixed")
     assert {Path(name).suffix.lower() for name in FORMS} <= suffixes()
 
 

@@ -20,7 +20,7 @@ def table(*rows):
 def test_a_picture_on_two_splits_is_named_with_both_places():
     first = table(("s", "i", "g", "train", "p"), ("t", None, None, "test", "p"))
     second = table(("u", "i", "h", "test", "q"))
-    with pytest.raises(StageError, match=r"picture 'i' is in two splits: train \(recipe a, sample 's'\) and test \(recipe b, sample 'u'\)"):
+    with pytest.raises(StageError, match=r"image 'i' is in two splits: train \(recipe a, sample 's'\) and test \(recipe b, sample 'u'\)"):
         check_splits([("a", first), ("b", second)])
     check_splits([("a", first), ("b", table(("u", "i", "g", "train", "q")))])
 
@@ -32,7 +32,7 @@ def test_a_group_on_two_splits_is_found_too():
 
 def test_each_picture_of_a_list_lies_on_one_split_and_what_has_no_group_shares_none():
     several = table(("s", '["i", "j"]', "", "train", "p"), ("t", "j", "", "test", "q"))
-    with pytest.raises(StageError, match=r"picture 'j' is in two splits: train \(recipe a, sample 's'\) and test \(recipe a, sample 't'\)"):
+    with pytest.raises(StageError, match=r"image 'j' is in two splits: train \(recipe a, sample 's'\) and test \(recipe a, sample 't'\)"):
         check_splits([("a", several)])
     check_splits([("a", table(("s", "i", "", "train", "p"), ("t", None, "", "test", "q"), ("u", None, None, "val", "r")))])
 

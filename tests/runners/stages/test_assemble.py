@@ -265,7 +265,7 @@ def _nothing_left(p: Project) -> None:
     [
         (
             _two_splits,
-            "picture 's1' is in two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
+            "image 's1' is in two splits: train (recipe talk, sample 'k1-a') and test (recipe erase, sample 'e2-a'); what is trained on "
             "would be tested on. Make the pairs from a dataset whose splits share no image",
         ),
         (

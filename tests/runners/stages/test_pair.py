@@ -92,7 +92,7 @@ FIRST, SECOND = members()
         ([FIRST, replace(SECOND, references=())], "pair 'p': a member has no answer"),
         ([replace(FIRST, references=()), SECOND], "pair 'p': a member has no answer"),
         ([FIRST, SECOND, FIRST], "sample 'p-a' comes twice"),
-        ([Image("new", b"1", "a"), Image("new", b"1", "a")], "picture 'new' comes twice"),
+        ([Image("new", b"1", "a"), Image("new", b"1", "a")], "image 'new' comes twice"),
     ],
 )
 def test_what_no_reader_could_rely_on_is_refused(run, tmp_path, made, message):

@@ -138,10 +138,10 @@ def test_numbers_of_pictures_are_not_mixed_in_a_batch(tmp_path):
 @pytest.mark.parametrize("family", sorted(ONE_PICTURE))
 def test_families_of_one_picture_refuse(family, tmp_path):
     model = hf_vlm(ModelContext(family, {**FAMILIES, **PLAIN}[family](tmp_path)), template=TEMPLATES.get(family))
-    assert "takes one picture" in model.refusal(2)
+    assert "takes one image" in model.refusal(2)
 
 
 def test_a_template_that_shows_one_picture_is_refused(tmp_path):
     text = "{% for c in m['content'] %}{% if c['type'] == 'text' %}{{ c['text'] }}{% endif %}{% endfor %}"
     once = "{% for m in messages %}{% if m['content'][0]['type'] == 'image' %}<image>{% endif %}" + text + "{% endfor %}"
-    assert "1 marks of pictures" in hf_vlm(ModelContext("llava", FAMILIES["llava"](tmp_path)), template=once).refusal(2)
+    assert "1 marks of images" in hf_vlm(ModelContext("llava", FAMILIES["llava"](tmp_path)), template=once).refusal(2)
