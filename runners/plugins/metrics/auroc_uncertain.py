@@ -3,7 +3,7 @@
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, one_class
 from qualm.runners.plugins.metrics.auroc import auroc
-from qualm.runners.plugins.metrics.auroc import minimum_standard_error as least_error_of_auroc
+from qualm.runners.plugins.metrics.auroc import minimum_standard_error as standard_error_of_auroc
 
 CITES = ["wang_vlmuqbench"]
 META = MetricMeta(higher_is_better=True, interval="proportion")
@@ -31,7 +31,7 @@ def classes(uncertainty: Floats, uncertain: Floats) -> Floats:
 
 def minimum_standard_error(uncertainty: Floats, uncertain: Floats, value: float) -> float:
     """Return the standard error of independent questions, given the value."""
-    return least_error_of_auroc(uncertainty, 1 - uncertain, value)
+    return standard_error_of_auroc(uncertainty, 1 - uncertain, value)
 
 
 def chance() -> float:
