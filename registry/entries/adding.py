@@ -7,16 +7,14 @@ will be; what it left in staging goes at the next run.
 
 import hashlib
 import importlib
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any, Literal
@@ -26,7 +24,7 @@ from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card
 from qualm.registry.entries.entries import DATA, Entry, find
 from qualm.registry.entries.growth import Recount, recounts, reload_card, rewrite_counts
-from qualm.registry.entries.layout import Inspection, inspect, is_named, list_files, map_in_order
+from qualm.registry.entries.layout import Inspection, inspect, is_named, map_in_order
 from qualm.registry.formats import atomic
 from qualm.registry.formats.archives import ArchiveError, is_archive, unpack
 from qualm.registry.formats.disk_errors import DISK_FULL, explain_error
@@ -114,9 +112,6 @@ def add(
         if repository:
             return _publish(root, stage, name, before, _import(stage, name, *repository, card, progress), card)
         origin = _origin(root, source)
-        memory = InspectionCache(root, name, origin, card, skip_bad)
-        if before is not None and (inspection := memory.unchanged(before)) is not None:
-            return _restore_recorded(root, before, inspection)
         folder, refused, others = _unpacked(stage, origin, card, progress, skip_bad)
         inspection = inspect(folder, card, lambda file, size, total: progress("checking", file, size, total), skip_bad)
         inspection.skipped[:0] = refused
@@ -134,12 +129,9 @@ def add(
             and _is_recorded(root, before, card, inspection)
             and folder_md5(_hashes(sources, inspection, progress)) == before.md5
         ):
-            memory.save(inspection, before.md5)
             return _restore_recorded(root, before, inspection)
         hashes = _copy(stage, name, sources, inspection, progress)
-        added = _publish(root, stage, name, before, inspection, card, hashes)
-        memory.save(inspection, added.entry.md5)
-        return added
+        return _publish(root, stage, name, before, inspection, card, hashes)
 
 
 def _recounted(path: Path, card: Card, changes: list[Recount]) -> Card:
@@ -308,53 +300,6 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
     if digest != folder_md5(hashes):
         raise AddError(f"{name}: DVC hashed {digest}, the files copied are {folder_md5(hashes)}; does .dvcignore hide some of them?")
     return hashes
-
-
-class InspectionCache:
-    """States of a source's files at the last add, so that the next reads none of them.
-
-    `.qualm/sources/NAME.json`: every file's size, times and inode, or an archive's own. A file changed so shortly before it was read
-    that its times could not tell a later change is not remembered, and then nothing is.
-    """
-
-    def __init__(self, root: Path, name: str, origin: Path, card: Card, skip_bad: bool) -> None:
-        """Record the files' states before anything reads them."""
-        self._root = root
-        self._file = root / ".qualm" / "sources" / f"{name}.json"
-        rules = hashlib.sha256(card.model_dump_json().encode()).hexdigest()
-        files, odd = list_files(origin, card) if origin.is_dir() else ([""], [])
-        states = {file: _file_state(origin / file) for file in files}
-        self._now = {"origin": str(origin), "card": rules, "skip_bad": skip_bad, "odd": odd, "states": states}
-        self._settled = all(map(_is_settled, states.values()))
-
-    def unchanged(self, before: Entry) -> Inspection | None:
-        """Return the last inspection if it is the recorded version and no file changed since."""
-        try:
-            memory = json.loads(self._file.read_bytes())
-            inspection = Inspection(**memory["found"])
-            same = memory["now"] == self._now and memory["md5"] == before.md5
-        except (OSError, ValueError, TypeError, KeyError):
-            return None  # a memory, nothing more
-        return inspection if same and before.md5 is not None and holds(cache_folder(self._root), before.md5) else None
-
-    def save(self, inspection: Inspection, md5: str | None) -> None:
-        if not self._settled:
-            self._file.unlink(missing_ok=True)
-            return
-        atomic.write_text(self._file, json.dumps({"now": self._now, "md5": md5, "found": asdict(inspection)}))
-
-
-def _file_state(path: Path) -> list[int]:
-    """Return size, mtime and ctime in ns, and inode; a write changes at least one."""
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-
-
-def _is_settled(state: Sequence[int]) -> bool:
-    """Return whether a later change of a file would show in this state: its clock has gone on since."""
-    newest = max(state[1], state[2])
-    tick = 50_000_000 if newest % 1_000_000 else 2_000_000_000  # FAT counts by 2 s
-    return time.time_ns() - newest > tick
 
 
 def _stream(source: Path, target: Path | None) -> str:
