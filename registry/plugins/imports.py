@@ -36,7 +36,6 @@ EXECUTION = frozenset(
         "qualm.runners.servers.client",
         "qualm.runners.servers.config",
         "qualm.runners.servers.rate_limits",
-        "qualm.runners.servers.redact",
         "qualm.runners.servers.transport",
     }
 )

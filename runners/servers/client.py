@@ -6,9 +6,11 @@ spends more than it was given. What comes back is bounded (`qualm.runners.server
 `qualm.runners.servers.replies`. What is asked is the caller's; no answer depends on this module.
 """
 
+import base64
 import itertools
 import math
 import os
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -17,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from qualm.registry.text import one_line
 from qualm.runners.servers.config import Server
@@ -30,7 +32,6 @@ from qualm.runners.servers.protocol import (
     token_bounds,
 )
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from qualm.runners.servers.redact import redact, reveals
 from qualm.runners.servers.replies import Completion, max_reply_bytes, read_completion
 from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
@@ -426,3 +427,40 @@ def _parse_retry_after(text: str | None) -> float | None:
         return max(0.0, parsedate_to_datetime(str(text)).timestamp() - time.time())
     except (ValueError, TypeError, IndexError, OverflowError):  # neither: our own pauses do as well
         return None
+
+
+MIN_KEY_LENGTH = 8
+"""Minimum length of a key to search for; shorter ones (EMPTY, none, token) occur by chance."""
+
+
+def redact(text: str, key: str) -> str:
+    """Replace the key in a text, in any encoding: percent, JSON, hexadecimal, base64, UTF-16."""
+    return key_pattern(key).sub("[key]", text.replace("\0", "")) if key else text
+
+
+def reveals(text: str, key: str) -> bool:
+    """Return whether a text contains a key that is too long to occur by chance."""
+    return len(key) >= MIN_KEY_LENGTH and key_pattern(key).search(text.replace("\0", "")) is not None
+
+
+def key_pattern(key: str) -> re.Pattern[str]:
+    """Return a pattern of all encodings of a key.
+
+    >>> [bool(pattern("sk-1").search(t)) for t in ("SK-1", "%73k%2D1", "736b2d31", "c2stMQ", "sk-2")]
+    [True, True, True, True, False]
+    """
+    letters = "".join(rf"(?:{re.escape(c)}|{re.escape(quote(c, safe=''))}|%{ord(c):02x}|\\+u00{ord(c):02x}|&\#{ord(c)};)" for c in key)
+    raw = key.encode("utf-8", "surrogatepass")
+    return re.compile("|".join([letters, raw.hex(), *_base64_forms(raw)]), re.IGNORECASE)
+
+
+def _base64_forms(raw: bytes) -> list[str]:
+    """Return the base64 forms of a key at offsets 0 to 2, without letters that depend on neighbours."""
+    forms = []
+    for before in range(3):
+        coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        whole = 8 * (before + len(raw)) // 6
+        inner = coded[-(-8 * before // 6) : whole]
+        if len(inner) >= MIN_KEY_LENGTH * 3 // 4 or before == 0:
+            forms.append("".join({"+": "[+-]", "/": "[/_]"}.get(c, c) for c in inner))
+    return forms

@@ -5,8 +5,10 @@ They show which perturbation changes which estimator, whether that predicts wron
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +25,9 @@ from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_deleted, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.measuring.slices import CHANGED
+from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, drawn_of, ranked
 from qualm.runners.studies import attribution
-from qualm.runners.studies.modality_comparisons import modality_comparisons
 from qualm.runners.studies.rank_stability import stability
-from qualm.runners.studies.sweeps import sweeps
 
 ALL = "all"
 REFLECTION, TIES = "uncertainty_reflection_rate", "uncertainty_tie_rate"
@@ -344,3 +345,81 @@ def _attributions(model: str, ids: Sequence[tuple[str, str]], probabilities: Flo
 
 def _drawn(measured: Measured) -> Floats:
     return np.concatenate([[measured.value], measured.resampled])
+
+
+Place = tuple[str, str, str, str]
+"""(model, dataset, slice, label)."""
+
+
+def modality_comparisons(
+    means: Mapping[Place, Mapping[str, Measured]],
+    groups: Mapping[tuple[str, str], int],
+    metrics: Sequence[Metric],
+    level: float,
+    family: str,
+) -> list[dict[str, Any]]:
+    """Compute the rows of MODALITY_COMPARISONS; `difference` is mean `b` minus mean `a`.
+
+    Args:
+        means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.
+        groups: (model, dataset) -> groups of samples; with fewer than 20 nothing is compared.
+        level: of the intervals, each for its difference alone.
+        family: multiple-testing family: `metric`, `slice` or `study`.
+    """
+    rankings = Rankings(metrics, level, family)
+    for (model, dataset, part, label), of in means.items():
+        metric = metric_of(label, metrics)
+        candidates = [
+            Candidate(modality, one.value, drawn, one.n, one.bounds)
+            for modality in MODALITIES
+            if (one := of.get(modality)) is not None and (drawn := drawn_of(metric, one)) is not None
+        ]
+        if len(candidates) > 1 and groups[model, dataset] >= FEWEST_GROUPS:
+            place = (dataset, part, label, "", BY_MODALITY, model)
+            better = bool(metric.plugin.declares["higher_is_better"])
+            rankings.ranked.append(ranked(place, better, candidates, groups[model, dataset], level))
+    left_out = ("variant", "higher_is_better")
+    return [{key: value for key, value in row.items() if key not in left_out} for row in rankings.tables()[1].to_pylist()]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One parameter of one perturbation at two or more values."""
+
+    perturbation: str
+    """Plugin, and in brackets its other parameters that vary in the spec."""
+    modality: str
+    parameter: str
+    points: tuple[tuple[float, str], ...]
+    """(strength, label of the variant), strengths ascending."""
+
+
+def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
+    """Find every numeric parameter with two or more values under equal other parameters.
+
+    Args:
+        variants: as the compiler writes them: `variant` (label), `plugin`, `modality`, `args`.
+
+    >>> blur = lambda r: {"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r, "relative": False}}
+    >>> sweeps([blur(4), blur(2)])[0].points
+    ((2.0, 'blur@radius=2'), (4.0, 'blur@radius=4'))
+    """
+    strengths: dict[tuple[str, str, str], dict[float, str]] = {}
+    for one in variants:
+        args = one["args"]
+        for name, value in args.items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                others = json.dumps({k: v for k, v in args.items() if k != name}, sort_keys=True)
+                strengths.setdefault((one["plugin"], name, others), {})[float(value)] = one["variant"]
+    several = {key: points for key, points in strengths.items() if len(points) > 1}
+    modality = {one["plugin"]: str(one["modality"]) for one in variants}
+    return [Sweep(_title(key, list(several)), modality[key[0]], key[1], tuple(sorted(several[key].items()))) for key in sorted(several)]
+
+
+def _title(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:
+    """Name a sweep by its plugin and the other parameters in which its sweeps differ."""
+    plugin, name, others = key
+    same = [json.loads(k[2]) for k in keys if k[:2] == (plugin, name)]
+    own = json.loads(others)
+    apart = [k for k in own if any(other.get(k) != own[k] for other in same)]
+    return plugin + (f" ({', '.join(f'{k}={own[k]}' for k in apart)})" if apart else "")

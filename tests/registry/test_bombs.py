@@ -18,7 +18,7 @@ import pytest
 
 from qualm.registry.entries.adding import AddError, add
 from qualm.registry.entries.card import Card, Files, load_card
-from qualm.registry.recordings.archive import Archive, LogArchiveError
+from qualm.registry.recordings.inspect import Archive, LogArchiveError
 from qualm.registry.recordings.record import RecordingError
 from qualm.registry.recordings.tables import rows
 from tests.support.data.small_pictures import chunk

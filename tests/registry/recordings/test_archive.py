@@ -5,8 +5,8 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from qualm.registry.recordings import archive
-from qualm.registry.recordings.archive import Archive, LogArchiveError
+from qualm.registry.recordings import inspect
+from qualm.registry.recordings.inspect import Archive, LogArchiveError
 
 
 def zipped(path, method=zipfile.ZIP_DEFLATED, **members):
@@ -56,13 +56,13 @@ def test_a_member_that_unpacks_to_more_than_its_limit(tmp_path):
 
 def test_claims_out_of_proportion_are_refused(tmp_path, monkeypatch):
     path = zipped(tmp_path / "z", a=b"x" * 100_000)
-    monkeypatch.setattr(archive, "FREE", 1000)
+    monkeypatch.setattr(inspect, "FREE", 1000)
     with pytest.raises(LogArchiveError, match="unpacks to 100,000 bytes, more than 100 times its size; it is refused"):
         Archive(path)
-    monkeypatch.setattr(archive, "FREE", 10_000)
+    monkeypatch.setattr(inspect, "FREE", 10_000)
     with pytest.raises(LogArchiveError, match="unpacks to 100,000 bytes; more than"):
         read(path)
-    monkeypatch.setattr(archive, "FREE", 100_000)
+    monkeypatch.setattr(inspect, "FREE", 100_000)
     assert len(read(path)) == 100_000
 
 

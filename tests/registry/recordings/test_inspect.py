@@ -7,8 +7,7 @@ import zipfile
 import pytest
 
 from qualm.registry.formats.faults import Fault
-from qualm.registry.recordings.archive import Archive, LogArchiveError
-from qualm.registry.recordings.inspect import names, read
+from qualm.registry.recordings.inspect import Archive, LogArchiveError, names, read
 from qualm.registry.recordings.parts import find_parts
 from qualm.registry.recordings.record import ReadOptions, RecordingError
 from tests.support.data.recordings import b64, inspect_eval, inspect_json, inspect_sample, png

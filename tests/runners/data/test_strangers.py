@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.data.strangers import strangers
+from qualm.runners.data.dataset import strangers
 
 
 @given(st.lists(st.tuples(st.sampled_from(["p0", "p1", "p2", "p3", None]), st.sampled_from(["", "a", "b", "c"])), max_size=20))

@@ -4,10 +4,9 @@ import sys
 
 import pytest
 
-from qualm.runners.doctor.against import against
 from qualm.runners.doctor.cases import scene_cases
 from qualm.runners.doctor.model_under_test import ModelUnderTest
-from qualm.runners.doctor.visit import DoctorOptions, loaded, opened
+from qualm.runners.doctor.visit import DoctorOptions, against, loaded, opened
 from tests.support.models import fake_vllm
 from tests.support.models.tiny_models import tiny_llava
 

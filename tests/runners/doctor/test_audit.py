@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import PARTS, Part
-from qualm.runners.doctor.audit import PartResult, audit
-from qualm.runners.doctor.comparing import PartDifference
+from qualm.runners.doctor.audit import PartDifference, PartResult, audit
 from qualm.runners.runtime import libraries
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from qualm.runners.contracts.models import Part
-from qualm.runners.doctor.comparing import PartDifference, compared, too_many
+from qualm.runners.doctor.audit import PartDifference, compared, too_many
 
 ANSWER = Part("a red cube", [5, 6, 7], [-0.1, -2.0, -0.001], [0.3, 1.5, 0.01])
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 
-from qualm.runners.doctor.drawing import Lots, evenly
+from qualm.runners.doctor.audit import Lots, evenly
 
 
 def drawn(seed, order, total=20, most=20):

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from qualm.runners.inference import parcel
+from qualm.runners.inference import driver
+from qualm.runners.inference.driver import Parcel, packed
 from qualm.runners.inference.node import BUNDLE
-from qualm.runners.inference.parcel import Parcel, packed
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, stage_of
 
@@ -40,7 +40,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_inputs_one_by_one_and_all_code_in_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parcel, "PIECE", 4)
+    monkeypatch.setattr(driver, "PIECE", 4)
     sent = Parcel(stage({"datasets": {"scenes": "data/scenes"}}))
     assert set(sent.files) == {BUNDLE, "data/scenes/samples.parquet", "data/scenes/images/0.parquet"}
     picture = sent.files["data/scenes/images/0.parquet"]

@@ -11,7 +11,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.runners.inference.batch_plan import Batch, PlanFile, look_up, stored
-from qualm.runners.inference.parcel import packed
+from qualm.runners.inference.driver import packed
 from qualm.runners.inference.run import open_store
 from qualm.runners.inference.shards import Shards
 from qualm.runners.runtime.settings import Settings

@@ -17,8 +17,7 @@ import pytest
 from qualm.compiler.viewing.serving import open_browser
 from qualm.runners.review import page
 from qualm.runners.review.journal import ReviewJournal
-from qualm.runners.review.page_guard import LONGEST_BODY, LONGEST_QUERY, Guard
-from qualm.runners.review.pages import Running
+from qualm.runners.review.pages import LONGEST_BODY, LONGEST_QUERY, Guard, Running
 from qualm.runners.review.pool import read_pool
 from qualm.runners.review.session import ReviewSession
 from tests.support.data.tiny_pairs import write_pairs

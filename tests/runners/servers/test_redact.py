@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from qualm.runners.servers.redact import redact, reveals
+from qualm.runners.servers.client import redact, reveals
 
 KEY = "sk-very/secret+0123456789"
 

@@ -3,8 +3,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from qualm.runners.store.answers import SCHEMA
-from qualm.runners.store.validity import LEAST_LOGPROB, MAX_ENTROPY, drop_invalid, find_invalid, nullify_invalid
+from qualm.runners.store.answers import LEAST_LOGPROB, MAX_ENTROPY, SCHEMA, drop_invalid, find_invalid, nullify_invalid
 
 
 def parts(*rows):

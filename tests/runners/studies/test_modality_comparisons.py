@@ -7,7 +7,7 @@ from scipy import stats
 from qualm.registry.sample import MODALITY_COMPARISONS
 from qualm.runners.scoring.measuring.measured import Measured
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.studies.modality_comparisons import modality_comparisons
+from qualm.runners.studies.perturbation import modality_comparisons
 
 METRICS = read_metrics([{"label": n, "plugin": n, "args": {}} for n in ("uncertainty_reflection_rate", "accuracy", "mean_uncertainty")])
 URR = "uncertainty_reflection_rate[e]"

@@ -1,4 +1,4 @@
-from qualm.runners.studies.sweeps import sweeps
+from qualm.runners.studies.perturbation import sweeps
 
 
 def variant(plugin, modality="image", **args):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qualm.runners.training.batching import IGNORE
-from qualm.runners.training.losses import answer_logprobs, dpo_loss, logprobs_of_all
+from qualm.runners.training.tuner import answer_logprobs, dpo_loss, logprobs_of_all
 
 
 def loss(now, before, beta=0.1, smoothing=0.0):

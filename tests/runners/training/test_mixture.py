@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from qualm.runners.training.mixture import Mixture
+from qualm.runners.training.recipe import Mixture
 
 
 def drawn(mixture, width):

@@ -17,8 +17,7 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.training.batching import pack, packs, pad
 from qualm.runners.training.encoding import Encoder
 from qualm.runners.training.examples import read_rows
-from qualm.runners.training.mixture import Mixture
-from qualm.runners.training.recipe import Amount, Material, Shares, build, trainable
+from qualm.runners.training.recipe import Amount, Material, Mixture, Shares, build, trainable
 from qualm.runners.training.tuner import Course, Tuner
 from tests.support.models.tiny_models import FAMILIES
 from tests.support.projects.tiny_tuning import FULL, bare_stage, write_pairs
