@@ -4,21 +4,198 @@ A stage is minutes of work (a dataset, a model's answers to a dataset under all 
 stages. Below a stage, the answer store avoids repeated work.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from qualm.compiler.plan import answers, data, models, scores
-from qualm.compiler.plan.layout import Layout
+from qualm.compiler.plan import answers, scores
+from qualm.compiler.plan.demands import asked_alike, needs
+from qualm.compiler.plan.layout import Layout, card, splits, subset, variant, variants, with_card
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.compiler.plan.sources import Sources
-from qualm.compiler.spec.resolved import Resolved
-from qualm.registry import REFUSERS
+from qualm.compiler.plan.training_prompts import training_prompts
+from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref, slug
+from qualm.compiler.spec.prompts import IN_WORDS_FORMATS
+from qualm.compiler.spec.resolved import DatasetUse, DataUse, FinetuneUse, ModelUse, PairSetUse, RecipeUse, Resolved
+from qualm.registry import BLIND, CLEAN, DRAWS, PICTURES, REFUSERS, VALIDATION
 from qualm.registry.entries import lock
 from qualm.registry.entries.card import CARDS
 from qualm.registry.plugins import engine_versions
+from qualm.registry.plugins.column_names import IN_WORDS
+from qualm.registry.plugins.columns import reads_choices
 from qualm.registry.plugins.registry import PROMPTS, ROOT
+
+
+def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
+    r, ref = layout.resolved, f.ref
+    base_models = list({m.unprompted: m for m in r.models if m.unprompted in f.models}.values())
+    inputs: dict[str, Any] = {"datasets": {label: place for label, place in layout.data.items() if label.split("@")[0] in f.datasets}}
+    bases = {m.unprompted: m.source for m in base_models if m.source}
+    if bases:
+        inputs["models"] = bases
+    inputs |= _beneath(base_models)
+    outputs = layout.places("finetune", ["model", "log"], model=ref.label)
+    params: dict[str, Any] = {
+        "name": ref.label,
+        "plugin": ref.plugin.name,
+        "args": ref.args,
+        "models": {m.unprompted: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in base_models},
+        **r.spec.inference.parameters("finetune"),
+    }
+    if prompts := training_prompts(r, f):
+        params["prompts"] = prompts
+        if any(prompt.get("answer_format") in IN_WORDS_FORMATS for prompt in prompts.values()):
+            params[IN_WORDS] = True
+    return layout.stage("finetune", params, inputs, outputs, [ref, *(m.ref for m in base_models)], model=ref.label)
+
+
+def inferences(layout: Layout) -> Iterator[PlannedStage]:
+    """Plan inference: a stage per model and dataset, or per group if those are too many."""
+    for model in layout.resolved.models:
+        groups = asked_alike(layout.resolved, model) if layout.coarse else [[d] for d in layout.evaluated]
+        is_joint = layout.coarse and len(groups) == 1
+        for datasets in groups:
+            name = f"infer-{slug(model.ref.label)}"
+            # Datasets of a group are asked alike, so the first stands for all.
+            yield _infer(layout, model, datasets, name if is_joint else f"{name}-{slug(datasets[0].label)}")
+
+
+def _infer(layout: Layout, model: ModelUse, datasets: Sequence[DataUse], name: str) -> PlannedStage:
+    label, perturbations = model.ref.label, layout.resolved.perturbations_of(datasets[0])
+    inputs: dict[str, Any] = {"datasets": {d.label: layout.data[d.label] for d in datasets}}
+    if model.source:
+        inputs["model"] = model.source
+    inputs |= _beneath([model])
+    if images := {
+        image: image for e in model.prompt_for(datasets[0]).get("examples", {}).get("written", ()) for image in e.get("images", ())
+    }:
+        inputs["examples"] = images
+    if stage_variants := [p.label for p in perturbations if p.label in layout.perturbed]:
+        inputs["perturbed"] = {variant: {d.label: layout.perturbed[variant][d.label] for d in datasets} for variant in stage_variants}
+    outputs = {"generations": {d.label: layout.generations[label][d.label] for d in datasets}}
+    inside = layout.internals.get(label, {})
+    if stored := {d.label: inside[d.label] for d in datasets if d.label in inside}:
+        outputs["internals"] = stored
+    names = {"model": label, "dataset": ", ".join(d.label for d in datasets)}
+    params = {**_inference_parameters(layout, model, datasets[0]), **splits(datasets)}
+    made_on_the_way = [p for p in perturbations if p in layout.perturbing]
+    return layout.stage("infer", params, inputs, outputs, [model.ref, *made_on_the_way], name=name, **names)
+
+
+def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> dict[str, Any]:
+    r, inference = layout.resolved, layout.resolved.spec.inference
+    params: dict[str, Any] = {
+        "model": model.ref.as_json(),
+        "variants": [
+            {"variant": CLEAN, "plugin": None, "args": {}},
+            *variants(layout, r.perturbations_of(dataset)),
+            *blinded(layout, model),
+        ],
+        "needs": needs(r, model, dataset),
+        **inference.parameters("infer"),
+        **model.entry.parameters("infer"),
+    }
+    # Unused decoding parameters are left out: changing them would repeat the stage for the same answers.
+    if DRAWS in params["needs"]:
+        params |= {"draws": inference.draws, "temperature": inference.temperature, "top_p": inference.top_p}
+        params |= {"top_k": inference.top_k} if inference.top_k else {}
+    if model.ref.label in r.validated:
+        params["also"] = [VALIDATION]
+    prompt = model.prompt_for(dataset)
+    if prompt:
+        params["prompt"] = prompt
+    in_words = "option_logits" not in model.gives or prompt.get("answer_format") in IN_WORDS_FORMATS
+    if in_words and any(reads_choices(j.plugin) for j in r.judges):
+        params[IN_WORDS] = True
+    if model.entry.per_category is not None:
+        params["subset"] = subset(layout, model)
+    return params
+
+
+def blinded(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
+    """Return the variants that show a model no image, or another sample's."""
+    ways = [way for way in PICTURES if model.ref.label in layout.resolved.blind.get(way, ())]
+    return [{"variant": BLIND[way], "plugin": None, "args": {}, "picture": way} for way in ways]
+
+
+def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:
+    # A model's own folder is an input already, as `model`.
+    paths = sorted({path for m in models for path in m.beneath} - {m.source for m in models})
+    return {"beneath": {path.split("/", 1)[1]: path for path in paths}} if paths else {}
+
+
+def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
+    """Plan the stage that reads a dataset by its card's adapter."""
+    params: dict[str, Any] = {"dataset": d.label, "card": d.card.name, "args": d.args, "limit": d.limit}
+    params |= {"adapter": d.adapter.name} if d.adapter else {"adapter": None, "missing": d.card.missing}
+    params |= {**d.select, **d.entry.parameters("data")}
+    params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
+    params |= {ANSWERABLE_BY.name: d.answerable_by.as_json()} if d.answerable_by else {}
+    params |= _balance(layout, d) if d.reviews is None else {}
+    params["about"] = {key: getattr(d.card, key) for key in ("title", "licence", "citation", "source")}
+    inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
+    inputs |= {"ask_answerable": d.select["ask_answerable"]} if "ask_answerable" in d.select else {}
+    outputs = with_card(layout.whole.get(d.label, layout.data[d.label]))
+    used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *(ref for ref in (d.prepare, d.answerable_by) if ref)]
+    return layout.stage("data", params, inputs, outputs, used, dataset=d.label)
+
+
+def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
+    """Return the parameters that balance the classes of scored samples."""
+    balance = d.entry.balance
+    return {} if balance is None else {"balance": {**balance.settings(), "seed": layout.resolved.seed}, **splits([d])}
+
+
+def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
+    """Plan the stage that drops questions which reviewers rejected."""
+    params: dict[str, Any] = {"dataset": d.label, **d.entry.parameters("curate"), **splits([d])}
+    params |= {"subsets": dict(d.subsets)} if d.subsets else {}
+    params |= _balance(layout, d)
+    inputs = {**with_card(layout.whole[d.label]), "reviews": d.reviews}
+    outputs = with_card(layout.data[d.label])
+    return layout.stage("curate", params, inputs, outputs, dataset=d.label)
+
+
+def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
+    ref = recipe.ref
+    params = {**ref.as_json(), "about": recipe.about, **({"limit": dict(recipe.limit)} if recipe.limit else {})}
+    inputs = {"datasets": {name: layout.data[name] for name in recipe.datasets}}
+    names = {"pairs": pairs.label, "recipe": ref.label}
+    return layout.stage("pair", params, inputs, layout.places("pair", ["pairs"], **names), [ref], **names)
+
+
+def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
+    """Plan the stage that joins the pairs of all recipes in a set."""
+    params: dict[str, Any] = {
+        "dataset": pairs.label,
+        "recipes": [recipe.ref.label for recipe in pairs.recipes],
+        **pairs.entry.parameters("assemble"),
+    }
+    inputs: dict[str, Any] = {
+        "recipes": {r.ref.label: layout.place("pair", "pairs", pairs=pairs.label, recipe=r.ref.label) for r in pairs.recipes},
+        "datasets": {name: layout.data[name] for name in pairs.sources},
+    }
+    if pairs.reviews is not None:
+        inputs["reviews"] = pairs.reviews
+        params |= {"unreviewed": pairs.entry.unreviewed, "lone": pairs.entry.lone}
+    inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
+    outputs = {**with_card(layout.data[pairs.label]), **layout.places("assemble", ["shortcuts"], dataset=pairs.label)}
+    return layout.stage("assemble", params, inputs, outputs, name=f"data-{slug(pairs.label)}", dataset=pairs.label)
+
+
+def perturb(layout: Layout, p: Ref) -> PlannedStage:
+    """Plan the stage of a perturbation that stores the perturbed samples."""
+    datasets = layout.perturbed_by(p)
+    params: dict[str, Any] = {**variant(p), **splits(datasets)}
+    if layout.resolved.validated:
+        params["also"] = [VALIDATION]
+    inputs = {"datasets": {d.label: layout.data[d.label] for d in datasets}}
+    inputs["cards"] = {name: card(path) for name, path in inputs["datasets"].items()}
+    outputs = {"perturbed": layout.perturbed[p.label], "cards": {name: card(path) for name, path in layout.perturbed[p.label].items()}}
+    return layout.stage("perturb", params, inputs, outputs, [p], variant=p.label)
+
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 """Function from the layout and the stages planned so far to the stages of one kind."""
@@ -31,13 +208,13 @@ def _single_stage(section: str, plan: Callable[[Layout, Sequence[PlannedStage]],
 
 PLANNERS: Mapping[str, Planner] = MappingProxyType(
     {
-        "data": lambda at, _: (data.samples(at, d) for d in at.resolved.datasets),
-        "curate": lambda at, _: (data.curate(at, d) for d in at.resolved.datasets if d.label in at.whole),
-        "pair": lambda at, _: (data.pair(at, pairs, recipe) for pairs in at.resolved.pairs for recipe in pairs.recipes),
-        "assemble": lambda at, _: (data.assemble(at, pairs) for pairs in at.resolved.pairs),
-        "finetune": lambda at, _: (models.finetune(at, f) for f in at.resolved.finetunes),
-        "perturb": lambda at, _: (data.perturb(at, p) for p in at.resolved.perturbations if at.is_answered and p.label in at.perturbed),
-        "infer": lambda at, _: models.inferences(at) if at.is_answered else (),
+        "data": lambda at, _: (samples(at, d) for d in at.resolved.datasets),
+        "curate": lambda at, _: (curate(at, d) for d in at.resolved.datasets if d.label in at.whole),
+        "pair": lambda at, _: (pair(at, pairs, recipe) for pairs in at.resolved.pairs for recipe in pairs.recipes),
+        "assemble": lambda at, _: (assemble(at, pairs) for pairs in at.resolved.pairs),
+        "finetune": lambda at, _: (finetune(at, f) for f in at.resolved.finetunes),
+        "perturb": lambda at, _: (perturb(at, p) for p in at.resolved.perturbations if at.is_answered and p.label in at.perturbed),
+        "infer": lambda at, _: inferences(at) if at.is_answered else (),
         "judge": _single_stage("judges", lambda at, _: answers.judge(at)),
         "estimate": _single_stage("estimators", lambda at, _: answers.estimate(at)),
         "probe": _single_stage("probes", lambda at, _: answers.probe(at)),

@@ -8,11 +8,10 @@ from typing import Any
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, nearest
 from qualm.compiler.spec.language import Dataset
-from qualm.compiler.spec.offsets import mark_within
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, PREPARE, Ref, located, prompt_path, prompts_folder
 from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.resolved import DatasetUse
-from qualm.compiler.spec.yaml_positions import Path_, dotted
+from qualm.compiler.spec.yaml_positions import Path_, dotted, mark_within
 from qualm.registry import UNCERTAIN
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import Card

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry import ALL, MACRO
-from qualm.registry.sample import CLEAN, LABELLED_SCORES, SCORES
+from qualm.registry.sample import CLEAN, SCORES
 from qualm.runners.runtime.precision import result
-from qualm.runners.runtime.records import read_table
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.labels import PARTS, Labels
 from qualm.runners.scoring.measuring.measured import Measured, Slice

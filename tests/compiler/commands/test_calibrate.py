@@ -13,10 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from qualm.compiler.commands import calibrate as calibrating
-from qualm.compiler.commands.calibrate import calibrate
+from qualm.compiler.commands.calibrate import calibrate, open_bench
 from qualm.compiler.commands.edit_yaml import EditTarget
 from qualm.compiler.commands.main import app
-from qualm.compiler.commands.strength_bench import open_bench
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.commands.strength_bench import open_bench
+from qualm.compiler.commands.calibrate import open_bench
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of
 from qualm.compiler.project.checkout import Project

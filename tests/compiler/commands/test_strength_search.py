@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.commands.calibrate import open_bench, search_strength
 from qualm.compiler.commands.edit_yaml import EditTarget
-from qualm.compiler.commands.strength_bench import open_bench
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of
-from qualm.compiler.commands.strength_search import search_strength
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.projects.calibration_project import SPEC, calibration_project

@@ -9,7 +9,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast, Reason
-from qualm.compiler.run.shareable import MAX_LISTED, SECRETS, Obstacle, ShareTarget, obstacles, out_of_date, shared_specs, target
+from qualm.compiler.run.share import MAX_LISTED, SECRETS, Obstacle, ShareTarget, obstacles, out_of_date, shared_specs, target
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.projects.finished_project import SPEC, commit, finished_project, git
 

@@ -1,7 +1,6 @@
 import pytest
 
-from qualm.compiler.spec.offsets import mark_within
-from qualm.compiler.spec.yaml_positions import parse
+from qualm.compiler.spec.yaml_positions import mark_within, parse
 
 
 def place(text, value, word):
