@@ -296,8 +296,8 @@ def _sets(results: Report, dataset: str) -> Iterator[str]:
     """Yield one sentence per model about its prediction sets."""
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     if labels and all((m, dataset, a.setting, a.score) in results.uninformative for m in looking(results) for a in labels):
-        row = results.cells.get((looking(results)[0], dataset, labels[0].text)) or {}
-        yield f"Prediction sets are uninformative: {row.get('why_no_interval') or 'every set has all options'}."
+        first = results.cells.get((looking(results)[0], dataset, labels[0].text)) or {}
+        yield f"Prediction sets are uninformative: {first.get('why_no_interval') or 'every set has all options'}."
         return
     for model in looking(results)[:MOST]:
         parts = []
