@@ -7,7 +7,7 @@ import re
 import typer
 
 from qualm.compiler.commands.main import complete_app
-from qualm.compiler.generated.command_line import command_line, commands
+from qualm.compiler.generated import command_line, commands
 from qualm.registry.plugins.registry import ROOT
 from qualm.runners.store.maintenance import MERGED_BYTES
 

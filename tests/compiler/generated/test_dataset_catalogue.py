@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from qualm.compiler.generated.dataset_catalogue import catalogue
+from qualm.compiler.generated import catalogue
 from qualm.registry.entries.card import UNVERIFIED, card_names, load_card
 from qualm.registry.plugins.registry import names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from qualm.compiler.generated.published_models import published_models
+from qualm.compiler.generated import published_models
 from qualm.registry.published.models import published
 
 TABLE, FAMILIES = published_models().split("## Families examined")

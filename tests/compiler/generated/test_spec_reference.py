@@ -9,8 +9,8 @@ import pytest
 from annotated_types import Gt
 from pydantic import BaseModel, Field
 
-from qualm.compiler.generated import spec_reference
-from qualm.compiler.generated.spec_reference import _SECTIONS, DESCRIBED_IN, _default, _name, _own, reference
+from qualm.compiler import generated as pages
+from qualm.compiler.generated import _SECTIONS, DESCRIBED_IN, _default, _name, _own, reference
 from qualm.compiler.spec.language import Spec, Whole
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT
@@ -63,7 +63,7 @@ def test_only_ours_are_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = every[0].path.parents[4] / "site-packages" / "theirs.py"
     from dataclasses import replace
 
-    monkeypatch.setattr(spec_reference.registry, "every", lambda kind: [replace(every[0], path=foreign), *every[1:]])
+    monkeypatch.setattr(pages.registry, "every", lambda kind: [replace(every[0], path=foreign), *every[1:]])
     assert _own("judges") == [p.name for p in every[1:]]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.generated import pages
-from qualm.compiler.generated.pages import PAGES, out_of_step
+from qualm.compiler import generated as pages
+from qualm.compiler.generated import PAGES, out_of_step
 from qualm.registry.plugins.registry import ROOT
 from tests.end_to_end.clone import Clone, make_clone
 
