@@ -159,7 +159,7 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
             "registry.formats.text_tables:MAX_CELL": 64 * MIB,
         },
     ),
-    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"review.page_guard:LONGEST_BODY": 64 * 1024}),
+    ("docs/how-to/verify.md", "a request holds at most 64 KiB", {"review.pages:LONGEST_BODY": 64 * 1024}),
     (
         "docs/explanation/reliability.md",
         "At most 200 mistakes of a spec are listed; a sweep or section has at most 500 points or entries",
