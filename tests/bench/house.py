@@ -1,8 +1,9 @@
 """Counts of the code: its size, its words, its levels.
 
-    python -m tests.bench.house [--names]
+    python -m tests.bench.house [--names] [--rooms]
 
-Product code is what stands in `compiler/`, `registry/` and `runners/`. A name is counted wherever it is bound: assigned, a parameter,
+Product code is what stands in `compiler/`, `registry/` and `runners/`. A room is a folder with modules; folders of plugins are not
+counted. `--rooms` lists the rooms with their modules and lines. A name is counted wherever it is bound: assigned, a parameter,
 the target of a loop, a comprehension, a `with` or an `except`. `--names` lists the vague names by file, and the public classes that
 share a name.
 
@@ -17,6 +18,9 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+
+from qualm.registry.plugins.registry import KINDS as PLUGIN_KINDS
+from tests.compiler.test_rooms import BACK, FLOORS
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler", "registry", "runners")
@@ -71,9 +75,21 @@ def files(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+def rooms() -> dict[str, tuple[int, int]]:
+    """Room -> modules and lines; a folder with nothing but `__init__.py` and `__main__.py` is none."""
+    by_room: dict[str, tuple[int, int]] = {}
+    for file in (file for package in PACKAGES for file in files(package)):
+        room = file.parent.relative_to(ROOT).as_posix()
+        if room not in PLUGIN_KINDS.values():
+            modules, lines = by_room.get(room, (0, 0))
+            by_room[room] = modules + (not file.stem.startswith("__")), lines + len(file.read_text(encoding="utf-8").splitlines())
+    return {room: counts for room, counts in by_room.items() if counts[0]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", action="store_true", help="list the vague names by file, and the classes that share a name")
+    parser.add_argument("--rooms", action="store_true", help="list the rooms with their modules and lines")
     options = parser.parse_args()
     classes: dict[str, list[Path]] = defaultdict(list)
     vague_by_file: Counter[Path] = Counter()
@@ -98,6 +114,11 @@ def main() -> None:
     print(f"{'all':10} {'':6} {all_kinds.total():7,} {''.join(f'{all_kinds[kind]:11,}' for kind in KINDS)}")
     shared = {name: places for name, places in classes.items() if len(places) > 1}
     print(f"{len(shared)} public class names stand twice or more")
+    floors = ", ".join(f"{package} {len(levels)}" for package, levels in FLOORS.items())
+    print(f"{len(rooms())} rooms; floors: {floors}; {len(BACK)} import that goes up")
+    if options.rooms:
+        for room, (modules, lines) in rooms().items():
+            print(f"  {room:30} {modules:4} {lines:7,}")
     if options.names:
         for name, places in sorted(shared.items()):
             print(f"  {name}: {', '.join(map(str, places))}")
