@@ -23,7 +23,7 @@ WAVES = 256
 many equal parts of [0, 1], at which gaps are summed up."""
 LEAST = 0.0075
 """The smallest bandwidth."""
-FEW = 64
+FEW = 48
 """Waves that are summed at first."""
 OF_INTERVAL = 64
 STEPS = 14
@@ -104,6 +104,9 @@ def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floa
         above = at_bandwidth > bandwidth
         errors[left[above | (here == 0)]] = at_bandwidth[above | (here == 0)]
         low[left[above]], high[left[~above]] = here[above], np.maximum(here[~above], 1)
+        # The next step's error is no larger, and so not above a bandwidth that is no smaller than this one's error.
+        last = above & (at_bandwidth <= bandwidth + size)
+        high[left[last]] = here[last] + 1
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = (at_bandwidth - before[1, left]) / (bandwidth - before[0, left])
             slope = np.where(np.isfinite(slope) & (slope <= 0), slope, 0.0)
@@ -163,7 +166,7 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
     far, near = _angles(f)
     of_gaps = far * (gap[:, None] / len(f))
-    own = _at_own_bandwidth(lambda a, b: (of_gaps[:, a // NEAR : b // NEAR].T @ near).real.reshape(1, b - a))[1]
+    own = _at_own_bandwidth(lambda a, b: (of_gaps[:, a // NEAR : b // NEAR].T @ near).real.reshape(1, -1))[1]
     bandwidth = max(2 / OF_INTERVAL, float(own[0]))
     k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
     damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]

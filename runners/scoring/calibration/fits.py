@@ -53,6 +53,7 @@ class Recalibration:
     paired: bool = False
     """True for two models side by side: refitted in every resample."""
     _last: LastValue[list[dict[str, Floats]]] = field(default_factory=LastValue, init=False, repr=False)
+    _groups: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -66,7 +67,10 @@ class Recalibration:
 
     def groups(self, resamples: Resamples) -> int:
         """Return the number of groups that it is fitted on."""
-        own = [resamples.whole.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
+        return self._groups.of(resamples.whole, lambda: self._count_groups(resamples.whole))
+
+    def _count_groups(self, resamples: Resamples) -> int:
+        own = [resamples.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
         return len(np.unique(np.concatenate(own)))
 
     def redrawn_in(self, resamples: Any) -> Any:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -95,28 +96,138 @@ def _draws_read(task: MetricTask, part: Slice) -> tuple[int, bool]:
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
     """Return the tasks to evaluate, not yet resampled, and the labels that average several tasks."""
     labels: list[tuple[str, list[MetricTask]]] = []
+    selection = Selection(cell, part)
     for metric in metrics:
-        reads = frozenset(metric.reads)
-        if not cell.applies(reads):
+        if not cell.applies(frozenset(metric.reads)):
             continue
-        universe = part.rows if cell.asked is None else part.rows[cell.asked[part.rows]]
-        if reads & CHOICE_ONLY:
-            universe = universe[cell.samples.n_options[universe] > 0]
-        if reads & OPEN_ONLY:
-            universe = universe[cell.in_words[universe]]
-        if any(columns.judge_of(c) is not None for c in reads):
-            universe = universe[cell.samples.n_options[universe] == 0]
-        coded = {c: cell.coded(c) for c in reads if c.startswith((GROUP_OF, CODE_OF))}
-        for codes in coded.values():
-            universe = universe[~np.isnan(codes[universe])]
         of_label: dict[str, list[MetricTask]] = {}
-        for name, rows in _slices_of_macro(cell, part, universe):
-            for label, some in _tasks_on(metric, cell, part, coded, rows):
+        for name, rows in selection.universes(metric):
+            for label, some in _tasks_on(metric, selection, rows):
                 of_label.setdefault(label, []).extend(some)
                 for task in some:
                     task.measured.slice_of_macro = name
         labels += of_label.items()
     return list({id(task): task for _, of in labels for task in of}.values()), labels
+
+
+@dataclass(eq=False)
+class ScoredRows:
+    """Rows of a slice that a metric reads."""
+
+    universe: NDArray[np.int64]
+    taken: dict[str, Floats]
+    """Columns of these rows."""
+    scored: NDArray[np.bool_]
+    """Rows that have all columns."""
+    counted: NDArray[np.bool_]
+    """Rows that the metric is over; the others only calibrate."""
+    place: NDArray[np.int64]
+    """Places of the scored rows in the slice."""
+    group: NDArray[np.int64]
+    """Groups of the scored rows."""
+    n_questions: int
+    """Rows before those that calibrate are left out."""
+
+    @cached_property
+    def columns(self) -> dict[str, Floats]:
+        """Columns of the scored rows."""
+        return self.taken if self.scored.all() else {name: of[self.scored] for name, of in self.taken.items()}
+
+    @cached_property
+    def is_counted(self) -> NDArray[np.bool_]:
+        """Scored rows that the metric is over."""
+        return self.counted[self.scored]
+
+    @cached_property
+    def n(self) -> int:
+        """Number of scored rows that the metric is over."""
+        return int(self.is_counted.sum())
+
+    @cached_property
+    def group_codes(self) -> NDArray[np.int64]:
+        """The groups that the metric is over."""
+        return np.flatnonzero(np.bincount(self.group[self.is_counted]))
+
+    @cached_property
+    def units(self) -> float:
+        """Effective number of groups that the metric is over."""
+        return effective_units(self.group[self.is_counted])
+
+    @cached_property
+    def group_places(self) -> NDArray[np.int64]:
+        """Place of each scored row's group among the groups."""
+        return number_groups(self.group)[0]
+
+
+class Selection:
+    """Rows of one cell and slice, selected once for all metrics of the same columns."""
+
+    def __init__(self, cell: Cell, part: Slice) -> None:
+        self.cell, self.part = cell, part
+        self.nothing_calibrates = np.zeros(cell.samples.n)
+        self._universes: dict[tuple[Any, ...], list[tuple[str, NDArray[np.int64]]]] = {}
+        self._rows: dict[tuple[Any, ...], tuple[ScoredRows, list[NDArray[Any]]]] = {}
+        self._evaluated: dict[tuple[int, int], NDArray[np.int64]] = {}
+        self._contents: dict[int, tuple[Floats, bytes]] = {}
+
+    def coded(self, metric: Metric) -> dict[str, Floats]:
+        """Return the columns of a metric that number the values of fields."""
+        return {name: self.cell.coded(name) for name in metric.reads if name.startswith((GROUP_OF, CODE_OF))}
+
+    def universes(self, metric: Metric) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return the rows that a metric can be over; by name of the slice where a macro average is over slices."""
+        cell, reads, coded = self.cell, frozenset(metric.reads), self.coded(metric)
+        rated = any(columns.judge_of(name) is not None for name in reads)
+        key = bool(reads & CHOICE_ONLY), bool(reads & OPEN_ONLY), rated, tuple(sorted(coded))
+        if key not in self._universes:
+            universe = self.part.rows if cell.asked is None else self.part.rows[cell.asked[self.part.rows]]
+            if reads & CHOICE_ONLY:
+                universe = universe[cell.samples.n_options[universe] > 0]
+            if reads & OPEN_ONLY:
+                universe = universe[cell.in_words[universe]]
+            if rated:
+                universe = universe[cell.samples.n_options[universe] == 0]
+            for codes in coded.values():
+                universe = universe[~np.isnan(codes[universe])]
+            self._universes[key] = list(_slices_of_macro(cell, self.part, universe))
+        return self._universes[key]
+
+    def rows(self, metric: Metric, readings: Mapping[str, Floats], universe: NDArray[np.int64]) -> ScoredRows:
+        """Return the rows of some that a metric reads."""
+        names = sorted(set(metric.reads))
+        over = (metric.over, metric.args.get("right_from", 1)) if metric.over else None
+        arrays = [universe, *(readings[name] for name in names)]
+        key = (metric.of_test_rows, metric.is_row_by_row, over, *names, *map(id, arrays))
+        if key not in self._rows:
+            # The arrays are held, so that no other array gets the id of one of them.
+            self._rows[key] = _scored_rows(metric, {name: readings[name] for name in names}, universe, self.part), arrays
+        return self._rows[key][0]
+
+    def evaluated(self, universe: NDArray[np.int64], of: Recalibration) -> NDArray[np.int64]:
+        """Return the rows of some that a recalibration is not fitted on."""
+        key = id(universe), id(of)
+        if key not in self._evaluated:
+            self._evaluated[key] = universe[~of.calibrates[universe]]
+        return self._evaluated[key]
+
+    def content(self, column: Floats) -> bytes:
+        """Return a digest of a column's values."""
+        if id(column) not in self._contents:
+            self._contents[id(column)] = column, blake2b(column.tobytes()).digest()
+        return self._contents[id(column)][1]
+
+
+def _scored_rows(metric: Metric, readings: Mapping[str, Floats], universe: NDArray[np.int64], part: Slice) -> ScoredRows:
+    n_questions = len(universe)
+    if metric.of_test_rows and metric.is_row_by_row:
+        universe = universe[readings["is_calibration"][universe] == 0]
+    taken = {name: of[universe] for name, of in readings.items()}
+    scored = _scored(taken)
+    counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
+    if metric.over:
+        counted &= taken[metric.over] >= metric.args.get("right_from", 1)
+    place = np.searchsorted(part.rows, universe)[scored]
+    return ScoredRows(universe, taken, scored, counted, place, part.bootstrap.groups_of(place), n_questions)
 
 
 def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[np.int64]]]:
@@ -129,50 +240,49 @@ def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> It
         yield f"{part.macro}={names[k]}", universe[number[universe] == k]
 
 
-def _tasks_on(
-    metric: Metric, cell: Cell, part: Slice, coded: dict[str, Floats], universe: NDArray[np.int64]
-) -> Iterator[tuple[str, list[MetricTask]]]:
+def _tasks_on(metric: Metric, selection: Selection, universe: NDArray[np.int64]) -> Iterator[tuple[str, list[MetricTask]]]:
     """Yield each label of one metric with its tasks on some rows."""
-    reads = frozenset(metric.reads)
+    reads, coded = frozenset(metric.reads), selection.coded(metric)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
     alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
-    for name, sets, names_of_each, redraws in _columns_for(cell, part, reads, metric.of_test_rows):
+    for name, sets, names_of_each, redraws in _columns_for(selection, reads, metric.of_test_rows):
         of_setting = []
         for each, redraw in zip(sets, redraws, strict=True):
-            same = (id(redraw), *(each[c].tobytes() for c in telling))
+            same = (id(redraw), *(selection.content(each[c]) for c in telling))
             if same not in alike:
-                alike[same] = _task(cell, metric, each | coded, universe, part, redraw)
+                alike[same] = _task(selection, metric, each | coded, universe, redraw)
             of_setting.append(alike[same])
         for label, task in zip(names_of_each, of_setting, strict=False):
             yield f"{metric.label}[{label}]", [task]
         yield f"{metric.label}[{name}]" if name else metric.label, of_setting
     if columns.recalibrated(metric.reads, metric.args):
-        for of in cell.recalibrations:
-            yield f"{metric.label}[{of.label}]", [_recalibrated_task(cell, metric, coded, universe, part, of)]
+        for of in selection.cell.recalibrations:
+            yield f"{metric.label}[{of.label}]", [_recalibrated_task(selection, metric, coded, universe, of)]
 
 
 def _recalibrated_task(
-    cell: Cell, metric: Metric, coded: dict[str, Floats], universe: NDArray[np.int64], part: Slice, of: Recalibration
+    selection: Selection, metric: Metric, coded: dict[str, Floats], universe: NDArray[np.int64], of: Recalibration
 ) -> MetricTask:
     """Return the task of a metric of the recalibrated confidence, on the rows that do not calibrate."""
-    readings = cell.columns | {"is_calibration": np.zeros(cell.samples.n)} | coded | of.columns
-    task = _task(cell, metric, readings, universe[~of.calibrates[universe]], part)
+    readings = selection.cell.columns | {"is_calibration": selection.nothing_calibrates} | coded | of.columns
+    task = _task(selection, metric, readings, selection.evaluated(universe, of))
     task.measured.recalibrated = of
     if not task.measured.n:
         task.measured.why = of.why or task.measured.why
     if of.parts and task.measured.n:
         task.refit = of
-        task.measured.calibrating = of.groups(part.bootstrap)
+        task.measured.calibrating = of.groups(selection.part.bootstrap)
     return task
 
 
 def _columns_for(
-    cell: Cell, part: Slice, reads: frozenset[str], of_test_rows: bool
+    selection: Selection, reads: frozenset[str], of_test_rows: bool
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
     """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn.
 
     A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
     """
+    cell, part = selection.cell, selection.part
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
     if part.label != ALL:  # the study of calibration shares draws whole datasets
         settings = {name: of for name, of in settings.items() if not name.startswith(SHARE)} or settings
@@ -183,7 +293,7 @@ def _columns_for(
         estimators = {name: {"uncertainty": values} for name, values in cell.uncertainties.items()}
     everything = [""] if of_test_rows and not reads & SET_COLUMNS else []
     for setting in [*everything, *settings] or [""]:
-        fixed = cell.columns | {"is_calibration": settings[setting].is_calibration if setting else np.zeros(cell.samples.n)}
+        fixed = cell.columns | {"is_calibration": settings[setting].is_calibration if setting else selection.nothing_calibrates}
         for estimator, values in estimators.items():
             base = fixed | values
             name = "/".join(x for x in (setting, estimator) if x)
@@ -212,51 +322,40 @@ def why_absent(metric: Metric, cell: Cell) -> str:
 
 
 def _task(
-    cell: Cell, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], part: Slice, redraw: Redraw | None = None
+    selection: Selection, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], redraw: Redraw | None = None
 ) -> MetricTask:
     """Compute the point estimate, and what is needed to resample it."""
-    n_rows = len(universe)
-    if metric.of_test_rows and metric.is_row_by_row:
-        universe = universe[readings["is_calibration"][universe] == 0]
-    place = np.searchsorted(part.rows, universe)
-    taken = {name: readings[name][universe] for name in metric.reads}
-    scored = _scored(taken)
-    counted = taken["is_calibration"] == 0 if metric.of_test_rows else np.ones(len(universe), dtype=bool)
-    if metric.over:
-        counted &= taken[metric.over] >= metric.args.get("right_from", 1)
-    n, unscored = int((scored & counted).sum()), int((~scored & counted).sum())
-    arrays = [taken[name][scored] for name in metric.reads]
-    weights = Recorder(int(scored.sum()))
+    cell, part, rows = selection.cell, selection.part, selection.rows(metric, readings, universe)
+    n, arrays, weights = rows.n, [rows.columns[name] for name in metric.reads], Recorder(len(rows.place))
     value = _value(metric, arrays, weights) if n else math.nan
-    left = ~scored & counted
+    left = ~rows.scored & rows.counted
+    unscored = int(left.sum())
     many = unscored and unscored >= MANY * (n + unscored)
-    left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in taken.items()}, universe[left]) if many else ""
-    why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, n_rows)
+    left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in rows.taken.items()}, rows.universe[left]) if many else ""
+    why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, rows.n_questions)
     if n and math.isnan(value):
-        columns_read = {name: of[counted[scored]] for name, of in zip(metric.reads, arrays, strict=True)}
+        columns_read = {name: rows.columns[name][rows.is_counted] for name in metric.reads}
         why = (metric.why(*arrays, **metric.args) if metric.why else "") or why_no_value(metric.function, columns_read)
     measured = Measured(value, np.empty(0), n, unscored, why, left_out, metric.interval, why_no_interval=metric.why_no_interval)
-    missing = left & ~_cannot_be_scored(cell, taken, universe) if unscored else left
+    missing = left & ~_cannot_be_scored(cell, rows.taken, rows.universe) if unscored else left
     if n or missing.any():
         measured.scored_share = n / (n + int(missing.sum()))
     if metric.rating and missing.any() and cell.unread == BOUNDS_OF_UNREAD:
-        measured.if_unread = _value_if(metric, taken, missing, 0.0), _value_if(metric, taken, missing, 1.0)
+        measured.if_unread = _value_if(metric, rows.taken, missing, 0.0), _value_if(metric, rows.taken, missing, 1.0)
     if n:
         own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
-        measured.bounds = bounds_of(metric, lambda name: own[name][universe][scored] if name in own else None)
-        measured.chance = chance_of(metric, lambda name: own[name][universe][scored & counted] if name in own else None)
-    group_of_row = part.bootstrap.groups_of(place[scored])
-    _count_groups(measured, metric, arrays, weights, group_of_row, counted[scored], cell.own_intervals)
+        measured.bounds = bounds_of(metric, lambda name: own[name][rows.universe][rows.scored] if name in own else None)
+        measured.chance = chance_of(metric, lambda name: own[name][rows.universe][rows.scored & rows.counted] if name in own else None)
+    _count_groups(measured, metric, arrays, weights, rows, cell.own_intervals)
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
         measured.calibrating = redraw.calibrating(part.bootstrap.whole)
         measured.why_no_interval = measured.why_no_interval or redraw.why_every_option
-        if "target" in metric.plugin.declares and "covered" in taken:
-            group = part.bootstrap.groups_of(place[scored])[counted[scored]]
-            covered = taken["covered"][scored][counted[scored]]
-            measured.band = redraw.band(universe[scored & counted], covered, np.unique(group, return_inverse=True)[1])
-    return MetricTask(metric, arrays, place[scored], weights, measured, universe[scored], group_of_row, counted[scored], redraw)
+        if "target" in metric.plugin.declares and "covered" in rows.columns:
+            group = np.unique(rows.group[rows.is_counted], return_inverse=True)[1]
+            measured.band = redraw.band(rows.universe[rows.scored & rows.counted], rows.columns["covered"][rows.is_counted], group)
+    return MetricTask(metric, arrays, rows.place, weights, measured, rows.universe[rows.scored], rows.group, rows.is_counted, redraw)
 
 
 def _scored(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
@@ -311,15 +410,15 @@ def _count_groups(
     metric: Metric,
     arrays: list[Floats],
     weights: Recorder,
-    group: NDArray[np.int64],
-    counted: NDArray[np.bool_],
+    rows: ScoredRows,
     known: dict[Any, tuple[float, float] | str],
 ) -> None:
     """Count the independent groups behind a value, and behind each class that it compares."""
-    measured.group_codes = np.flatnonzero(np.bincount(group[counted]))
-    measured.groups = len(measured.group_codes)
+    group, counted = rows.group, rows.is_counted
+    measured.group_codes = rows.group_codes
+    measured.groups = len(rows.group_codes)
     if metric.own_interval is not None:
-        measured.own_interval = partial(_own_interval, metric, arrays, number_groups(group)[0], known)
+        measured.own_interval = partial(_own_interval, metric, arrays, rows.group_places, known)
     if metric.null_test is not None:
         measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
     if metric.minimum_standard_error is not None:
@@ -339,8 +438,11 @@ def _count_groups(
     if metric.types is not None:
         types = metric.types(*arrays, **metric.args)
         parts, what = [enter & (types == name) for name in np.unique(types[enter])], "have questions of the rarest type"
-    groups = min(_distinct(group[rows]) for rows in parts)
-    measured.units = min(effective_units(group[rows]) for rows in parts)
+    if len(parts) == 1 and (parts[0] == counted).all():
+        groups, measured.units = measured.groups, rows.units
+    else:
+        groups = min(_distinct(group[of]) for of in parts)
+        measured.units = min(effective_units(group[of]) for of in parts)
     if groups < FEWEST_GROUPS <= measured.groups:
         measured.rare = f"{groups} of {measured.groups:,} groups {what}: an interval needs {FEWEST_GROUPS}"
 
