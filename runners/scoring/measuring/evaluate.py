@@ -284,7 +284,7 @@ def _columns_for(
     """
     cell, part = selection.cell, selection.part
     settings = dict(cell.settings) if "is_calibration" in reads or reads & SET_COLUMNS else {}
-    if part.label != ALL:  # the study of calibration shares draws whole datasets
+    if part.label != ALL or not reads & SET_COLUMNS:  # the study of calibration shares draws the sets of whole datasets
         settings = {name: of for name, of in settings.items() if not name.startswith(SHARE)} or settings
     estimators: dict[str, dict[str, Floats]] = {"": {}}
     if reads & PAIRED_UNCERTAINTY:
