@@ -1,14 +1,14 @@
 """Kinds of stages, each declared in its own file, which compiler, forecast, graph and runner read.
 
 `runners/stages/KIND.py` has `KIND = StageKind(...)` and `run(stage)`; `compiler/plan/make.py` plans its stages. Declarations are read from
-the source without importing it: each is one call with literal keyword arguments.
+the source without importing it: each is one call with literal keyword arguments. A kind of several parts also reads what those declare.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -35,6 +35,8 @@ class StageKind:
     """Key of an output -> its path below `results/SPEC/`; {names} are filled in. A stage may write only some."""
     reads: tuple[str, ...] = ()
     """Keys of possible inputs: outputs of other stages, and entries of `registry/data/`."""
+    parts: tuple[str, ...] = ()
+    """Folders of modules whose inputs (`READS`) the stage reads too, relative to its file."""
     colour: str = "#333333"
     """Colour in `qualm graph`."""
     seeded: bool = False
@@ -74,4 +76,7 @@ def stage_kind(name: str) -> StageKind:
     path = FOLDER / f"{name}.py"
     if not path.is_file():
         raise PluginError(f"no kind of stage is named '{name}'; there are: {', '.join(stage_kinds())}")
-    return StageKind(**constants_of(path)[0]["KIND"], name=name, module=f"{PACKAGE}.{name}")
+    kind = StageKind(**constants_of(path)[0]["KIND"], name=name, module=f"{PACKAGE}.{name}")
+    files = [file for part in kind.parts for file in sorted((path.parent / part).glob("*.py"))]
+    more = [key for file in files if "\nREADS = " in file.read_text(encoding="utf-8") for key in constants_of(file)[0]["READS"]]
+    return replace(kind, reads=tuple(dict.fromkeys([*kind.reads, *more])))

@@ -7,6 +7,7 @@ from collections import Counter
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import read_greedy
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import visible
 
@@ -35,3 +36,7 @@ def endings(results: Report) -> Sheet | None:
         note="Greedy answers to clean inputs. A truncated answer may lack its last words; raise max_new_tokens if many are. "
         "Empty answers are unscored.",
     )
+
+
+ASSETS = ["templates/endings.html"]
+SECTION = Section("endings", "How answers ended", endings, "endings.html")

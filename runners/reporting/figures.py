@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from qualm.registry import MODALITIES
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting import charts
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.cells import NO_REFERENCE
@@ -399,3 +400,36 @@ def _text(cell: dict[str, Any] | None) -> str:
     if cell["value"] is None or math.isnan(cell["value"]):
         return f"undefined ({'no scored rows' if not cell['n'] else 'no value for these rows'})"
     return rounded(cell) + aside(between(cell))
+
+
+def drawings(results: Report, *kinds: Callable[[Report, str], Figure]) -> list[Figure]:
+    """Return the figures of some kinds, each of all datasets together."""
+    drawn = [merged({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
+    return [figure for figure in drawn if figure is not None]
+
+
+def breakdown(results: Report) -> list[Figure]:
+    """Return the figures of slices, then those of variants."""
+    by_title: dict[str, dict[str, Figure]] = {}
+    for dataset in results.datasets:
+        for figure in slices(results, dataset):
+            by_title.setdefault(figure.title, {})[dataset] = figure
+    return [of_slice for by in by_title.values() if (of_slice := merged(by)) is not None] + drawings(results, variants)
+
+
+ASSETS = ["templates/drawings.html"]
+CALIBRATION = Section(
+    "calibration",
+    "Calibration",
+    lambda results: drawings(results, reliability, risk_coverage),
+    "drawings.html",
+    "Calibration and selective answering",
+)
+UNCERTAINTY = Section(
+    "uncertainty",
+    "Uncertainty",
+    lambda results: drawings(results, set_sizes, right_and_wrong),
+    "drawings.html",
+    "Prediction sets and uncertainty",
+)
+BREAKDOWN = Section("breakdown", "Slices", breakdown, "drawings.html", "Slices and perturbations")

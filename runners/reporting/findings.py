@@ -321,3 +321,6 @@ def _apart(alike: int, others: int) -> str:
     if alike == others:
         return f"{'the other is' if others == 1 else f'all {others} others are'} statistically tied"
     return f"{alike} of the {others} others {'is' if alike == 1 else 'are'} statistically tied"
+
+
+READS = ("shortcuts",)

@@ -25,6 +25,30 @@ QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
 """Metrics of answers by which models are sorted and compared first: the first that a dataset has."""
 
 
+READS = (
+    "datasets",
+    "generations",
+    "judgements",
+    "uncertainties",
+    "sets",
+    "thresholds",
+    "abstentions",
+    "abstention_rules",
+    "scores",
+    "comparisons",
+    "rankings",
+    "estimator_comparisons",
+    "calibrator_comparisons",
+    "correlations",
+    "reliability",
+    "risk_coverage",
+    "set_sizes",
+    "metric_study",
+    "sweeps",
+    "urr",
+    "hcc",
+)
+"""Inputs of several sections."""
 TABLES = (
     *("comparisons", "rankings", "estimator_comparisons", "calibrator_comparisons"),
     *("thresholds", "correlations", "abstention_rules"),

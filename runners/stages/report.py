@@ -16,22 +16,28 @@ import polars as pl
 from qualm.registry import baseline_model
 from qualm.registry.formats.picture_lists import all_ids
 from qualm.runners.contracts.stages import StageKind
-from qualm.runners.reporting import estimators, figures
+from qualm.runners.reporting import endings, estimators, figures
 from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.compared_models import compared_models
-from qualm.runners.reporting.endings import endings
 from qualm.runners.reporting.findings import MAX_FINDINGS, findings
 from qualm.runners.reporting.findings_figure import findings_figure
 from qualm.runners.reporting.load import Report, read_report
-from qualm.runners.reporting.sections import data_sets, leaderboard, metric_study, published, strategies, studies
-from qualm.runners.reporting.sections.coverage_by_part import coverage_by_part
+from qualm.runners.reporting.sections import (
+    coverage_by_part,
+    data_sets,
+    judging,
+    leaderboard,
+    metric_study,
+    perturbed,
+    published,
+    recalibrated,
+    shown_tables,
+    strategies,
+    studies,
+    uncertain_questions,
+)
 from qualm.runners.reporting.sections.examples import examples
-from qualm.runners.reporting.sections.judging import judging
 from qualm.runners.reporting.sections.pairs import paired, pairs
-from qualm.runners.reporting.sections.perturbed import perturbed
-from qualm.runners.reporting.sections.recalibrated import recalibrated
-from qualm.runners.reporting.sections.shown_tables import shown_tables
-from qualm.runners.reporting.sections.uncertain_questions import uncertain_questions
 from qualm.runners.reporting.summary import Summary, summary
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import write_times
@@ -42,56 +48,35 @@ from qualm.runners.scoring.families import how_corrected
 
 KIND = StageKind(
     title="Report",
-    reads=(
-        "datasets",
-        "shortcuts",
-        "perturbed",
-        "generations",
-        "judgements",
-        "judging",
-        "uncertainties",
-        "sets",
-        "thresholds",
-        "abstentions",
-        "abstention_rules",
-        "scores",
-        "comparisons",
-        "rankings",
-        "estimator_comparisons",
-        "calibrator_comparisons",
-        "correlations",
-        "effects",
-        "modality_scores",
-        "modality_comparisons",
-        "rank_stability",
-        "attributions",
-        "blames",
-        "reliability",
-        "risk_coverage",
-        "set_sizes",
-        "metric_study",
-        "sweeps",
-        "urr",
-        "hcc",
-        "published",
-        "shown",
-    ),
+    parts=("../reporting", "../reporting/sections"),
     writes={"report": "report.html"},
     colour="#79706e",
     seeded=True,
 )
+SECTIONS = (
+    figures.CALIBRATION,
+    recalibrated.SECTION,
+    figures.UNCERTAINTY,
+    coverage_by_part.SECTION,
+    figures.BREAKDOWN,
+    uncertain_questions.SECTION,
+    perturbed.SECTION,
+    published.SECTION,
+    studies.SECTION,
+    shown_tables.SECTION,
+    judging.SECTION,
+    endings.SECTION,
+)
+"""Sections between the leaderboard and the data, in the order of the page."""
 
 ASSETS = [
     "../reporting/templates/report.html",
-    "../reporting/templates/published.html",
     "../reporting/templates/sheet.html",
     "../reporting/templates/data.html",
     "../reporting/templates/idk.html",
     "../reporting/templates/filters.html",
     "../reporting/templates/pairs.html",
     "../reporting/templates/heat.html",
-    "../reporting/templates/perturbed.html",
-    "../reporting/templates/uncertain.html",
     "../reporting/templates/examples.html",
     "../reporting/templates/style.css",
     "../reporting/templates/browse.js",
@@ -184,28 +169,19 @@ def _content(results: Report) -> dict[str, Any]:
             for line in lines([*results.overall.iter_rows(named=True), *results.averages.iter_rows(named=True)])
         ],
         "datasets": of_datasets,
-        "figures": _figures(results),
         "macro_averages": averages,
         "leaderboard": averages or any(of["tables"] or of["estimators"] or of["models"] for of in of_datasets),
         "chance": any(table.chance for of in of_datasets for table in of["tables"]),
-        "published": published.compare(results),
-        "studies": studies.studies(results),
         "taxonomy": data_sets.taxonomy(results),
         "data_sets": data_sets.data_sets(results),
+        "sections": [(section, value) for section in SECTIONS if (value := section.make(results))],
         "strategies": tables,
         "cost": strategies.cost(results) if tables else None,
         "idk_figures": metric_study.by_category(results) if tables else [],
         "study": metric_study.metric_study(results) if tables else [],
         "study_claims": metric_study.study_claims(results) if tables else [],
-        "judging": judging(results),
-        "endings": endings(results),
-        "recalibrated": recalibrated(results),
-        "coverage_by_part": coverage_by_part(results),
-        "uncertain": uncertain_questions(results),
-        "perturbed": perturbed(results),
         "pairs": pairs(results, (n_examples - each * len(singles)) // 2) if with_pairs else [],
         "examples": examples(results, n_examples - each * len(with_pairs) if singles else 0, singles),
-        "shown": shown_tables(results),
         "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
         "intervals": next((f" ({text})" for name, text in facts_of(params["made"]) if name == "Intervals"), "") if "made" in params else "",
@@ -244,22 +220,6 @@ def _models(results: Report) -> str:
     versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
     counts = [(versions, "with abstention or recalibration"), (blind, "baselines that ignore the image")]
     return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])
-
-
-def _figures(results: Report) -> dict[str, list[figures.Figure]]:
-    """Return the figures of each section, those of all datasets together."""
-    slices: dict[str, dict[str, figures.Figure]] = {}
-    for dataset in results.datasets:
-        for figure in figures.slices(results, dataset):
-            slices.setdefault(figure.title, {})[dataset] = figure
-    kinds = {
-        "calibration": [figures.reliability, figures.risk_coverage],
-        "uncertainty": [figures.set_sizes, figures.right_and_wrong],
-        "breakdown": [figures.variants],
-    }
-    drawn = {key: [{d: draw(results, d) for d in results.datasets} for draw in of] for key, of in kinds.items()}
-    drawn["breakdown"] = [*slices.values(), *drawn["breakdown"]]
-    return {key: [whole for by in of if (whole := figures.merged(by)) is not None] for key, of in drawn.items()}
 
 
 def _dataset(results: Report, dataset: str, first_table: Summary, folded: bool) -> dict[str, Any]:

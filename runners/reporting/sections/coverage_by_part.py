@@ -9,6 +9,7 @@ import polars as pl
 
 from qualm.registry import OPTION_PARTS
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, rounded, visible, words
 
@@ -52,3 +53,7 @@ def _coverage(r: dict[str, Any]) -> list[str]:
     side = "above" if r["coverage"] > r["band_high"] else "below" if r["coverage"] < r["band_low"] else "within"
     band = {"value": r["coverage"], "low": r["band_low"], "high": r["band_high"]}
     return [rounded(band), between(band), side, number(r["mean_size"], 2)]
+
+
+ASSETS = ["../templates/sheets.html"]
+SECTION = Section("coverage-by-part", "Group-conditional coverage", coverage_by_part, "sheets.html")

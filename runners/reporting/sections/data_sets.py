@@ -234,3 +234,6 @@ def _agreement(verification: Mapping[str, Any]) -> list[str]:
         f"Agreement of {len(people)} reviewers ({names}) on the {agreement['shared']:,} questions that at least two of them reviewed: "
         f"{'; '.join(coefficients)}. 1 is perfect, 0 is chance; 95% intervals over questions in brackets."
     ]
+
+
+READS = ("shortcuts",)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet, read_record
 from qualm.runners.reporting.text import aside, between, number, percent, small, visible
 
@@ -60,3 +61,8 @@ def _row(name: str, of: dict[str, Any]) -> list[str]:
 
 def _share(of: dict[str, Any]) -> str:
     return "undefined" if of["share"] is None else f"{percent(of['share'])}{aside(between(of, 1, form=percent))} of {of['n']:,}"
+
+
+READS = ("judging",)
+ASSETS = ["../templates/sheet_section.html"]
+SECTION = Section("judges", "Judges", judging, "sheet_section.html")

@@ -13,6 +13,7 @@ import polars as pl
 from qualm.registry import CLEAN, MODALITIES
 from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.compared_modalities import compared
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, column, kinds, widest
@@ -244,3 +245,8 @@ def _mean(row: dict[str, Any] | None) -> str:
     if row is None:
         return "–"
     return rounded(row) + aside(between(row))
+
+
+READS = ("perturbed", "effects", "modality_scores", "modality_comparisons", "rank_stability", "attributions", "blames")
+ASSETS = ["../templates/perturbed.html"]
+SECTION = Section("perturbations", "Under perturbation", perturbed, "perturbed.html")

@@ -16,6 +16,7 @@ from typing import Any
 
 from qualm.registry.sample import MACRO_DATASETS
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.measuring.labels import SHARE
@@ -331,3 +332,8 @@ def _mean_change(results: Report, dataset: str, table: str, before: Place, after
     if _is_equal(largest):
         return Pair("0", "", "absent")
     return Pair(signed(sum(changes) / len(changes), 4), signed(largest, 4))
+
+
+READS = ("published",)
+ASSETS = ["../templates/published.html"]
+SECTION = Section("published", "Published results", compare, "published.html")

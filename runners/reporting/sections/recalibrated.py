@@ -9,6 +9,7 @@ import polars as pl
 
 from qualm.registry import CLEAN
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import Label, between, number, rounded, signed, visible, words
 from qualm.runners.scoring.calibration.fits import RAW
@@ -91,3 +92,7 @@ def significant(test: dict[str, Any]) -> str:
 def _inner(label: Label) -> str:
     """Return the bracket's text: `raw`, a method, or METHOD/ESTIMATOR."""
     return label.calibrator.partition("/")[2]
+
+
+ASSETS = ["../templates/sheets.html"]
+SECTION = Section("recalibrated", "Recalibration", recalibrated, "sheets.html")

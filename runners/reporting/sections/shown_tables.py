@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.runtime.stage import StageError
@@ -43,3 +44,8 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     return f"{value:,}" if type(value) is int else "" if value is None else visible(value, 200)
+
+
+READS = ("shown",)
+ASSETS = ["../templates/sheets.html"]
+SECTION = Section("shown", "Further tables", shown_tables, "sheets.html")

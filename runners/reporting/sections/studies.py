@@ -18,6 +18,7 @@ import polars as pl
 from qualm.runners.reporting import charts
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend, name
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, number, signed
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.families import verdict
@@ -266,3 +267,7 @@ def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[s
         pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()
     )
     return next((test for test in tests.iter_rows(named=True) if {test["a"], test["b"]} == {a, b}), None)
+
+
+ASSETS = ["../templates/studies.html"]
+SECTION = Section("studies", "Studies", studies, "studies.html")

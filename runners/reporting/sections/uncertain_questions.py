@@ -12,6 +12,7 @@ from typing import Any
 from qualm.registry import ASKED
 from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, counted, number, rounded, visible, words
 from qualm.runners.scoring.rankings import ESTIMATORS
@@ -136,3 +137,7 @@ def _said(row: Row | None) -> str:
         why = f"{visible(row['why'] or '', 120)}: {row['n']:,} scored{unscored}"
         return f"undefined{aside(why)}"
     return f"{rounded(row)}{aside(between(row))}{unscored}"
+
+
+ASSETS = ["../templates/uncertain.html"]
+SECTION = Section("uncertain", "Uncertain questions", uncertain_questions, "uncertain.html")

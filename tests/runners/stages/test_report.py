@@ -2,10 +2,12 @@
 
 import base64
 import hashlib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from qualm.runners.contracts.stages import stage_kind
 from qualm.runners.reporting.load import read_report
 from qualm.runners.stages import report
 from tests.runners.reporting.conftest import Fabric
@@ -32,12 +34,17 @@ def test_five_mebibytes_are_the_most():
     assert report.MOST_BYTES == 5 * 1024 * 1024
 
 
-def test_assets_are_there():
-    here = Path(report.__file__).parent
-    assert all((here / name).is_file() for name in report.ASSETS)
-    assert sorted((here / name).resolve() for name in report.ASSETS) == sorted(
-        p.resolve() for p in report.TEMPLATES.iterdir() if p.is_file()
-    )
+def test_every_template_is_an_asset_of_the_stage_or_of_the_section_that_it_is_of():
+    modules = [report, *(import_module(section.make.__module__) for section in report.SECTIONS)]
+    there = {(Path(str(module.__file__)).parent / name).resolve() for module in modules for name in module.ASSETS}
+    assert there == {path.resolve() for path in report.TEMPLATES.iterdir() if path.is_file()}
+    assert all((report.TEMPLATES / section.template).resolve() in there for section in report.SECTIONS)
+
+
+def test_the_stage_reads_what_its_sections_read():
+    reads = stage_kind("report").reads
+    assert {"scores", "generations", "effects", "judging", "published", "shown", "shortcuts"} <= set(reads)
+    assert len(reads) == len(set(reads))
 
 
 def test_the_policy_allows_one_script_by_its_hash():
@@ -113,6 +120,6 @@ def test_a_usual_page_has_two_dozen_examples(fabric):
     content = report._content(read_report(stage))
     assert len(content["examples"]) == 24 and content["title"] == "A small benchmark" and content["models"] == ["large", "small"]
     assert content["strategies"] == [] and content["cost"] is None and content["idk_figures"] == [] and content["pairs"] == []
-    assert content["studies"] == [], "no study has what it takes"
+    assert [section.id for section, _ in content["sections"]] == ["calibration", "uncertainty", "breakdown"], "no study has what it takes"
     stage.params["title"] = ""
     assert report._content(read_report(stage))["title"] == "small"

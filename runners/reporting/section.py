@@ -1,0 +1,28 @@
+"""Sections of the report: each is one module and one template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qualm.runners.reporting.load import Report
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the page.
+
+    Its module declares the inputs that it alone reads (`READS`) and its template (`ASSETS`), and stands in `SECTIONS` of
+    `runners/stages/report.py`.
+    """
+
+    id: str
+    """Its address on the page."""
+    title: str
+    """In the navigation."""
+    make: Callable[[Report], Any]
+    """Return what the template shows as `value`; nothing if the spec has none of it."""
+    template: str
+    heading: str = ""
+    """The title by default."""
