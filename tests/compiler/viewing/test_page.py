@@ -82,7 +82,9 @@ def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk
     }
     candidates = [("a", "a", 3), ("b", "a", 3), ("c", "a", 3), ("dear", "dear", 2), ("base+swapped_picture", None, None)]
     rows = [
-        same | {"model": model, "value": 0.1 * i, "leader": leader, "candidates": n, "is_best": model == leader, "may_be_best": False}
+        same
+        | {"model": model, "value": 0.1 * i, "leader": leader, "candidates": n, "is_best": model == leader, "may_be_best": model == leader}
+        | ({"rank_low": 2, "rank_high": 3} if model == "b" else {})
         for i, (model, leader, n) in enumerate(candidates)
     ]
     script = (
@@ -92,7 +94,7 @@ def test_rows_that_do_not_look_and_rankings_of_their_own(browser: Chromium, disk
         "return [...list.children].slice(1).map((one) => [words(one, 'b') ?? one.textContent, words(one, '.tag') ?? '']); })()"
     )
     assert [tuple(one) for one in browser.run(script)] == [
-        ("base+swapped_picture", "blind"), ("c", ""), ("b", ""), ("a", "best"),
+        ("base+swapped_picture", "blind"), ("c", ""), ("b", "rank 2–3"), ("a", "best"),
         ("asked only a part of the questions, ranked with dear", ""), ("dear", "best"),
     ]  # fmt: skip
 
