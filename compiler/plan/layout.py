@@ -79,7 +79,7 @@ class Layout:
     def _stages_by_data_set(self) -> int:
         r = self.resolved
         makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
-        return makes + len(r.models) * len(self.evaluated) + sum(kind.once for kind in stage_kinds().values())
+        return makes + len(r.models) * len(self.evaluated) + sum(kind.is_single for kind in stage_kinds().values())
 
     def is_of_project(self, path: Path) -> bool:
         """Return True for the project's own files, not for installed packages."""
@@ -96,7 +96,7 @@ class Layout:
 
     def tables(self, stages: Iterable[PlannedStage]) -> dict[str, Any]:
         """Return what a later stage can read: datasets, answers, outputs of single stages."""
-        written = {key: path for stage in stages if stage_kind(stage.kind).once for key, path in stage.outputs.items()}
+        written = {key: path for stage in stages if stage_kind(stage.kind).is_single for key, path in stage.outputs.items()}
         others = {"perturbed": self.perturbed, "internals": self.internals}
         return {**self.answered, **{key: files for key, files in others.items() if files}, **written}
 

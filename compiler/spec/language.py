@@ -470,7 +470,7 @@ class Abstention(_BesidePlugin):
     per: Literal["all", "category"] = Field("all", description="One threshold for all questions, or one per category.")
     confidence: Literal["kept", "complement"] = Field(
         "kept",
-        description="Confidence of a refusal that replaces an answer: the answer's own (`kept`), or one minus it (`complement`).",
+        description="Confidence of an abstention that replaces an answer: the answer's own (`kept`), or one minus it (`complement`).",
     )
     seed: Seed = Field(42, description="Seed of the halves.")
 

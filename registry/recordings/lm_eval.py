@@ -160,7 +160,7 @@ def generated_texts(responses: Any) -> list[str]:
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers with the signals that an export of ours keeps."""
+    """Return the answers, with the signals from the column of our own export if there is one."""
     own_columns = row.get(KEY)
     if own_columns is None:
         return native

@@ -54,7 +54,7 @@ class StageKind:
     module: str = ""
 
     @property
-    def once(self) -> bool:
+    def is_single(self) -> bool:
         """Return True if a spec has at most one stage of this kind."""
         return "{" not in self.title + "".join(self.writes.values())
 

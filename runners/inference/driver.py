@@ -281,7 +281,7 @@ class Parcel:
         return {BUNDLE: hashlib.sha256(self._bundle).hexdigest(), **{path: _digest(place) for path, place in self._places.items()}}
 
     def pieces(self, digest: str) -> Iterator[bytes]:
-        """Yield a content piece by piece."""
+        """Yield the bytes of the file with this digest, piece by piece."""
         path = next(path for path, other in self.files.items() if other == digest)
         if path == BUNDLE:
             yield self._bundle

@@ -134,7 +134,7 @@ class Waiting:
         return [batch for batch in self.batches.values() if not batch.status]
 
     def write(self, lines: Path, keys: list[str], most: float) -> Sent:
-        """Make a batch of a file of requests."""
+        """Record a new batch, move its file of requests here, and return the batch."""
         batch = Sent(f"{time.strftime('%Y%m%dT%H%M%S')}-{uuid.uuid4().hex[:12]}", round(time.time(), 3), most, keys)
         # Keys before the journal's line: a batch that the journal knows always has its keys.
         atomic.write_text(self._path(batch, "keys"), "\n".join(keys) + "\n", durable=True)

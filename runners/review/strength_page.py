@@ -64,19 +64,19 @@ def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
 
 
 def turned(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
-    """Set strengths, in the order of the sliders."""
+    """Set strengths, in the order of the sliders; return the page."""
     session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
     return drawn(session, title)
 
 
 def moved(session: StrengthSession, title: str, by: int) -> Drawn:
-    """Move by batches of samples."""
+    """Show another batch of samples, `by` batches further; return the page."""
     session.move(by)
     return drawn(session, title)
 
 
 def voted(session: StrengthSession, title: str, verdict: str) -> Drawn:
-    """Record a vote, or show why not."""
+    """Record a vote, or show why not; return the page."""
     try:
         session.vote(verdict)
     except VoteError as error:

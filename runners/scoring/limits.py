@@ -214,7 +214,7 @@ def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
     return math.tanh(low), math.tanh(high)
 
 
-def correlation_or_share(method: str, value: float) -> bool:
+def is_in_range(method: str, value: float) -> bool:
     """Return true if a value lies in the range of its metric's interval method."""
     return -1 < value < 1 if method == "correlation" else 0 <= value <= 1
 
@@ -245,13 +245,13 @@ def limits(
     if calibrating is None and len(deleted) and method != "optimistic":
         error = max(error, jackknife_error(deleted))
     # A share beyond [0, 1] is not one by Wilson's formula: such a metric falls back on t.
-    share = method in ("proportion", "optimistic") and correlation_or_share(method, value)
+    share = method in ("proportion", "optimistic") and is_in_range(method, value)
     freedom = degrees_of_freedom(value, deleted, units, share)
     q = critical(level, max(1.0, freedom if calibrating is None else freedom + calibrating - 1))
     if not share:
         if error <= FLAT:
             return Limits(why_none="every resample gives the same value")
-        if method == "correlation" and correlation_or_share(method, value):
+        if method == "correlation" and is_in_range(method, value):
             return Limits(*fisher_ends(value, error, q))
         low, high = around(value, error, q)
         if method == "skewed":

@@ -59,7 +59,7 @@ def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
 
 
 def _network_layers(width: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the places compared at the same time: runs of 2, 4, 8... are merged."""
+    """Yield the pairs of places that each layer of a merge sorting network compares."""
     place = np.arange(width)
     size = 2
     while size <= width:

@@ -26,7 +26,7 @@ def rules(context: GeneratorContext, *, refusals: Literal["all", "first"] = "all
 
 @dataclass(frozen=True)
 class Rules:
-    """See `qualm.runners.contracts.generators.Composer`."""
+    """Generator of pairs from scene graphs, by fixed templates."""
 
     refusals: str
 

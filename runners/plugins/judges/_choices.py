@@ -571,7 +571,7 @@ Reader = Callable[[str, Sequence[str], str], OptionReading]
 def judged(
     question: str, references: Sequence[str], prediction: str, choices: Sequence[str], read: Reader, on_failure: OnFailure = "unscored"
 ) -> Judgement:
-    """Return 1 where the named option is the right one (`references`: its text and its letter), else 0.
+    """Rate a multiple-choice reply: 1 if the option it names is the right one, else 0.
 
     An answer that declines is wrong, and right where there are no references. `on_failure` says what an unreadable answer is.
     """

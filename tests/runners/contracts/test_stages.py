@@ -53,10 +53,10 @@ def test_no_such_kind() -> None:
 
 
 def test_a_kind_of_which_a_spec_has_one_stage_names_nothing() -> None:
-    assert StageKind("All", {"a": "a.parquet"}).once
-    assert not StageKind("Some of {model}", {"a": "a.parquet"}).once
-    assert not StageKind("Some", {"a": "{model}.parquet"}).once
-    assert [name for name, kind in stage_kinds().items() if kind.once] == [
+    assert StageKind("All", {"a": "a.parquet"}).is_single
+    assert not StageKind("Some of {model}", {"a": "a.parquet"}).is_single
+    assert not StageKind("Some", {"a": "{model}.parquet"}).is_single
+    assert [name for name, kind in stage_kinds().items() if kind.is_single] == [
         "abstain",
         "calibrate",
         "estimate",

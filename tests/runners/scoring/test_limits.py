@@ -9,12 +9,12 @@ from statsmodels.stats.proportion import proportion_confint
 
 from qualm.runners.scoring.limits import (
     METHODS,
-    correlation_or_share,
     critical,
     degrees_of_freedom,
     effective_groups,
     effective_units,
     fisher_ends,
+    is_in_range,
     jackknife_error,
     limits,
     quantile,
@@ -118,7 +118,7 @@ def test_a_perfect_correlation_has_the_interval_of_t(value):
     [("correlation", (-0.999, 0.0, 0.999), (-1.0, 1.0, 1.5)), ("proportion", (0.0, 0.5, 1.0), (-0.001, 1.001, 1.5))],
 )
 def test_a_correlation_is_within_1_and_a_share_from_0_to_1(method, inside, outside):
-    assert [correlation_or_share(method, value) for value in (*inside, *outside)] == [True] * 3 + [False] * 3
+    assert [is_in_range(method, value) for value in (*inside, *outside)] == [True] * 3 + [False] * 3
 
 
 def test_the_standard_error_of_a_mean_is_the_textbooks():
