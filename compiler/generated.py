@@ -163,8 +163,8 @@ prints JSON. Tables fit the terminal; in a pipe they are 80 columns wide, or as 
 
 
 def command_line() -> str:
-    rows = [(f"qualm {name}", _summary(command)) for name, command in commands(typer.main.get_command(complete_app()))]
-    return f"{_COMMANDS_HEAD}\n{table(('command', 'effect'), rows)}"
+    lines = [f"- `qualm {name}`: {_summary(command)}\n" for name, command in commands(typer.main.get_command(complete_app()))]
+    return f"{_COMMANDS_HEAD}\n{''.join(lines)}"
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -244,6 +244,7 @@ Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints
   ends the run with file, record and key.
 - **splits**: expected numbers of records.
 - **scoring**: the official rule, if there is one; in `code` the metrics and judges that compute it.
+- **licence**: * as generally stated, not re-checked.
 """
 
 
@@ -259,7 +260,7 @@ def _dataset_row(card: Card) -> tuple[str, ...]:
     count = "any number" if card.source == "generated" else "?"
     splits = "; ".join(f"{name} {_records(split) or count}" for name, split in card.splits.items())
     verified = "yes" if card.verified else "no"
-    return card.name, title + reads, verified, splits, card.scoring, card.licence
+    return card.name, title + reads, verified, splits, card.scoring, card.licence.replace(" as generally stated (not re-checked)", "*")
 
 
 def _records(split: Split) -> str:

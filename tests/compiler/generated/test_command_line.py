@@ -16,12 +16,12 @@ PAGE = command_line()
 
 def test_every_command_has_its_row() -> None:
     names = [name for name, _ in commands(typer.main.get_command(complete_app()))]
-    assert re.findall(r"^\| `qualm ([^`]+)` \| [A-Z]", PAGE, re.MULTILINE) == names
+    assert re.findall(r"^- `qualm ([^`]+)`: [A-Z]", PAGE, re.MULTILINE) == names
     assert {"run", "data add", "doctor model", "cache gc"} <= set(names)
 
 
 def test_a_row() -> None:
-    row = "| `qualm calibrate` | Choose the strength of a perturbation: by eye on a page, or by a search for a stated effect. |\n"
+    row = "- `qualm calibrate`: Choose the strength of a perturbation: by eye on a page, or by a search for a stated effect.\n"
     assert row in PAGE and "[bold]" not in PAGE
     assert (ROOT / "docs/reference/command_line.md").read_text(encoding="utf-8") == PAGE, "run `make docs-reference`"
 
