@@ -7,6 +7,9 @@ counted. `--rooms` lists the rooms with their modules and lines. A name is count
 the target of a loop, a comprehension, a `with` or an `except`. `--names` lists the vague names by file, and the public classes that
 share a name.
 
+Below stand the docstrings that begin with a relative word (What, Whether, Those, Of, Where, How, As) instead of a verb or noun, and the
+words of docs/: all that spaces separate, as `wc -w` counts, and those that have a letter or digit, without the bars of tables.
+
 Lines are of five kinds: code, docstrings (those below a field too), imports, comments, blank. A private name (`_found`) counts as vague
 as its public form does.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +46,21 @@ def bindings(tree: ast.AST) -> Iterator[str]:
             yield node.attr
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
+
+
+RELATIVE = re.compile(r"(?:What|Whether|Those|Of|Where|How|As|The same)\b")
+"""Docstrings that begin so do not say at once what a thing is or does (STYLE: a verb, or a noun)."""
+
+
+def is_relative(node: ast.AST) -> bool:
+    """Return whether a statement is a docstring that begins with a relative word."""
+    return is_text(node) and bool(RELATIVE.match(ast.literal_eval(node.value).strip()))  # type: ignore[attr-defined]
+
+
+def doc_words() -> tuple[int, int]:
+    """Return the words of docs/ as `wc -w` counts them, and those with a letter or digit."""
+    words = [word for page in sorted((ROOT / "docs").rglob("*.md")) for word in page.read_text(encoding="utf-8").split()]
+    return len(words), sum(bool(re.search(r"\w", word)) for word in words)
 
 
 def is_vague(name: str) -> bool:
@@ -95,6 +114,7 @@ def main() -> None:
     vague_by_file: Counter[Path] = Counter()
     print(f"{'':10} {'files':>6} {'lines':>7} {''.join(f'{kind:>11}' for kind in KINDS)} {'names':>7} {'vague':>6} {'per 1,000':>10}")
     all_kinds: Counter[str] = Counter()
+    texts = relative = 0
     for package in PACKAGES:
         names: Counter[str] = Counter()
         kinds: Counter[str] = Counter()
@@ -104,6 +124,8 @@ def main() -> None:
             bound = Counter(bindings(tree))
             names += bound
             kinds += line_kinds(text, tree)
+            texts += sum(map(is_text, ast.walk(tree)))
+            relative += sum(map(is_relative, ast.walk(tree)))
             vague_by_file[file.relative_to(ROOT)] = sum(count for name, count in bound.items() if is_vague(name))
             for name in public_classes(tree):
                 classes[name].append(file.relative_to(ROOT))
@@ -112,6 +134,8 @@ def main() -> None:
         counts = "".join(f"{kinds[kind]:11,}" for kind in KINDS)
         print(f"{package:10} {len(files(package)):6,} {kinds.total():7,} {counts} {total:7,} {vague:6,} {1000 * vague / total:10.1f}")
     print(f"{'all':10} {'':6} {all_kinds.total():7,} {''.join(f'{all_kinds[kind]:11,}' for kind in KINDS)}")
+    print(f"{relative:,} of {texts:,} docstrings begin with a relative word")
+    print("docs/: {:,} words by spaces, {:,} with a letter or digit".format(*doc_words()))
     shared = {name: places for name, places in classes.items() if len(places) > 1}
     print(f"{len(shared)} public class names stand twice or more")
     floors = ", ".join(f"{package} {len(levels)}" for package, levels in FLOORS.items())
