@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,33 +28,60 @@ MAX_DELETIONS = 200
 """Parts that a jackknife deletes one at a time."""
 
 
-class Recorder(Weights):
-    """The one 'resample' that is the sample itself: its metric is the point estimate.
+@dataclass(frozen=True)
+class Recorded:
+    """What a metric made of the rows of one task."""
 
-    It notes which columns a metric sums. A metric sums the same ones for every resample, so the sums of many metrics can
-    then be made in one matrix product and handed out by `Replay`.
+    widths: tuple[int, ...] = ()
+    """Number of columns of each of its sums."""
+    width: int = 0
+    """Numbers of a row that the metric makes."""
+    only_sums: bool = True
+    """False if the metric has looked at single rows' weights."""
+    in_bins: bool = False
+    """Whether a column was summed by bins."""
+    is_summed: NDArray[np.bool_] | None = None
+    """(n,) rows that are not 0 in every column summed; None if there are no columns."""
+
+
+class Recorder(Weights):
+    """The sample itself, of one or more tasks whose rows lie behind each other: its metric is the point estimate of each.
+
+    It notes which columns a metric sums; a metric sums the same ones for every resample.
     """
 
-    def __init__(self, n: int) -> None:
-        super().__init__(np.ones((1, 1)), np.zeros(n, dtype=np.int64))
+    def __init__(self, *sizes: int) -> None:
+        """Take as many rows as each task has; none may be empty if there are several."""
+        super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
         # `Weights` is frozen.
+        object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
         object.__setattr__(self, "columns", [])
         object.__setattr__(self, "only_sums", True)
         object.__setattr__(self, "width", 0)
         object.__setattr__(self, "in_bins", False)
 
+    _starts: NDArray[np.int64]
     columns: list[Floats]
     in_bins: bool
-    """True if a column was summed by bins; `columns` then has it as a whole."""
     width: int
-    """Numbers of a row that the metric makes."""
     only_sums: bool
-    """False once the metric has looked at single rows' weights."""
+
+    def recorded(self) -> list[Recorded]:
+        """Return what was noted of each task."""
+        widths = tuple(column.shape[1] for column in self.columns)
+        same = partial(Recorded, widths, self.width, self.only_sums, self.in_bins)
+        if not self.columns:
+            return [same() for _ in self.counts]
+        is_summed = np.any([(column != 0).any(axis=1) for column in self.columns], axis=0)
+        return [same(is_summed[start:end]) for start, end in pairwise(self._starts.tolist())]
 
     def __matmul__(self, columns: Floats) -> Floats:
-        self.columns.append(columns if columns.ndim == 2 else columns[:, None])
-        object.__setattr__(self, "width", self.width + self.columns[-1].shape[1])
-        return np.asarray(columns.sum(axis=0, dtype=np.float64)).reshape(1, *columns.shape[1:])
+        wide = columns if columns.ndim == 2 else columns[:, None]
+        self.columns.append(wide)
+        object.__setattr__(self, "width", self.width + wide.shape[1])
+        # Task by task, so that no value depends on which other tasks there are.
+        sums = np.add.reduceat(wide, self._starts[:-1], axis=0, dtype=np.float64) if len(wide) else np.zeros((1, wide.shape[1]))
+        return sums if columns.ndim == 2 else sums[:, 0]
 
     def sum_products(self, left: NDArray[Any], right: NDArray[Any]) -> Floats:
         width = self.width + left.shape[1] + right.shape[1]
@@ -63,7 +93,9 @@ class Recorder(Weights):
         self.columns.append(column[:, None])
         object.__setattr__(self, "in_bins", True)
         object.__setattr__(self, "width", self.width + 2)
-        return super().sum_bins(column, place, bins)
+        inside, tasks = place >= 0, len(self.counts)
+        cells = self.group[inside] * bins + place[inside]
+        return np.bincount(cells, column[inside], tasks * bins).astype(np.float64, copy=False).reshape(tasks, bins)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         object.__setattr__(self, "only_sums", False)

@@ -50,7 +50,7 @@ def at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
         for of_groups in sums.values():
             of_groups.fill(block, start)
         for k, (task, plan) in enumerate(zip(tasks, plans, strict=True)):
-            widths = np.cumsum([0, *(column.shape[1] for column in task.weights.columns)])
+            widths = np.cumsum([0, *task.recorded.widths])
             of_columns = np.stack([sum((of() for of in places[1:]), places[0]()) for places in plan], axis=1)
             parts = [of_columns[:, a:b] for a, b in pairwise(widths)]
             values[k, start:end] = task.metric.function(*task.arrays, Replay(block.rows(task.rows), parts), **task.metric.args)

@@ -22,7 +22,7 @@ from qualm.runners.contracts.grouped_weights import number_groups
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Recorder
+from qualm.runners.scoring.bootstrap import Recorded, Recorder
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
 from qualm.runners.scoring.calibration.drawing import First
 from qualm.runners.scoring.calibration.fits import Recalibration
@@ -49,6 +49,8 @@ MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
 OF_SETTING = ("is_calibration", *sorted(SET_COLUMNS), "uncertainty", *sorted(PAIRED_UNCERTAINTY))
 """Columns that a cell has several of, by setting, score and estimator."""
+ROWS_TOGETHER = 16_384
+"""Rows of several settings that a metric is given at once."""
 NEVER_EMPTY = "never_empty"
 """The column, for functions `bounds`, that is 1 where a row's prediction set has an option whatever the threshold."""
 
@@ -100,13 +102,13 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
     for metric in metrics:
         if not cell.applies(frozenset(metric.reads)):
             continue
-        of_label: dict[str, list[MetricTask]] = {}
+        of_label: dict[str, list[Readings]] = {}
         for name, rows in selection.universes(metric):
-            for label, some in _tasks_on(metric, selection, rows):
+            for label, some in _readings_on(metric, selection, rows, name):
                 of_label.setdefault(label, []).extend(some)
-                for task in some:
-                    task.measured.slice_of_macro = name
-        labels += of_label.items()
+        distinct = list({id(one): one for of in of_label.values() for one in of}.values())
+        tasks = {id(one): task for one, task in zip(distinct, _tasks(selection, metric, distinct), strict=True)}
+        labels += [(label, [tasks[id(one)] for one in of]) for label, of in of_label.items()]
     return list({id(task): task for _, of in labels for task in of}.values()), labels
 
 
@@ -240,39 +242,40 @@ def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> It
         yield f"{part.macro}={names[k]}", universe[number[universe] == k]
 
 
-def _tasks_on(metric: Metric, selection: Selection, universe: NDArray[np.int64]) -> Iterator[tuple[str, list[MetricTask]]]:
-    """Yield each label of one metric with its tasks on some rows."""
+@dataclass(eq=False)
+class Readings:
+    """Columns and rows that a metric is evaluated on."""
+
+    columns: dict[str, Floats]
+    rows: ScoredRows
+    slice_of_macro: str
+    redraw: Redraw | None = None
+    recalibration: Recalibration | None = None
+
+
+def _readings_on(
+    metric: Metric, selection: Selection, universe: NDArray[np.int64], slice_of_macro: str
+) -> Iterator[tuple[str, list[Readings]]]:
+    """Yield each label of one metric with what it is evaluated on, of some rows."""
     reads, coded = frozenset(metric.reads), selection.coded(metric)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
-    alike: dict[tuple[Any, ...], MetricTask] = {}  # settings whose columns are equal have one value
+    alike: dict[tuple[Any, ...], Readings] = {}  # settings whose columns are equal have one value
     for name, sets, names_of_each, redraws in _columns_for(selection, reads, metric.of_test_rows):
         of_setting = []
         for each, redraw in zip(sets, redraws, strict=True):
             same = (id(redraw), *(selection.content(each[c]) for c in telling))
             if same not in alike:
-                alike[same] = _task(selection, metric, each | coded, universe, redraw)
+                read = each | coded
+                alike[same] = Readings(read, selection.rows(metric, read, universe), slice_of_macro, redraw)
             of_setting.append(alike[same])
-        for label, task in zip(names_of_each, of_setting, strict=False):
-            yield f"{metric.label}[{label}]", [task]
+        for label, one in zip(names_of_each, of_setting, strict=False):
+            yield f"{metric.label}[{label}]", [one]
         yield f"{metric.label}[{name}]" if name else metric.label, of_setting
     if columns.recalibrated(metric.reads, metric.args):
         for of in selection.cell.recalibrations:
-            yield f"{metric.label}[{of.label}]", [_recalibrated_task(selection, metric, coded, universe, of)]
-
-
-def _recalibrated_task(
-    selection: Selection, metric: Metric, coded: dict[str, Floats], universe: NDArray[np.int64], of: Recalibration
-) -> MetricTask:
-    """Return the task of a metric of the recalibrated confidence, on the rows that do not calibrate."""
-    readings = selection.cell.columns | {"is_calibration": selection.nothing_calibrates} | coded | of.columns
-    task = _task(selection, metric, readings, selection.evaluated(universe, of))
-    task.measured.recalibrated = of
-    if not task.measured.n:
-        task.measured.why = of.why or task.measured.why
-    if of.parts and task.measured.n:
-        task.refit = of
-        task.measured.calibrating = of.groups(selection.part.bootstrap)
-    return task
+            read = selection.cell.columns | {"is_calibration": selection.nothing_calibrates} | coded | of.columns
+            rows = selection.rows(metric, read, selection.evaluated(universe, of))
+            yield f"{metric.label}[{of.label}]", [Readings(read, rows, slice_of_macro, recalibration=of)]
 
 
 def _columns_for(
@@ -321,13 +324,37 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     )
 
 
-def _task(
-    selection: Selection, metric: Metric, readings: dict[str, Floats], universe: NDArray[np.int64], redraw: Redraw | None = None
-) -> MetricTask:
-    """Compute the point estimate, and what is needed to resample it."""
-    cell, part, rows = selection.cell, selection.part, selection.rows(metric, readings, universe)
-    n, arrays, weights = rows.n, [rows.columns[name] for name in metric.reads], Recorder(len(rows.place))
-    value = _value(metric, arrays, weights) if n else math.nan
+def _tasks(selection: Selection, metric: Metric, readings: Sequence[Readings]) -> Iterator[MetricTask]:
+    """Yield the tasks of one metric with their point estimates, those of several computed together if it sums row by row."""
+    estimates: dict[int, tuple[float, Recorded]] = {}
+    together: list[Readings] = []
+    for one in readings:
+        if not one.rows.n:
+            continue
+        if together and (not metric.is_row_by_row or sum(len(of.rows.place) for of in together) + len(one.rows.place) > ROWS_TOGETHER):
+            estimates |= _estimates(metric, together)
+            together = []
+        together.append(one)
+    estimates |= _estimates(metric, together)
+    for one in readings:
+        yield _task(selection, metric, one, *estimates.get(id(one), (math.nan, Recorded())))
+
+
+def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, Recorded]]:
+    """Return the value of a metric on each of some readings, and what it summed."""
+    if not readings:
+        return {}
+    by_column = ([one.rows.columns[name] for one in readings] for name in metric.reads)
+    arrays = [of[0] if len(of) == 1 else np.concatenate(of) for of in by_column]
+    weights = Recorder(*(len(one.rows.place) for one in readings))
+    values = _values(metric, arrays, weights).tolist()
+    return {id(one): of for one, of in zip(readings, zip(values, weights.recorded(), strict=True), strict=True)}
+
+
+def _task(selection: Selection, metric: Metric, readings: Readings, value: float, recorded: Recorded) -> MetricTask:
+    """Return a task with all that is known of its value but for resamples."""
+    cell, part, rows, redraw = selection.cell, selection.part, readings.rows, readings.redraw
+    n, arrays = rows.n, [rows.columns[name] for name in metric.reads]
     left = ~rows.scored & rows.counted
     unscored = int(left.sum())
     many = unscored and unscored >= MANY * (n + unscored)
@@ -343,10 +370,11 @@ def _task(
     if metric.rating and missing.any() and cell.unread == BOUNDS_OF_UNREAD:
         measured.if_unread = _value_if(metric, rows.taken, missing, 0.0), _value_if(metric, rows.taken, missing, 1.0)
     if n:
-        own = readings | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
+        own = readings.columns | ({} if redraw is None else {NEVER_EMPTY: redraw.never_empty})
         measured.bounds = bounds_of(metric, lambda name: own[name][rows.universe][rows.scored] if name in own else None)
         measured.chance = chance_of(metric, lambda name: own[name][rows.universe][rows.scored & rows.counted] if name in own else None)
-    _count_groups(measured, metric, arrays, weights, rows, cell.own_intervals)
+    measured.slice_of_macro, measured.recalibrated = readings.slice_of_macro, readings.recalibration
+    _count_groups(measured, metric, arrays, recorded, rows, cell.own_intervals)
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
@@ -355,7 +383,14 @@ def _task(
         if "target" in metric.plugin.declares and "covered" in rows.columns:
             group = np.unique(rows.group[rows.is_counted], return_inverse=True)[1]
             measured.band = redraw.band(rows.universe[rows.scored & rows.counted], rows.columns["covered"][rows.is_counted], group)
-    return MetricTask(metric, arrays, rows.place, weights, measured, rows.universe[rows.scored], rows.group, rows.is_counted, redraw)
+    task = MetricTask(metric, arrays, rows.place, recorded, measured, rows.universe[rows.scored], rows.group, rows.is_counted, redraw)
+    if (of := readings.recalibration) is not None:
+        if not n:
+            measured.why = of.why or measured.why
+        elif of.parts:
+            task.refit = of
+            measured.calibrating = of.groups(part.bootstrap)
+    return task
 
 
 def _scored(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
@@ -367,9 +402,9 @@ def _scored(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
     return scored
 
 
-def _value(metric: Metric, arrays: Sequence[Floats], weights: Recorder) -> float:
+def _values(metric: Metric, arrays: Sequence[Floats], weights: Recorder) -> Floats:
     returned = called(metric.plugin, f"metric '{metric.label}'", lambda: metric.function(*arrays, weights, **metric.args))
-    return float(numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (1,))[0])
+    return numbers(metric.plugin, f"metric '{metric.label}', one value per resample", returned, (weights.shape[0],))
 
 
 def _cannot_be_scored(cell: Cell, taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -388,7 +423,9 @@ def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.b
         declines = filled["gt_is_idk"] if rating else 1 - filled["gt_is_idk"]
         filled["pred_is_idk"] = np.where(missing, declines, filled["pred_is_idk"])
     scored = _scored(filled)
-    return _value(metric, [filled[name][scored] for name in metric.reads], Recorder(int(scored.sum()))) if scored.any() else math.nan
+    if not scored.any():
+        return math.nan
+    return float(_values(metric, [filled[name][scored] for name in metric.reads], Recorder(int(scored.sum())))[0])
 
 
 def _own_interval(
@@ -409,7 +446,7 @@ def _count_groups(
     measured: Measured,
     metric: Metric,
     arrays: list[Floats],
-    weights: Recorder,
+    recorded: Recorded,
     rows: ScoredRows,
     known: dict[Any, tuple[float, float] | str],
 ) -> None:
@@ -428,9 +465,9 @@ def _count_groups(
     enter = counted
     if metric.enters is not None:
         enter = counted & (metric.enters(*arrays, **metric.args) > 0)
-    elif weights.only_sums and weights.columns:
+    elif recorded.only_sums and recorded.is_summed is not None:
         # A row of which nothing is summed is in neither part of a ratio.
-        enter = counted & np.any([(column != 0).any(axis=1) for column in weights.columns], axis=0)
+        enter = counted & recorded.is_summed
     parts, what = [enter], "enter"
     if metric.classes is not None and metric.own_interval is None:
         of_one = metric.classes(*arrays, **metric.args) > 0

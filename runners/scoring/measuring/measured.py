@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Recorder, Resamples
+from qualm.runners.scoring.bootstrap import Recorded, Resamples
 from qualm.runners.scoring.calibration.conformal_band import Band
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
 from qualm.runners.scoring.calibration.fits import Recalibration
@@ -108,7 +108,7 @@ class MetricTask:
     arrays: list[Floats]
     rows: NDArray[np.int64]
     """Places of these rows in the slice."""
-    weights: Recorder
+    recorded: Recorded
     measured: Measured
     of_cell: NDArray[np.int64]
     """Places of these rows in the cell."""
@@ -124,7 +124,7 @@ class MetricTask:
     @property
     def sums_row_by_row(self) -> bool:
         """True if each row of the summed columns depends on that row alone."""
-        return self.weights.only_sums and self.metric.is_row_by_row
+        return self.recorded.only_sums and self.metric.is_row_by_row
 
 
 def mean_of(parts: list[Measured]) -> Measured:

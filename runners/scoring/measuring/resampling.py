@@ -46,7 +46,7 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     for task in tasks:
         assert task.redraw is not None
         parts = task.redraw.parts
-        if task.sums_row_by_row and not task.weights.in_bins and (parts is None or not parts.of_labels):
+        if task.sums_row_by_row and not task.recorded.in_bins and (parts is None or not parts.of_labels):
             by_sums.append(task)
         elif parts is not None:
             _each_anew([task], task.redraw.each(bootstrap.whole), bootstrap)
@@ -99,7 +99,7 @@ def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights:
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
     apart = not task.sums_row_by_row
     # One by one where rows depend on each other (ranks): laid side by side, those of different resamples would mix.
-    step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * task.weights.width))
+    step = 1 if apart else max(1, TOGETHER // max(1, len(task.rows) * task.recorded.width))
     for start in range(0, len(whole), step):
         chosen = whole[start : start + step]
         arrays = [
@@ -152,13 +152,13 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     def draws() -> Iterator[Weights]:
         return chain(bootstrap.blocks(), bootstrap.deletions() if bootstrap.times else ())
 
-    summing = [k for k, task in enumerate(tasks) if task.weights.only_sums]
+    summing = [k for k, task in enumerate(tasks) if task.recorded.only_sums]
     for counts in joined(draws()) if summing else ():
         for together in _stacks(summing, tasks, len(counts)):
             weights = Stacked(counts, [bootstrap.groups_of(tasks[k].rows) for k in together])
             for k, drawn in zip(together, _values(tasks, together, weights).reshape(len(counts), -1).T, strict=True):
                 values[k].append(drawn)
-    ranking = [k for k, task in enumerate(tasks) if not task.weights.only_sums]
+    ranking = [k for k, task in enumerate(tasks) if not task.recorded.only_sums]
     for block in draws() if ranking else ():
         for k in ranking:
             values[k] += [_values(tasks, [k], part) for part in _parts(block.rows(tasks[k].rows), len(tasks[k].rows))]
@@ -184,7 +184,7 @@ def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> 
     for of in stacks.values():
         size, together = 0, list[int]()
         for k in of:
-            numbers_of_task = max(times, len(tasks[k].rows)) * max(1, tasks[k].weights.width)
+            numbers_of_task = max(times, len(tasks[k].rows)) * max(1, tasks[k].recorded.width)
             if together and size + numbers_of_task > TOGETHER:
                 yield together
                 size, together = 0, []

@@ -37,6 +37,21 @@ def test_recorder_is_the_sample_itself_and_replay_gives_the_recorded_sums():
     assert not recorder.only_sums
 
 
+def test_a_recorder_of_several_tasks_gives_the_sums_of_each():
+    rng = np.random.default_rng(2)
+    columns, parts = rng.random((9, 2)), [3, 5]
+    columns[3:5] = 0.0
+    recorder = Recorder(3, 2, 4)
+    np.testing.assert_allclose(recorder @ columns, [part.sum(axis=0) for part in np.split(columns, parts)])
+    np.testing.assert_allclose(recorder @ columns[:, 0], [part[:, 0].sum() for part in np.split(columns, parts)])
+    place = np.array([0, 1, 1, 0, -1, 1, 1, 0, 0])
+    by_hand = [[part[at == k, 1].sum() for k in (0, 1)] for part, at in zip(*(np.split(of, parts) for of in (columns, place)), strict=True)]
+    np.testing.assert_allclose(recorder.sum_bins(columns[:, 1], place, 2), by_hand)
+    noted = recorder.recorded()
+    assert [of.is_summed.tolist() for of in noted] == [[True] * 3, [False] * 2, [True] * 4]
+    assert {(of.widths, of.width, of.only_sums, of.in_bins) for of in noted} == {((2, 1, 1), 5, True, True)}
+
+
 def test_whole_groups_are_drawn_as_often_as_there_are_groups():
     (block,) = Bootstrap(np.array([7, 7, 3, 9, 9, 9]), 500, 1, "x").blocks()
     assert (block.counts.sum(axis=1) == 3).all()

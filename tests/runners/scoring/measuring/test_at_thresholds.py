@@ -93,7 +93,8 @@ def test_sums_of_other_numbers_than_whole_ones(cell):
 
     weights = Recorder(len(tenth.rows))
     of_tenths(*tenth.arrays, weights)
-    tenth = replace(tenth, metric=replace(tenth.metric, function=of_tenths), weights=weights)
+    (recorded,) = weights.recorded()
+    tenth = replace(tenth, metric=replace(tenth.metric, function=of_tenths), recorded=recorded)
     at_thresholds([whole, tenth], part.bootstrap)
     assert tenth.measured.resampled == pytest.approx(whole.measured.resampled / 10, rel=1e-12)
 
