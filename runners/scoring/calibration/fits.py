@@ -67,7 +67,7 @@ class Recalibration:
 
     def groups(self, resamples: Resamples) -> int:
         """Return the number of groups that it is fitted on."""
-        return self._groups.of(resamples.whole, lambda: self._count_groups(resamples.whole))
+        return self._groups.get(resamples.whole, lambda: self._count_groups(resamples.whole))
 
     def _count_groups(self, resamples: Resamples) -> int:
         own = [resamples.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
