@@ -17,11 +17,13 @@ def isotonic(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
 
     values, place = np.unique(score, return_inverse=True)
     confidences = np.full((weights.shape[0], len(at)), np.nan)
+    order = np.argsort(at)
+    ascending = at[order]  # interpolated several times as fast
     for b, drawn in enumerate(np.asarray(weights, dtype=np.float64)):
         count = np.bincount(place, drawn, len(values))
         there = count > 0
         if there.any():
             shares = np.bincount(place, drawn * right, len(values))[there] / count[there]
-            confidences[b] = np.interp(at, values[there], isotonic_regression(shares, weights=count[there]).x)
+            confidences[b, order] = np.interp(ascending, values[there], isotonic_regression(shares, weights=count[there]).x)
     clipped: Floats = np.clip(confidences, 0.0, 1.0)
     return clipped
