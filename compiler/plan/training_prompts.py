@@ -25,7 +25,7 @@ def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
             yield f"{f.ref.label} is trained with the recipe's own questions, not with `prompt:`"
             continue
         if len(names) > 1:
-            yield f"{f.ref.label} is trained with the first prompt, '{names[0]}', and asked with all {len(names)}"
+            yield f"{f.ref.label} is trained with the first prompt, '{names[0]}', and asked with each of the {len(names)}"
         if any(EXAMPLES in prompt for prompt in asked):
             yield f"{f.ref.label} is trained without the few-shot examples of its prompt, and asked with them"
 

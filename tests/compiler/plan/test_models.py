@@ -115,7 +115,7 @@ def test_what_training_leaves_out_of_a_prompt_is_said(tmp_path: Path) -> None:
         "scenes": {"system": "Be brief."}
     }
     swept = "prompt: [{as: short, answer_format: short}, {as: bare, system: Look.}]\n"
-    assert notes(swept) == ["tuned is trained with the first prompt, 'short', and asked with all 2"]
+    assert notes(swept) == ["tuned is trained with the first prompt, 'short', and asked with each of the 2"]
     assert next(s for s in make(tmp_path, TUNED + swept).stages if s.kind == "finetune").params["prompts"] == {
         "scenes": {"answer_format": "short"}
     }
