@@ -1,10 +1,9 @@
 """The figures' drawings. Every function takes rows and gives SVG text; none decides what to show."""
 
-import json
 from collections.abc import Callable, Sequence
+from statistics import linear_regression
 from typing import Any
 
-from qualm.runners.reporting.svg import draw, unchecked
 from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
@@ -16,22 +15,9 @@ Rows = Sequence[dict[str, Any]]
 _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
 
 
-def _data(rows: Rows) -> Any:
-    import altair as alt
-
-    text = json.dumps(_rounded(rows))  # as text, since Altair copies a list anew for every layer
-    return alt.InlineData(values=text, format=alt.DataFormat(type="json"))
-
-
 def _rounded(rows: Rows) -> list[dict[str, Any]]:
     """Round to a precision that does not depend on threads or processors."""
     return [{name: result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
-
-
-def _axis(**options: Any) -> Any:
-    import altair as alt
-
-    return alt.Axis(**{"labelFlush": False, **options})
 
 
 def reliability(rows: Rows, most: float = 0) -> str:
@@ -185,8 +171,7 @@ def _row_plot(
     order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
     """Return a plot with a labelled row per value, and a function that places a row's middle."""
-    low, high = min(values), max(values)
-    ends = plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)
+    ends = _ends(values)
     room = max(120.0, width - plot.margin(labels))
     panel = plot.Plot(room, height * len(order), plot.between(ends, (5, room - 5)), lambda y: y)
     middle = {name: height * (i + 0.5) for i, name in enumerate(order)}
@@ -231,31 +216,19 @@ def _spread(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]:
     values = [row[key] for row in rows for key in (("value", "low", "high") if bands else ("value",))]
     if goal is not None:
         return min([goal, *values]) - 0.02, max([goal, *values]) + 0.02
-    low, high = min(values), max(values)
-    return plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)
+    return _ends(values)
 
 
-def _plot_width(labels: Sequence[str]) -> float:
-    """Return the plot's width beside its row labels, so that a figure's panels are equally wide."""
-    return max(120.0, 292 - min(140, max((len(text) for text in labels), default=0) * 5.6))
-
-
-@unchecked
-def dumbbells(rows: Rows, order: Sequence[str], name: str) -> str:
+def dumbbells(rows: Rows, order: Sequence[str]) -> str:
     """Draw changes as a ring and a dot: green if significantly better, red if worse, else grey."""
-    import altair as alt
-
-    y = alt.Y("row:N", sort=list(order), axis=_axis(title=None, grid=True, ticks=False, domain=False, labelLimit=140))
-    x = alt.X("before:Q", title=None, scale=alt.Scale(zero=False), axis=_axis(tickCount=5))
-    domain, colours = ["better", "worse", "open"], [RIGHT, WRONG, MUTED]
-    colour = alt.Color("change:N", scale=alt.Scale(domain=domain, range=colours), legend=None)
-    base = alt.Chart(_data(rows)).encode(y=y, color=colour)
-    layers = [
-        base.mark_rule(strokeWidth=2, opacity=0.7).encode(x=x, x2="after:Q"),
-        base.mark_point(filled=False, fill="var(--paper)", size=40, opacity=1, strokeWidth=1.5).encode(x=x),
-        base.mark_point(filled=True, size=44, opacity=1).encode(x=alt.X("after:Q", title=None)),
-    ]
-    return draw(alt.layer(*layers).properties(width=_plot_width(order), height=alt.Step(20)), name)
+    drawn = _rounded(rows)
+    panel, place = _row_plot(order, _cut(order), 20, [row[end] for row in drawn for end in ("before", "after")])
+    for row in drawn:
+        at, colour = place(row["row"], 0), {"better": RIGHT, "worse": WRONG}.get(row["change"], MUTED)
+        panel.line([(row["before"], at), (row["after"], at)], colour, 2, opacity=0.7)
+        panel.ring((row["before"], at), colour, 3.4)
+        panel.dots([(row["after"], at)], colour, 3.6)
+    return plot.page([(0, panel)], plot.margin(_cut(order)), 24)
 
 
 def bumps(rows: Rows, metrics: Sequence[str]) -> str:
@@ -281,43 +254,47 @@ def bumps(rows: Rows, metrics: Sequence[str]) -> str:
     return plot.page([(22, panel)], room, 4, right=room)
 
 
-@unchecked
-def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str, name: str) -> str:
+def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> str:
     """Draw a dot per model, and a least-squares line from three models on."""
-    import altair as alt
-    import numpy as np
-
-    x = alt.X("x:Q", scale=alt.Scale(zero=False, nice=True, padding=10), axis=_axis(title=x_title, tickCount=5))
-    y = alt.Y("y:Q", scale=alt.Scale(zero=False, nice=True, padding=10), axis=_axis(title=y_title, tickCount=5))
-    layers = []
-    xs = [r["x"] for r in rows]
-    if len(rows) > 2 and max(xs) > min(xs):
-        slope, rise = np.polyfit(xs, [r["y"] for r in rows], 1)
-        line = [{"x": v, "y": float(slope * v + rise)} for v in (min(xs), max(xs))]
-        layers.append(alt.Chart(_data(line)).mark_line(color=MUTED, strokeDash=[3, 3], strokeWidth=1).encode(x=x, y=y))
-    base = alt.Chart(_data(rows))
-    if len(models) > len(SERIES):
-        layers.append(base.mark_point(filled=True, size=42, opacity=0.8, color=ACCENT).encode(x=x, y=y))
-    else:
-        colour = alt.Color("model:N", scale=alt.Scale(domain=list(models), range=list(SERIES[: len(models)])), legend=None)
-        dots = base.mark_point(filled=True, size=60, opacity=1, stroke="var(--paper)", strokeWidth=0.8)
-        layers.append(dots.encode(x=x, y=y, color=colour))
-    return draw(alt.layer(*layers).properties(width=240, height=180), name)
+    drawn = _rounded(rows)
+    xs, ys = ([row[name] for row in drawn] for name in "xy")
+    x_ends, y_ends = _ends(xs), _ends(ys)
+    panel = plot.Plot(240, 180, plot.between(x_ends, (10, 230)), plot.between(y_ends, (170, 10)))
+    if len(drawn) > 2 and max(xs) > min(xs):
+        slope, rise = linear_regression(xs, ys)
+        panel.line([(x, slope * x + rise) for x in (min(xs), max(xs))], MUTED, 1, "3,3")
+    for row in drawn:
+        if len(models) > len(SERIES):
+            panel.dots([(row["x"], row["y"])], ACCENT, 3.6, outlined=True)
+        else:
+            panel.dots([(row["x"], row["y"])], SERIES[list(models).index(row["model"])], 4.2, outlined=True)
+    x_values, y_values = plot.ticks(*x_ends, 5), plot.ticks(*y_ends, 5)
+    panel.x_axis(list(zip(x_values, plot.plain(x_values), strict=True)), x_title)
+    panel.y_axis(list(zip(y_values, plot.plain(y_values), strict=True)), y_title)
+    return plot.page([(0, panel)], plot.margin(plot.plain(y_values)), _BELOW)
 
 
-@unchecked
-def bars(rows: Rows, order: Sequence[str], models: Sequence[str], name: str) -> str:
+def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
     """Draw groups of bars, one bar per model, each with its interval."""
-    import altair as alt
+    drawn = _rounded(rows)
+    width = max(230.0, 62.0 * len(order))
+    heights = [0.0, *(row[name] for row in drawn for name in ("value", "low", "high"))]
+    ends = plot.nice(min(heights), max(heights), 5)
+    panel = plot.Plot(width, 150, lambda x: x, plot.between(ends, (150, 0)))
+    step = width / len(order)
+    wide = 0.8 * step / len(models)
+    for row in drawn:
+        place = list(models).index(row["model"])
+        left = step * (list(order).index(row["group"]) + 0.1) + wide * place
+        panel.rect((left, left + wide), (0, row["value"]), SERIES[place % len(SERIES)], 0.9, gap=False)
+        panel.line([(left + wide / 2, row["low"]), (left + wide / 2, row["high"])], INK, 0.9, opacity=0.55)
+    panel.x_axis([(step * (i + 0.5), text) for i, text in enumerate(_cut(order, max(4, int(step / 6.6))))])
+    values = plot.ticks(*ends, 5)
+    panel.y_axis(list(zip(values, plot.plain(values), strict=True)))
+    return plot.page([(0, panel)], plot.margin(plot.plain(values)), 24)
 
-    axis = _axis(title=None, labelAngle=0, ticks=False, labelLimit=90)
-    x = alt.X("group:N", sort=list(order), axis=axis, scale=alt.Scale(paddingInner=0.22))
-    shift = alt.XOffset("model:N", sort=list(models))
-    y = alt.Y("value:Q", axis=_axis(title=None, tickCount=5))
-    colour = alt.Color("model:N", scale=alt.Scale(domain=list(models), range=list(SERIES[: len(models)])), legend=None)
-    base = alt.Chart(_data(rows)).encode(x=x, xOffset=shift)
-    layers = [
-        base.mark_bar(opacity=0.9).encode(y=y, color=colour),
-        base.mark_rule(color=INK, opacity=0.55, strokeWidth=0.9).encode(y=alt.Y("low:Q", title=None), y2="high:Q"),
-    ]
-    return draw(alt.layer(*layers).properties(width=max(230, 62 * len(order)), height=150), name)
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return round ends of an axis around some values."""
+    low, high = min(values), max(values)
+    return plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from qualm.runners.reporting.svg import draw, unchecked
 from qualm.runners.review.effects import Goal
 from qualm.runners.review.knobs import written
 from qualm.runners.review.search import Reading, SearchOutcome, monotone
+from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED
 
 STYLE = Path(__file__).parents[1] / "reporting" / "templates" / "style.css"
@@ -50,33 +50,32 @@ def svg_text(outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
     return standalone(_chart(_finite(rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
 
 
-@unchecked
 def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
-    import altair as alt
-
     large = max(abs(outcome.range.weak), abs(outcome.range.strong))
-    scale = (
-        alt.Scale(type="symlog", constant=large / 256, nice=False) if outcome.range.scale == "log" else alt.Scale(zero=False, nice=False)
-    )
-    ticks = sorted({p["strength"] for p in points})
-    axis = alt.Axis(title=x_title, grid=False, values=ticks, labelOverlap="greedy", labelFlush=False, format=".4~r")
-    x = alt.X("strength:Q", scale=scale, axis=axis)
-    top = alt.Scale(zero=goal.name != "psnr", nice=True)
-    y = alt.Y("value:Q", scale=top, axis=alt.Axis(title=goal.title, tickCount=5, labelFlush=False))
-    base = alt.Chart(alt.InlineData(values=list(points)))
-    layers = [
-        alt.Chart(alt.InlineData(values=[{"value": goal.display(goal.target)}])).mark_rule(color=MUTED, strokeDash=[3, 3]).encode(y=y),
-        alt.Chart(alt.InlineData(values=list(smooth))).mark_line(color=MUTED, strokeWidth=1.2).encode(x=x, y=y),
-        base.mark_rule(color=INK, strokeWidth=1).encode(x=x, y=alt.Y("low:Q", title=goal.title, scale=top), y2="high:Q"),
-        base.mark_point(filled=True, color=INK, size=26, opacity=1).encode(x=x, y=y),
-    ]
-    if chosen := [p for p in points if p["chosen"]]:
-        mark = alt.Chart(alt.InlineData(values=chosen))
-        layers += [
-            mark.mark_rule(color=ACCENT, strokeWidth=1.2).encode(x=x),
-            mark.mark_point(filled=True, color=ACCENT, size=70, opacity=1).encode(x=x, y=y),
-        ]
-    return draw(alt.layer(*layers).properties(width=420, height=260), "calibration")
+
+    def scaled(x: float) -> float:
+        return math.copysign(math.log1p(abs(x) * 256 / large), x) if outcome.range.scale == "log" else x
+
+    target = goal.display(goal.target)
+    values = [target, *(p[name] for p in points for name in ("value", "low", "high")), *(p["value"] for p in smooth)]
+    values += [0.0] if goal.name != "psnr" else []
+    low, high = plot.nice(min(values), max(values)) if max(values) > min(values) else (values[0] - 0.05, values[0] + 0.05)
+    strengths = sorted({p["strength"] for p in points})
+    along = plot.between((scaled(strengths[0]), scaled(strengths[-1])) if strengths else (0.0, 1.0), (6, 414))
+    panel = plot.Plot(420, 260, lambda x: along(scaled(x)), plot.between((low, high), (260, 0)))
+    panel.across(target, MUTED, 1, "3,3")
+    if smooth:
+        panel.line([(p["strength"], p["value"]) for p in smooth], MUTED, 1.2)
+    for p in points:
+        panel.line([(p["strength"], p["low"]), (p["strength"], p["high"])], INK, 1)
+        panel.dots([(p["strength"], p["value"])], INK, 2.9)
+    for p in (p for p in points if p["chosen"]):
+        panel.line([(p["strength"], low), (p["strength"], high)], ACCENT, 1.2)
+        panel.dots([(p["strength"], p["value"])], ACCENT, 4.7)
+    panel.x_axis([(x, f"{x:.4g}") for x in strengths], x_title)
+    marks = plot.ticks(low, high, 5)
+    panel.y_axis(list(zip(marks, plot.plain(marks), strict=True)), goal.title)
+    return plot.page([(0, panel)], plot.margin(plot.plain(marks)), 40)
 
 
 def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""Small plots written directly as SVG, for charts that exist once per model and for figures in print.
+"""Plots written directly as SVG, the one way that static charts are drawn, on pages and in print.
 
-Altair takes 0.1 to 0.2 seconds per chart, too long for 26 models. Single charts use Altair (`qualm.runners.reporting.svg`).
+The text is small, inert and equal for equal rows; colours are names that the page or the palette for print defines.
 """
 
 import math

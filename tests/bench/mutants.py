@@ -45,7 +45,7 @@ from tests.bench.mutation_uses import PACKAGES, executed, inside_function
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "PIL.Image", "pyarrow.parquet", "pydantic", "yaml", "httpx", "hypothesis", "torch")
-LIBRARIES += ("altair", "jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer", "pytest_benchmark.plugin")
+LIBRARIES += ("jinja2", "openai", "polars", "rich.console", "ruamel.yaml", "transformers", "typer", "pytest_benchmark.plugin")
 """Imported once, before the tests fork."""
 PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qualm.runners.reporting.heat import stars
 from qualm.runners.runtime.colours import GRID, INK
 from qualm.runners.runtime.printed import CHARACTER, Drawing, box, cut, cut_apart, label, upright
-from qualm.runners.scoring.families import ALPHA
 
 CELL, TALL = 31.0, 17.0
 """Width and height of a cell with a number and its stars."""
@@ -80,13 +80,8 @@ def _cell(x: float, y: float, row: Mapping[str, Any] | None, most: float) -> lis
     text = ("−" if row["value"] < 0 else "+") + f"{abs(row['value']):.2f}".removeprefix("0")
     return [
         box(x, y, CELL, TALL, _mix(UP if row["value"] > 0 else DOWN, share), "var(--paper)"),
-        label(*middle, text + _stars(row), "middle", 9),
+        label(*middle, text + stars(row["p_adjusted"]), "middle", 9),
     ]
-
-
-def _stars(row: Mapping[str, Any]) -> str:
-    p = row["p_adjusted"]
-    return "" if p is None else "*" * sum(p < limit for limit in (ALPHA, 0.01, 0.001))
 
 
 def _mix(colour: tuple[int, int, int], share: float) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 
 from qualm.registry import baseline_model
 from qualm.runners.reporting import charts
-from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, heading, model_legend, name
+from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, heading, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import finite
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
@@ -49,7 +49,7 @@ def metric_study(results: Report) -> list[Figure]:
                 label = results.labels.get(metric)
                 title = heading(label) if label else titled(metric)
                 colours = [brief(m) for m in coloured(models, results.palette)]
-                svg = charts.scatter(points, colours, title, "conf.-weighted accuracy ↑", name("study", dataset, metric))
+                svg = charts.scatter(points, colours, title, "conf.-weighted accuracy ↑")
                 figure.panels.append(Panel(title, svg, _correlation(results, dataset, metric)))
         if figure.panels:
             figures.append(figure)
@@ -108,7 +108,7 @@ def by_category(results: Report) -> list[Figure]:
                     rows.append({"group": group, "model": brief(model), "value": row["value"], "low": low, "high": high})
             if rows:
                 order = [visible(leaf.rpartition("/")[2], 24) for leaf in leaves]
-                svg = charts.bars(rows, order, [brief(m) for m in coloured(models, results.palette)], name("bars", dataset, label.text))
+                svg = charts.bars(rows, order, [brief(m) for m in coloured(models, results.palette)])
                 figure.panels.append(Panel(heading(label), svg))
         if figure.panels:
             figures.append(figure)

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from qualm.runners.reporting import charts
-from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend, name
+from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, number, signed
@@ -245,7 +245,7 @@ def chat_tuning(results: Report) -> list[Figure]:
                         {"row": brief(tuned), "before": before, "after": after, "change": _change(results, dataset, base, tuned, label)}
                     )
             if rows:
-                svg = charts.dumbbells(rows, [brief(t) for _, t in pairs], name("chat", dataset, label.text))
+                svg = charts.dumbbells(rows, [brief(t) for _, t in pairs])
                 figure.panels.append(Panel(heading(label), svg))
         figure.table = _differences(results, dataset, ("base", "chat-tuned"), pairs)
         figures += [figure] if figure.panels else []

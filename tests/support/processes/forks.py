@@ -27,7 +27,7 @@ LIBRARIES = [
     "dvc.lock", "dvc.cachemgr", "dvc.data_cloud", "dvc_data.index.checkout", "scmrepo.git",
     "typer.rich_utils", "typer._click.decorators", "rich._emoji_codes", "yaml", "tomllib", "ruamel.yaml", "pydantic.type_adapter",
     "pydantic._internal._dataclasses", "jinja2", "numpy", "polars", "pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "cv2",
-    "PIL.ImageFilter", "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "altair", "vl_convert", "scipy.stats", "scipy.optimize",
+    "PIL.ImageFilter", "PIL.PngImagePlugin", "PIL.JpegImagePlugin", "vl_convert", "scipy.stats", "scipy.optimize",
     "sklearn.metrics", "rouge_score.rouge_scorer", "torch.utils.data", "torchmetrics", "lightning", "peft",
     "transformers.generation.utils", "transformers.models.auto.modeling_auto", "transformers.models.auto.processing_auto",
     "transformers.models.clip.modeling_clip", "transformers.models.clip.image_processing_pil_clip",

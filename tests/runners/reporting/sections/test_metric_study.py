@@ -17,8 +17,8 @@ REFUSALS = {"d": [sample("a"), sample("b", answerable=False)]}
 @pytest.fixture
 def drawn(monkeypatch):
     calls = []
-    monkeypatch.setattr(module.charts, "scatter", lambda rows, models, x, y, name: calls.append((rows, models, x, y)) or "<svg/>")
-    monkeypatch.setattr(module.charts, "bars", lambda rows, order, models, name: calls.append((rows, order, models)) or "<svg/>")
+    monkeypatch.setattr(module.charts, "scatter", lambda rows, models, x, y: calls.append((rows, models, x, y)) or "<svg/>")
+    monkeypatch.setattr(module.charts, "bars", lambda rows, order, models: calls.append((rows, order, models)) or "<svg/>")
     return calls
 
 
