@@ -1,6 +1,7 @@
 import pytest
 
-from qualm.compiler.spec.errors import COMPARED, LISTED, MAX_PROBLEMS, Position, Problem, Problems, SpecError, nearest, quoted
+from qualm.compiler.spec.errors import MAX_PROBLEMS, Position, Problem, Problems, SpecError, nearest, quoted
+from qualm.registry.text import COMPARED, LISTED
 
 
 def problem(line=1, col=1, path="a.b", message="wrong", hint=""):
