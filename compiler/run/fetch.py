@@ -56,10 +56,10 @@ class Item:
 
     @property
     def checksums(self) -> str:
-        known, total = sum(bool(file.sha256) or file.blob is not None for file in self.files), len(self.files)
-        if known in (0, total):
-            return ("known" if known else "not known") if total else ""
-        return f"{known} of {total}"
+        n_known, total = sum(bool(file.sha256) or file.blob is not None for file in self.files), len(self.files)
+        if n_known in (0, total):
+            return ("known" if n_known else "not known") if total else ""
+        return f"{n_known} of {total}"
 
     def as_json(self) -> dict[str, Any]:
         files = {file.name: {"url": file.url, "bytes": file.size, "sha256": dict(file.sha256)} for file in self.files}
@@ -86,8 +86,8 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
                 readers.setdefault(path.split("/")[2], []).append(stage)
     found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
     repos = dict.fromkeys(repo for each in [*before, plan] for repo in hub_models(each.stages))
-    made = [Item(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_describe_models(each, plan)]) for each in before]
-    return made + found + [_model(root, repo, revision, upgrade) for repo, revision in repos]
+    made_here = [Item(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_describe_models(each, plan)]) for each in before]
+    return made_here + found + [_model(root, repo, revision, upgrade) for repo, revision in repos]
 
 
 def _describe_models(other: Plan, plan: Plan) -> str:
@@ -125,10 +125,10 @@ def _of_card(
     movable = upgrade and card.fetch is not None and card.fetch.repo is not None
     few = missing is not None and added and entry is not None and entry.skipped and entry.path.is_dir()
     if few and missing is not None and entry is not None:
-        wanted = missing(entry.path)
-        if not wanted:
+        missing_files = missing(entry.path)
+        if not missing_files:
             return item
-        item.notes.append(f"{len(wanted):,} more single files are needed")
+        item.notes.append(f"{len(missing_files):,} more single files are needed")
     elif added and not movable and not (entry is not None and entry.skipped and sources):
         return item
     if card.fetch is None:
@@ -217,13 +217,13 @@ def _host(card: Card) -> str:
 
 
 def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
-    asked = revision or lock.BRANCH
+    branch = revision or lock.BRANCH
     pins = lock.read(root)
-    if COMMIT.fullmatch(asked):
-        asked = next((key.partition("@")[2] for key, pin in pins.items() if key.startswith(f"{repo}@") and pin.revision == asked), asked)
-    key = lock.model_key(repo, asked)
-    commit = pins[key].revision if key in pins and not upgrade else asked
-    item = Item(repo, "model", f"hub:{repo}@{asked}", FAILED)
+    if COMMIT.fullmatch(branch):
+        branch = next((key.partition("@")[2] for key, pin in pins.items() if key.startswith(f"{repo}@") and pin.revision == branch), branch)
+    key = lock.model_key(repo, branch)
+    commit = pins[key].revision if key in pins and not upgrade else branch
+    item = Item(repo, "model", f"hub:{repo}@{branch}", FAILED)
     try:
         found = hub.model_listing(repo, commit)
     except FetchError as error:
@@ -233,11 +233,11 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
     if found.gated:
         item.notes.append(f"asks you to accept terms at {hub.page(repo, 'model')}; set HF_TOKEN to a token of that account ({hub.TOKENS})")
     missing = [file for file in found.files if hub.cached(repo, found.commit, file) is None]
-    pinned = COMMIT.fullmatch(asked) or (key in pins and pins[key].revision == found.commit)
+    pinned = COMMIT.fullmatch(branch) or (key in pins and pins[key].revision == found.commit)
     item.state = TO_FETCH if missing or not pinned else HERE
 
     def bring(progress: Progress, bars: bool) -> str:
-        if not COMMIT.fullmatch(asked):
+        if not COMMIT.fullmatch(branch):
             lock.write(root, {key: lock.Pin(f"hub:{repo}", found.commit)})
         hub.cache_folder().mkdir(parents=True, exist_ok=True)
         need_room(hub.cache_folder(), missing)

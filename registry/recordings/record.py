@@ -95,7 +95,7 @@ class ReadOptions:
     run: str | None = None
     """Whose answers are taken where a file has those of several models; None = it has one's, "" = whichever comes first."""
     answer_is: str = "auto"
-    """What a table's reference answer to a question with options is: a letter, an option's text, or (auto) whichever fits."""
+    """Form of a reference answer to a question with options: a letter, an option's text, or (auto) whichever fits."""
 
 
 def texts(value: Any) -> tuple[str, ...]:

@@ -102,22 +102,22 @@ class _Decoded:
 
     def __init__(self, most: int = 64 << 20) -> None:
         self._most, self._size, self._lock = most, 0, threading.Lock()
-        self._kept: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
+        self._images: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
     def images(self, item: Item) -> tuple[Image, ...]:
         """Decode images; raise BrokenSampleError if one cannot be decoded."""
         with self._lock:
-            if (decoded := self._kept.get(item.files)) is not None:
-                self._kept.move_to_end(item.files)
+            if (decoded := self._images.get(item.files)) is not None:
+                self._images.move_to_end(item.files)
                 return decoded
         # Outside of the lock: two threads may decode the same image, which costs less than making all wait.
         pictures = item.images()
         with self._lock:
-            if item.files not in self._kept:
-                self._kept[item.files] = pictures
+            if item.files not in self._images:
+                self._images[item.files] = pictures
                 self._size += _bytes(pictures)
-            while self._size > self._most and len(self._kept) > 1:
-                self._size -= _bytes(self._kept.popitem(last=False)[1])
+            while self._size > self._most and len(self._images) > 1:
+                self._size -= _bytes(self._images.popitem(last=False)[1])
         return pictures
 
 
@@ -142,7 +142,7 @@ class Asker:
         """Columns of hidden states and attention."""
         self._internals = tuple(dict.fromkeys(part for need in self.internals for part in internal_parts(need, self.draws)))
         self._of_prompt = tuple(need for need in self.internals if internal(need).of_prompt)
-        self._seen: list[PixelDigestCache] = []
+        self._digest_caches: list[PixelDigestCache] = []
         self._decoded = _Decoded()
         self._decodings: dict[tuple[str, int], bytes] = {}
         self._length: Callable[[str, tuple[int, int] | None], int] = getattr(model, "length", _length)
@@ -160,7 +160,7 @@ class Asker:
                 check_fit(prompt, dataset.name, dataset.whole, bool(self.stage.params.get(IN_WORDS)))
             except PromptError as error:
                 raise StageError(str(error)) from error
-        self._seen = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
+        self._digest_caches = [PixelDigestCache(dataset.folder, self.variants, self.stage.seed) for dataset in self.datasets]
         rows = [(number, row) for number, dataset in enumerate(self.datasets) for row in range(len(dataset))]
         cells: list[SampleVariant] = []
         broken: list[str] = []
@@ -175,7 +175,7 @@ class Asker:
                     continue
                 cells += (cell for cell in examined if isinstance(cell, SampleVariant))
                 self.stage.count(**Counter(note for note in examined if isinstance(note, str)))
-        for digests in self._seen:
+        for digests in self._digest_caches:
             digests.save()
         return cells, broken
 
@@ -282,7 +282,7 @@ class Asker:
                 yield "dropped (no image to perturb)"
                 continue
             start = own if variant.folders is None else own.replaced_by(variant.item(dataset, row))
-            look = None if start is None else self._look(self._seen[number], index, start)
+            look = None if start is None else self._look(self._digest_caches[number], index, start)
             if look is None:
                 yield f"dropped ({variant.name}: not applicable)"
                 continue

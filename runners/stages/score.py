@@ -140,7 +140,7 @@ KIND = StageKind(
 
 
 class Scoring:
-    """What the stage collects from cell to cell: scores, and what is ranked, tested and studied when all cells are in."""
+    """Scores of all cells, and the inputs of rankings, tests and studies, which run when all cells are in."""
 
     def __init__(self, stage: Stage) -> None:
         params = stage.params

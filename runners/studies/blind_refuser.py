@@ -49,16 +49,16 @@ def refusers(
         features: image features of given rows, by dataset, for image-only refusers; None for text-only ones.
     """
     if features is None:
-        seen = {name: np.array(questions_of(samples), dtype=object) for name, samples in sets.items()}
+        features_seen = {name: np.array(questions_of(samples), dtype=object) for name, samples in sets.items()}
         classifier: Classifier = of_questions
     else:
-        seen = {
+        features_seen = {
             name: looked_at(s, RowsApart(np.flatnonzero(_train(s)), np.flatnonzero(scored[name]), False), features[name], every=True)
             for name, s in sets.items()
         }
         classifier = partial(_of_pictures, seed=seed)
-    pool = _Pool(sets, seen)
-    return {name: _refuser(samples, seen[name], pool, scored[name], seed, classifier) for name, samples in sets.items()}
+    pool = _Pool(sets, features_seen)
+    return {name: _refuser(samples, features_seen[name], pool, scored[name], seed, classifier) for name, samples in sets.items()}
 
 
 def _of_pictures(features: Any, unanswerable: Bools, seed: int) -> Fitted:
@@ -68,9 +68,9 @@ def _of_pictures(features: Any, unanswerable: Bools, seed: int) -> Fitted:
 class _Pool:
     """Visible training rows of all datasets."""
 
-    def __init__(self, sets: Mapping[str, Samples], seen: Mapping[str, Any]) -> None:
-        chosen = {name: _train(samples) & _rows_with_features(seen[name]) for name, samples in sets.items()}
-        self.seen = _joined([seen[name][mine] for name, mine in chosen.items() if mine.any()])
+    def __init__(self, sets: Mapping[str, Samples], features_seen: Mapping[str, Any]) -> None:
+        chosen = {name: _train(samples) & _rows_with_features(features_seen[name]) for name, samples in sets.items()}
+        self.seen = _joined([features_seen[name][mine] for name, mine in chosen.items() if mine.any()])
         truths = (truth for name, samples in sets.items() for truth in samples.answerable[chosen[name]])
         self.unanswerable = np.array([truth == 0 for truth in truths], dtype=bool)
 
@@ -79,8 +79,8 @@ def _train(samples: Samples) -> Bools:
     return np.array([split == TRAIN for split in samples.values("split")], dtype=bool)
 
 
-def _rows_with_features(seen: Any) -> Bools:
-    visible: Bools = np.ones(len(seen), dtype=bool) if seen.ndim == 1 else ~np.isnan(seen[:, 0])
+def _rows_with_features(features_seen: Any) -> Bools:
+    visible: Bools = np.ones(len(features_seen), dtype=bool) if features_seen.ndim == 1 else ~np.isnan(features_seen[:, 0])
     return visible
 
 
@@ -88,21 +88,21 @@ def _joined(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if parts else np.empty(0, dtype=object)
 
 
-def _refuser(samples: Samples, seen: Any, pool: _Pool, scored: Bools, seed: int, classifier: Classifier) -> Refuser:
-    unanswerable, visible = samples.answerable == 0, _rows_with_features(seen)
+def _refuser(samples: Samples, features_seen: Any, pool: _Pool, scored: Bools, seed: int, classifier: Classifier) -> Refuser:
+    unanswerable, visible = samples.answerable == 0, _rows_with_features(features_seen)
     probability, everything = np.full(samples.n, np.nan), np.flatnonzero(visible)
     if not len(everything):
         return Refuser(probability, 0, IN_TURN, "no row has an image")
     own = np.flatnonzero(_train(samples) & visible)
     if not too_few(unanswerable[own]):
-        probability[everything] = classifier(seen, unanswerable)(own, everything)
+        probability[everything] = classifier(features_seen, unanswerable)(own, everything)
         return Refuser(probability, len(own), OWN)
     if not too_few(pool.unanswerable):
         n_pool = len(pool.unanswerable)
         both = np.concatenate([pool.unanswerable, unanswerable])
-        probability[everything] = classifier(_joined([pool.seen, seen]), both)(np.arange(n_pool), n_pool + everything)
+        probability[everything] = classifier(_joined([pool.seen, features_seen]), both)(np.arange(n_pool), n_pool + everything)
         return Refuser(probability, n_pool, POOLED)
-    rows, fitted = np.flatnonzero(scored & visible), classifier(seen, unanswerable)
+    rows, fitted = np.flatnonzero(scored & visible), classifier(features_seen, unanswerable)
     probability[rows], why = cross_fitted(
         samples.groups[rows], unanswerable[rows], lambda learn, tell: fitted(rows[learn], rows[tell]), seed
     )

@@ -115,17 +115,17 @@ def rate_number(question: str, references: Sequence[Quantity], reply: str, toler
     asked_units = {unit for word in re.findall(r"[^\W\d_]+", question) if len(word) > 1 and (unit := unit_of(word)) in UNITS}
     steps: list[Step] = [
         *(lambda _, part=part: _candidates(part) for part in (stated, corrected if stated is None else None) if part is not None),
-        lambda found: _candidates(without_code(text)) if stated is None else found,
+        lambda candidates: _candidates(without_code(text)) if stated is None else candidates,
         _without_bounds,
-        lambda found: [c for c in found if all(c.quantity.value != q.value for q in quantities(plain_math(question)))],
-        lambda found: [c for c in found if _is_of_kind(c.quantity, references)],
-        lambda found: [c for c in found if c.quantity.unit in asked_units],
-        lambda found: _in_last_sentence([c for c in found if _CONCLUDES.match(c.sentence)]),
-        lambda found: [c for c in found if _is_counted(c, question)],
-        lambda found: _in_last_sentence([c for c in found if c.is_bold]),
-        lambda found: [c for c in found if c.sentence == found[0].sentence],
-        lambda found: [c for c in found if not _EQUALS.search(c.behind)],
-        lambda found: [c for c in found if c.is_alternative or _STATED.search(c.before)],
+        lambda candidates: [c for c in candidates if all(c.quantity.value != q.value for q in quantities(plain_math(question)))],
+        lambda candidates: [c for c in candidates if _is_of_kind(c.quantity, references)],
+        lambda candidates: [c for c in candidates if c.quantity.unit in asked_units],
+        lambda candidates: _in_last_sentence([c for c in candidates if _CONCLUDES.match(c.sentence)]),
+        lambda candidates: [c for c in candidates if _is_counted(c, question)],
+        lambda candidates: _in_last_sentence([c for c in candidates if c.is_bold]),
+        lambda candidates: [c for c in candidates if c.sentence == candidates[0].sentence],
+        lambda candidates: [c for c in candidates if not _EQUALS.search(c.behind)],
+        lambda candidates: [c for c in candidates if c.is_alternative or _STATED.search(c.before)],
     ]
     for step in steps:
         if len({is_right(reading) for reading in readings}) < 2:
@@ -138,23 +138,23 @@ def rate_number(question: str, references: Sequence[Quantity], reply: str, toler
 def _candidates(text: str) -> list[Candidate]:
     """Return the numbers of a text that it does not deny; 0 where it says "none" or "no cars" instead of a number."""
     parts = [plain_math(part) for sentence in sentences(text) for part in _SO.split(sentence)]
-    found = [Candidate(q, part) for part in parts for q in quantities(part)]
-    if not found and (none := _NONE.search(text)):
-        found = [Candidate(Quantity(Fraction(0), 0, "", none.start(), none.end()), text)]
-    return [c for c in found if not _DENIED.search(c.before) and not _CALLED_WRONG.search(c.behind)]
+    candidates = [Candidate(q, part) for part in parts for q in quantities(part)]
+    if not candidates and (none := _NONE.search(text)):
+        candidates = [Candidate(Quantity(Fraction(0), 0, "", none.start(), none.end()), text)]
+    return [c for c in candidates if not _DENIED.search(c.before) and not _CALLED_WRONG.search(c.behind)]
 
 
-def _without_bounds(found: list[Candidate]) -> list[Candidate]:
+def _without_bounds(candidates: list[Candidate]) -> list[Candidate]:
     """Return the numbers that are no bound ("more than 7"), no name ("step 2") and no number of a list."""
-    found = [c for c in found if not _BOUND.search(c.before) and not _NAMED.search(c.before)]
-    found = [c for c in found if c.quantity.value > 31 or not (_DAY.search(c.before) or _DAY.search(c.behind))]
-    return [c for c in found if not (not c.before.strip("*- ") and re.match(r"[.)]\s+\S", c.behind))]
+    candidates = [c for c in candidates if not _BOUND.search(c.before) and not _NAMED.search(c.before)]
+    candidates = [c for c in candidates if c.quantity.value > 31 or not (_DAY.search(c.before) or _DAY.search(c.behind))]
+    return [c for c in candidates if not (not c.before.strip("*- ") and re.match(r"[.)]\s+\S", c.behind))]
 
 
 def _is_counted(candidate: Candidate, question: str) -> bool:
     """Return whether what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
-    asked = _HOW_MANY.search(question)
-    nouns = {_singular(w) for w in asked[1].casefold().split() if w not in _NOT_COUNTED} if asked else set()
+    how_many = _HOW_MANY.search(question)
+    nouns = {_singular(w) for w in how_many[1].casefold().split() if w not in _NOT_COUNTED} if how_many else set()
     return any(
         _singular(w) in nouns
         for w in re.findall(r"[^\W\d_]+", re.split(r"[,;:.()]|(?<!or )(?<!to )\d", candidate.behind.casefold())[0])[:3]
@@ -177,5 +177,5 @@ def _kind(quantity: Quantity) -> str:
     return UNITS[quantity.unit][0] if quantity.unit in UNITS else ""
 
 
-def _in_last_sentence(found: list[Candidate]) -> list[Candidate]:
-    return [c for c in found if c.sentence == found[-1].sentence]
+def _in_last_sentence(candidates: list[Candidate]) -> list[Candidate]:
+    return [c for c in candidates if c.sentence == candidates[-1].sentence]

@@ -172,10 +172,10 @@ def first_turn(reply: str, question: str) -> str:
     >>> first_turn("B\n\nQuestion: What is it?\nAnswer: C", "")
     'B'
     """
-    asked = "".join(question.split())[:30].casefold()
+    beginning = "".join(question.split())[:30].casefold()
     for turn in _NEXT_TURN.finditer(reply):
         behind = "".join(reply[turn.end() : turn.end() + 200].split()).casefold()
-        if reply[: turn.start()].strip() and not (asked and behind.startswith(asked)):
+        if reply[: turn.start()].strip() and not (beginning and behind.startswith(beginning)):
             return reply[: turn.start()].rstrip()
     return reply
 
@@ -300,8 +300,8 @@ class Options:
         longest: dict[int, tuple[int, int]] = {}
         for start, end in sorted(spans, key=lambda span: span[1] - span[0]):
             longest |= dict.fromkeys(range(start, end), (start, end))
-        kept = [span for span in sorted(spans) if longest[span[0]] == span or longest[span[1] - 1] == span]
-        return [(start, end, tuple(spans[start, end])) for start, end in kept]
+        longest_spans = [span for span in sorted(spans) if longest[span[0]] == span or longest[span[1] - 1] == span]
+        return [(start, end, tuple(spans[start, end])) for start, end in longest_spans]
 
     def _occurrences(self, text: str, own: Sequence[Token], signs: bool) -> Iterator[tuple[int, int, int]]:
         for k, token in enumerate(own):

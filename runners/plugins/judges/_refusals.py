@@ -373,14 +373,14 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
     >>> [read_abstention("There is no car.", question).abstains for question in ("What color is the car?", "Is there a car?")]
     [True, False]
     """
-    asked = read_question(question, tuple(choices))
+    parsed = read_question(question, tuple(choices))
     plain = _plain(text)
     said, announced = _announced(plain)
-    clauses = _clauses(said, asked)
-    abstains = _abstains(clauses, asked, announced)
+    clauses = _clauses(said, parsed)
+    abstains = _abstains(clauses, parsed, announced)
     if abstains or not clauses:
         return Abstention(abstains, False)
-    everything = clauses if said == plain else _clauses(plain, asked)
+    everything = clauses if said == plain else _clauses(plain, parsed)
     return Abstention(False, any(_hedges(clause) for clause in everything))
 
 
@@ -408,12 +408,12 @@ def _announced(plain: str) -> tuple[str, bool]:
     return plain, False
 
 
-def _clauses(plain: str, asked: Asked) -> list[_Clause]:
+def _clauses(plain: str, parsed: Asked) -> list[_Clause]:
     clauses: list[_Clause] = []
     sentences = [part.strip() for part in _SENTENCE.split(plain) if part and part.strip(" \t-•·*.!,")]
     if len(sentences) > MAX_CLAUSES:
         sentences = sentences[: MAX_CLAUSES // 2] + sentences[-MAX_CLAUSES // 2 :]
-    in_english = asked.is_english and not is_foreign(plain) if asked.text else is_english(plain) or plain.isascii()
+    in_english = parsed.is_english and not is_foreign(plain) if parsed.text else is_english(plain) or plain.isascii()
     for number, sentence in enumerate(sentences):
         parts = [part.strip() for part in _CLAUSE.split(sentence) if part and part.strip(" ()-,.")]
         if not in_english:
@@ -421,63 +421,63 @@ def _clauses(plain: str, asked: Asked) -> list[_Clause]:
         for i, part in enumerate(parts):
             text = part.strip(" ()-•*,")
             follows = parts[i + 1] if i + 1 < len(parts) else ""
-            clauses.append(_clause(text, number, i, follows, len(sentences), asked, in_english, clauses[-1] if clauses else None))
+            clauses.append(_clause(text, number, i, follows, len(sentences), parsed, in_english, clauses[-1] if clauses else None))
     return clauses
 
 
 def _clause(
-    text: str, sentence: int, place: int, follows: str, n_sentences: int, asked: Asked, in_english: bool, before: _Clause | None
+    text: str, sentence: int, place: int, follows: str, n_sentences: int, parsed: Asked, in_english: bool, before: _Clause | None
 ) -> _Clause:
     bare = _LEADS.sub("", text)
     guesses = phrases.GUESSES.search(bare) is not None and not _WILL_NOT_GUESS.search(bare)
-    role = _role(text, bare, asked, in_english, guesses)
+    role = _role(text, bare, parsed, in_english, guesses)
     if role is not Role.OTHER:
         return _Clause(text, sentence, role, False, guesses)
     if before is not None and before.sentence == sentence and before.role is Role.DENIES and _INSTEAD.search(text):
         denied = content(" ".join(_NOT_A.findall(before.text)))
-        if asked.text and not denied & asked.words and not _denies_premise(before.text, asked):
+        if parsed.text and not denied & parsed.words and not _denies_premise(before.text, parsed):
             return _Clause(text, sentence, Role.COMMITS, False, guesses)
     declined = before is not None and before.sentence == sentence and before.role in (Role.ABSTAINS, Role.HIDDEN, Role.DENIES)
-    if declined and _REASON.search(text) and not asked.is_why:
+    if declined and _REASON.search(text) and not parsed.is_why:
         return _Clause(text, sentence, role, False, False)
     outer = sentence in (0, n_sentences - 1) or n_sentences <= 4
     if (
         outer
-        and not (asked.has_options and _LETTER_LIST.search(bare))
-        and _is_fragment(text if follows else bare, asked, place, follows, in_english)
+        and not (parsed.has_options and _LETTER_LIST.search(bare))
+        and _is_fragment(text if follows else bare, parsed, place, follows, in_english)
     ):
         role = Role.SEEMS if re.search(r"\bor\b|\beither\b", bare) else Role.COMMITS
         return _Clause(text, sentence, role, True, guesses)
-    return _Clause(text, sentence, _commits(bare, asked, in_english, guesses, sentence in (0, n_sentences - 1)) or role, False, guesses)
+    return _Clause(text, sentence, _commits(bare, parsed, in_english, guesses, sentence in (0, n_sentences - 1)) or role, False, guesses)
 
 
-def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -> Role:
+def _role(text: str, bare: str, parsed: Asked, in_english: bool, guesses: bool) -> Role:
     """Return what a clause does, apart from committing to an answer."""
     if phrases.FILLER.search(text):
         return Role.FILLER
-    if _NONE_OF.match(bare) and (asked.has_options or bare.startswith("none of the above")):
+    if _NONE_OF.match(bare) and (parsed.has_options or bare.startswith("none of the above")):
         return Role.ANSWERS_NO
-    if asked.is_feeling and re.fullmatch(
+    if parsed.is_feeling and re.fullmatch(
         r"(?:(?:he|she|it|they|the \w+) (?:looks?|seems?|is|are|appears?) )?(?:\w+ly |a little |a bit |very )?(?:unsure|uncertain"
         r"|confused|ambiguous)\b.*",
         bare,
     ):
         return Role.COMMITS
-    if asked.is_text and re.match(r"(?:it|the (?:sign|note|text|shirt|label|\w+)) (?:says|reads)\b(?! (?:nothing|no )\b)", bare):
+    if parsed.is_text and re.match(r"(?:it|the (?:sign|note|text|shirt|label|\w+)) (?:says|reads)\b(?! (?:nothing|no )\b)", bare):
         return Role.COMMITS
-    if asked.is_text and _QUOTE.strip() in bare and not _NEGATIVE.search(bare) and re.search(r"\b(?:is|are|says|reads)\b", bare):
+    if parsed.is_text and _QUOTE.strip() in bare and not _NEGATIVE.search(bare) and re.search(r"\b(?:is|are|says|reads)\b", bare):
         return Role.COMMITS
-    if asked.is_how_many and (count := _COUNT.match(bare)) and content(count[0]) & asked.counted:
+    if parsed.is_how_many and (count := _COUNT.match(bare)) and content(count[0]) & parsed.counted:
         return Role.COMMITS
     if _UNDECIDED.search(bare):
         return Role.FILLER
-    if (said := _STATES_THAT.match(bare)) and content(said[1]) & asked.words:
+    if (said := _STATES_THAT.match(bare)) and content(said[1]) & parsed.words:
         return Role.COMMITS
     if _EXCEPT.search(bare):
         return Role.OTHER
-    if len({words & content(bare) for words in asked.alternatives}) > 1 and not re.search(r"\b(?:only|no|not|cannot|neither)\b", bare):
+    if len({words & content(bare) for words in parsed.alternatives}) > 1 and not re.search(r"\b(?:only|no|not|cannot|neither)\b", bare):
         return Role.COMMITS
-    if asked.is_yes_or_no and (_YES_NO if in_english else _YES_NO_ABROAD).search(bare):
+    if parsed.is_yes_or_no and (_YES_NO if in_english else _YES_NO_ABROAD).search(bare):
         return Role.COMMITS
     if phrases.ASKS_BACK.search(text):
         return Role.ASKS_BACK
@@ -486,82 +486,82 @@ def _role(text: str, bare: str, asked: Asked, in_english: bool, guesses: bool) -
     if abstention := phrases.ABSTAINS.search(bare):
         if _REMAINDER.search(bare):
             return Role.DOUBTS
-        if asked.asks_for_unknown and content(abstention[0]) & asked.words:
+        if parsed.asks_for_unknown and content(abstention[0]) & parsed.words:
             return Role.COMMITS
-        if asked.is_visibility and len(content(bare) & asked.words) > 1 and not re.search(r"\b(?:if|whether)\b", bare):
+        if parsed.is_visibility and len(content(bare) & parsed.words) > 1 and not re.search(r"\b(?:if|whether)\b", bare):
             return Role.COMMITS
         return Role.DOUBTS if phrases.SURE.search(bare) else Role.ABSTAINS
-    is_answer_if_absent = asked.is_visibility or (
-        asked.is_what_is_wrong and not re.search(r"\breason\b", bare) and not _denies_premise(bare, asked)
+    is_answer_if_absent = parsed.is_visibility or (
+        parsed.is_what_is_wrong and not re.search(r"\breason\b", bare) and not _denies_premise(bare, parsed)
     )
-    if asked.text.startswith(("which", "who", "what")) and _NEITHER.search(bare):
+    if parsed.text.startswith(("which", "who", "what")) and _NEITHER.search(bare):
         return Role.COMMITS
     if not in_english and _CORRECTS_ABROAD.search(bare):
         return Role.COMMITS
     denies = (
         _NEGATES_ABROAD.search(_NOT_NEGATIVE.sub("", bare)) is not None
         if not in_english
-        else bool(asked.text)
-        and not asked.is_yes_or_no
-        and not asked.is_how_many
+        else bool(parsed.text)
+        and not parsed.is_yes_or_no
+        and not parsed.is_how_many
         and _MAIN_NEGATION.search(bare) is not None
-        and bool(content(bare) & asked.words)
+        and bool(content(bare) & parsed.words)
     )
     denies = (
         denies
-        or (bool(asked.text) and any(content(noun) & asked.words for noun in _NOT_A.findall(bare)))
+        or (bool(parsed.text) and any(content(noun) & parsed.words for noun in _NOT_A.findall(bare)))
         or phrases.DENIES.search(bare) is not None
         or _SEES_NO.search(bare) is not None
-        or (_BARE_NO.search(bare) is not None and not (asked.is_text or "sign" in asked.text))
+        or (_BARE_NO.search(bare) is not None and not (parsed.is_text or "sign" in parsed.text))
         or re.match(r"(?:nothing|nobody|no one) (?:is|are|was|were|has|have|had)\b", bare) is not None
     )
     if not in_english and guesses:
         return Role.COMMITS
     if not in_english and _ONLY_ABROAD.search(bare):
         return Role.FILLER
-    if asked.is_yes_or_no and in_english and phrases.SEEMS.search(bare) and not _NEGATIVE.search(bare) and not _FROM_PICTURE.search(bare):
+    if parsed.is_yes_or_no and in_english and phrases.SEEMS.search(bare) and not _NEGATIVE.search(bare) and not _FROM_PICTURE.search(bare):
         return Role.COMMITS
     bare = _RELATIVE.sub("", bare)
     found = phrases.HIDDEN.search(bare)
-    hidden = found is not None and not content(found[0].split()[-1]) & asked.words
-    if asked.is_yes_or_no and _CANNOT_BE.search(bare) and not hidden and content(_CANNOT_BE.findall(bare)[0]) & asked.words:
+    hidden = found is not None and not content(found[0].split()[-1]) & parsed.words
+    if parsed.is_yes_or_no and _CANNOT_BE.search(bare) and not hidden and content(_CANNOT_BE.findall(bare)[0]) & parsed.words:
         return Role.COMMITS
     hidden = hidden or (
-        not asked.is_text
+        not parsed.is_text
         and _CANNOT_BE.search(bare) is not None
-        and (_PRONOUN.search(bare) is not None or bool(content(bare) & asked.words))
+        and (_PRONOUN.search(bare) is not None or bool(content(bare) & parsed.words))
     )
     if found and _APPOSITION.search(bare):
         return Role.COMMITS
     if denies and not (hidden and not _SEES_NO.search(bare) and _IS_HIDDEN_FIRST.search(bare)):
         if is_answer_if_absent:
             return Role.COMMITS
-        if _NO_OTHER.search(bare) and not _NO_OTHER.search(asked.text):
+        if _NO_OTHER.search(bare) and not _NO_OTHER.search(parsed.text):
             return Role.FILLER
-        return Role.ANSWERS_NO if _denial_answers(bare, asked, in_english) else Role.DENIES
-    if hidden and asked.is_yes_or_no and _IN_A_STATE.search(bare) and content(_subject(bare)) & asked.subject:
+        return Role.ANSWERS_NO if _denial_answers(bare, parsed, in_english) else Role.DENIES
+    if hidden and parsed.is_yes_or_no and _IN_A_STATE.search(bare) and content(_subject(bare)) & parsed.subject:
         return Role.COMMITS
     if hidden and _REMAINDER.search(bare):
-        return Role.DOUBTS if asked.text else Role.OTHER
+        return Role.DOUBTS if parsed.text else Role.OTHER
     if hidden:
-        is_asked_about = asked.is_what_is_wrong and bool(content(_subject(bare)) & asked.words)
+        is_asked_about = parsed.is_what_is_wrong and bool(content(_subject(bare)) & parsed.words)
         return Role.COMMITS if is_answer_if_absent and (is_asked_about or not _LEFT_OPEN.search(bare)) else Role.HIDDEN
     return Role.OTHER
 
 
-def _negates_verb(clause: str, asked: Asked) -> bool:
+def _negates_verb(clause: str, parsed: Asked) -> bool:
     """Return whether a clause denies the action that the question takes for granted: "she isn't crying"."""
     negated = re.findall(
         r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|the|at|in|on|here|there"
         r"|right now)\b)",
         clause,
     )
-    return any(stem(verb) in asked.verbs for verb in negated)
+    return any(stem(verb) in parsed.verbs for verb in negated)
 
 
-def _denies_premise(clause: str, asked: Asked) -> bool:
+def _denies_premise(clause: str, parsed: Asked) -> bool:
     """Return whether a clause denies what the question takes for granted: its thing or its action."""
-    denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)} - asked.lacking
+    denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)} - parsed.lacking
     base = {
         stem(verb)
         for verb in re.findall(
@@ -569,39 +569,39 @@ def _denies_premise(clause: str, asked: Asked) -> bool:
         )
     }
     return (
-        bool(denied & (asked.subject or asked.words - asked.verbs))
-        or bool(denied & (asked.words - asked.verbs) and not asked.is_why)
-        or _negates_verb(clause, asked)
-        or (asked.is_why and bool(base & asked.words - asked.lacking))
+        bool(denied & (parsed.subject or parsed.words - parsed.verbs))
+        or bool(denied & (parsed.words - parsed.verbs) and not parsed.is_why)
+        or _negates_verb(clause, parsed)
+        or (parsed.is_why and bool(base & parsed.words - parsed.lacking))
     )
 
 
-def _denial_answers(clause: str, asked: Asked, in_english: bool) -> bool:
+def _denial_answers(clause: str, parsed: Asked, in_english: bool) -> bool:
     """Return whether "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
     words = content(clause)
     if _NO_RELATION.search(clause) or (
-        asked.is_how_many and _ONLY_SOME.search(clause) and (words & asked.counted or not words & asked.words)
+        parsed.is_how_many and _ONLY_SOME.search(clause) and (words & parsed.counted or not words & parsed.words)
     ):
         return True
     if in_english and not _NEGATIVE.search(clause):
         return False
-    if in_english and asked.is_existence and asked.existing:
+    if in_english and parsed.is_existence and parsed.existing:
         denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)}
-        return not denied & asked.words or bool(denied & asked.existing)
-    if asked.is_how_many:
-        return not in_english or not words & asked.words or bool(words & asked.counted) or bool(_NOBODY.search(clause))
-    if not asked.is_yes_or_no:
+        return not denied & parsed.words or bool(denied & parsed.existing)
+    if parsed.is_how_many:
+        return not in_english or not words & parsed.words or bool(words & parsed.counted) or bool(_NOBODY.search(clause))
+    if not parsed.is_yes_or_no:
         return False
     if not in_english:
         return True
     absent = _ABSENT.search(clause)
-    return not (absent and content(absent[0]) & asked.subject)
+    return not (absent and content(absent[0]) & parsed.subject)
 
 
-def _is_fragment(clause: str, asked: Asked, place: int, follows: str, in_english: bool) -> bool:
+def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_english: bool) -> bool:
     """Return whether a clause is a bare answer, "blue" or "a red hat", and no introduction of what follows."""
     words = clause.split()
-    if asked.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
+    if parsed.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
         return True
     if (
         clause.endswith(":")
@@ -617,14 +617,14 @@ def _is_fragment(clause: str, asked: Asked, place: int, follows: str, in_english
         return False
     if place and not (clause.endswith("?") or _ONLY.search(clause)):
         return False
-    if place and ((asked.is_color and not _COLORS.search(clause)) or (asked.is_number and not _DIGITS.search(clause))):
+    if place and ((parsed.is_color and not _COLORS.search(clause)) or (parsed.is_number and not _DIGITS.search(clause))):
         return False
     if not in_english and (len(words) > 5 or (follows and not phrases.BUT.search(follows))):
         return False
     if _NOT_SPECIFIC.search(clause):
         return False
-    echoes = clause.endswith("?") or (follows and " or " not in asked.text)
-    if echoes and asked.text and content(clause) and content(clause) <= asked.words:
+    echoes = clause.endswith("?") or (follows and " or " not in parsed.text)
+    if echoes and parsed.text and content(clause) and content(clause) <= parsed.words:
         return False
     if (
         follows
@@ -633,42 +633,42 @@ def _is_fragment(clause: str, asked: Asked, place: int, follows: str, in_english
         and not _ONLY.search(clause)
     ):
         return False
-    return not (asked.text and not asked.is_where and not asked.is_text and _FROM_PICTURE.search(clause))
+    return not (parsed.text and not parsed.is_where and not parsed.is_text and _FROM_PICTURE.search(clause))
 
 
-def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
+def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
     """Return how a clause commits to an answer of the kind that is asked for, or None."""
     if _POSSIBLES.search(clause) or _is_state(clause) or _NEEDED.search(clause):
         return None
-    if asked.has_options or not asked.text:
+    if parsed.has_options or not parsed.text:
         if _INTRODUCES.search(clause) and not _VERB.search(clause) and not re.match(r"(?:for|to) ", clause):
             return None
         if _option(clause):
             return Role.COMMITS
-    about_picture = _is_about_picture(clause, asked)
+    about_picture = _is_about_picture(clause, parsed)
     if guesses and not about_picture:
-        if not asked.text:
+        if not parsed.text:
             return Role.COMMITS if _FIRST_PERSON.search(clause) and not _ALL.search(clause) else Role.SEEMS
-        if in_english and ((asked.is_color and not _COLORS.search(clause)) or (asked.is_number and not _DIGITS.search(clause))):
+        if in_english and ((parsed.is_color and not _COLORS.search(clause)) or (parsed.is_number and not _DIGITS.search(clause))):
             return Role.SEEMS if len(clause.split()) < 5 else None
         return Role.COMMITS
     if not in_english:
         if _NEGATES_ABROAD.search(clause):
             return None
-        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_abroad(clause, asked) else Role.SEEMS
+        return Role.COMMITS if phrases.BUT.search(clause) or _echoes_abroad(clause, parsed) else Role.SEEMS
     seems = phrases.SEEMS.search(clause) is not None
-    about_subject = _PRONOUN.search(clause) is not None or bool(content(_subject(clause)) & asked.words)
+    about_subject = _PRONOUN.search(clause) is not None or bool(content(_subject(clause)) & parsed.words)
     if _EQUATION.search(clause):
         return Role.COMMITS
-    if _SAYS.search(clause) and not asked.is_yes_or_no and not asked.is_color:
-        return Role.COMMITS if asked.is_text else Role.SEEMS
-    if asked.is_color:
+    if _SAYS.search(clause) and not parsed.is_yes_or_no and not parsed.is_color:
+        return Role.COMMITS if parsed.is_text else Role.SEEMS
+    if parsed.is_color:
         return Role.COMMITS if _COLORS.search(clause) and not about_picture and (about_subject or seems) else None
-    if asked.is_number and _DIGITS.search(clause) and (not about_picture or asked.is_how_many):
+    if parsed.is_number and _DIGITS.search(clause) and (not about_picture or parsed.is_how_many):
         return Role.COMMITS
-    if asked.is_number and not asked.is_how_many and not seems:
+    if parsed.is_number and not parsed.is_how_many and not seems:
         return None
-    if asked.is_how_many:
+    if parsed.is_how_many:
         return (
             Role.COMMITS
             if re.search(r"\b(?:one|a single|several|many|none|a few|a couple|there(?: is|'s) an?)\b", clause)
@@ -676,77 +676,77 @@ def _commits(clause: str, asked: Asked, in_english: bool, guesses: bool, is_oute
             and not about_picture
             else None
         )
-    if asked.is_yes_or_no:
+    if parsed.is_yes_or_no:
         words = content(clause)
         if seems and not about_picture:
             return Role.COMMITS
         return (
             Role.COMMITS
             if _ELLIPSIS.search(clause)
-            or (about_subject and not re.match(r"(?:i|we|you)\b", clause) and (words & asked.words) - asked.subject)
+            or (about_subject and not re.match(r"(?:i|we|you)\b", clause) and (words & parsed.words) - parsed.subject)
             else None
         )
     if (
-        asked.is_where
+        parsed.is_where
         and re.search(r"\b(?:in|at|on|near|next to|behind|under|inside|beside|between|above|below|to the|by|from|outside|over)\b", clause)
         and about_subject
         and not about_picture
-        and not (clause.startswith("there") and not content(clause) & asked.words)
+        and not (clause.startswith("there") and not content(clause) & parsed.words)
     ):
         return Role.COMMITS
-    if asked.is_why and re.search(r"\b(?:because|due to|so that|in order to|wants? to|to \w+)\b", clause):
+    if parsed.is_why and re.search(r"\b(?:because|due to|so that|in order to|wants? to|to \w+)\b", clause):
         return Role.COMMITS
-    if asked.is_text and re.search(
+    if parsed.is_text and re.search(
         rf"{_QUOTE.strip()}|\b(?:says?|reads?|spells?|states?|translates?|written|titled|called|named)\b", clause
     ):
         return Role.COMMITS
     if _QUOTE.strip() in clause and about_subject:
         return Role.SEEMS
-    if asked.is_doing and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
+    if parsed.is_doing and re.search(r"\b\w+ing\b", clause) and not about_picture and about_subject:
         return Role.COMMITS
-    if asked.verbs & {stem(word) for word in re.findall(r"\w+", clause)} and not about_picture and not _SOMETHING.search(clause):
+    if parsed.verbs & {stem(word) for word in re.findall(r"\w+", clause)} and not about_picture and not _SOMETHING.search(clause):
         return Role.COMMITS
-    if asked.is_description and not clause.startswith("not "):
+    if parsed.is_description and not clause.startswith("not "):
         return Role.COMMITS
-    if not asked.text:
+    if not parsed.text:
         if _ALL.search(clause):
             return None
         if phrases.CONCLUDES.search(clause) and _VERB.search(clause):
             return Role.COMMITS
-        return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _copula(clause, asked)) else None
+        return Role.SEEMS if seems or _COMPARES.search(clause) or (is_outer and _copula(clause, parsed)) else None
     if seems and not about_picture:
         return Role.COMMITS
-    if _echoes(clause, asked) and not about_picture:
+    if _echoes(clause, parsed) and not about_picture:
         return Role.SEEMS
-    return Role.SEEMS if _copula(clause, asked) else None
+    return Role.SEEMS if _copula(clause, parsed) else None
 
 
-def _echoes(clause: str, asked: Asked) -> bool:
+def _echoes(clause: str, parsed: Asked) -> bool:
     """Return whether a clause repeats the question and adds to it: "a photograph is to the left of the lamp"."""
-    words, asked_for = content(clause), asked.words - asked.kind
+    words, asked_for = content(clause), parsed.words - parsed.kind
     return bool(
-        asked_for - asked.subject
+        asked_for - parsed.subject
         and len(asked_for - words) <= (_PRONOUN.search(clause) is not None)
-        and asked_for & words - asked.subject
+        and asked_for & words - parsed.subject
         and not _FIRST_PERSON.match(_LEADS.sub("", clause))
-        and words - asked.words - _GENERIC
-        and not (asked.kind and clause.startswith("there"))
+        and words - parsed.words - _GENERIC
+        and not (parsed.kind and clause.startswith("there"))
         and not _SOMETHING.search(clause)
         and not re.search(r"\btoo\b", clause)
         and not _NEGATIVE.search(clause)
     )
 
 
-def _echoes_abroad(clause: str, asked: Asked) -> bool:
+def _echoes_abroad(clause: str, parsed: Asked) -> bool:
     """Return whether a clause in another language repeats most of the question and adds to it."""
-    said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(asked.text)) - _ASKING
+    said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(parsed.text)) - _ASKING
     return len(words) > 2 and 3 * len(words & said) >= 2 * len(words) and len(said - words) > 1
 
 
-def _is_about_picture(clause: str, asked: Asked) -> bool:
+def _is_about_picture(clause: str, parsed: Asked) -> bool:
     """Return whether a clause is about the image, and the question about something in it."""
     match = _FROM_PICTURE.search(clause)
-    return match is not None and not content(match[0]) & asked.topic and not (asked.is_text and "text" in match[0])
+    return match is not None and not content(match[0]) & parsed.topic and not (parsed.is_text and "text" in match[0])
 
 
 def _is_state(clause: str) -> bool:
@@ -772,21 +772,21 @@ def _subject(clause: str) -> str:
     return _VERB.split(clause, maxsplit=1)[0] if _VERB.search(clause) else ""
 
 
-def _copula(clause: str, asked: Asked) -> bool:
+def _copula(clause: str, parsed: Asked) -> bool:
     """Return whether a clause says what the thing asked about is: "it is a beagle"."""
     match = _COPULA.match(clause)
-    if match is None or _STATE.match(match["rest"]) or _SOMETHING.search(clause) or _is_about_picture(clause, asked):
+    if match is None or _STATE.match(match["rest"]) or _SOMETHING.search(clause) or _is_about_picture(clause, parsed):
         return False
     subject, rest = match["subject"], match["rest"]
     if re.match(r"(?:\w+ )?there$", subject) or re.search(r"^(?:i|we|you)$", subject):
         return False
     first = re.match(r"(?:not )?(\w+ing)\b", rest)
-    if first and asked.text:
-        return stem(first[1]) in asked.verbs or asked.is_doing
-    if not asked.text:
+    if first and parsed.text:
+        return stem(first[1]) in parsed.verbs or parsed.is_doing
+    if not parsed.text:
         return True
     return re.match(r"(?:and |so |in fact |then )*(?:it|this|that|he|she|they|these|those|its)\b", subject) is not None or bool(
-        content(subject) & (asked.subject | asked.kind or asked.words)
+        content(subject) & (parsed.subject | parsed.kind or parsed.words)
     )
 
 
@@ -800,12 +800,12 @@ def _option(clause: str) -> bool:
     return _REJECTED.search(clause) is None
 
 
-def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool:
+def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> bool:
     clauses = [clause for clause in clauses if clause.role is not Role.FILLER]
     if not clauses or (announced and clauses[0].role in (Role.COMMITS, Role.ANSWERS_NO, Role.SEEMS, Role.OTHER)):
         return False
     n_sentences = clauses[-1].sentence - clauses[0].sentence + 1
-    premise = asked.is_english and any(clause.role is Role.DENIES and _denies_premise(clause.text, asked) for clause in clauses)
+    premise = parsed.is_english and any(clause.role is Role.DENIES and _denies_premise(clause.text, parsed) for clause in clauses)
     offered = next((i for i, clause in enumerate(clauses) if _OFFERS.search(clause.text)), len(clauses))
     listed = {letter for c in clauses if (letter := _listed_letter(c))}
     knows_not = [i for i, clause in enumerate(clauses) if clause.role is Role.ABSTAINS]
@@ -816,15 +816,17 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
             clause.role is Role.COMMITS
             or (
                 clause.role is Role.ANSWERS_NO
-                and not (premise and asked.has_options)
-                and (not knows_not or (knows_not[-1] < i and content(clause.text) & asked.words))
+                and not (premise and parsed.has_options)
+                and (not knows_not or (knows_not[-1] < i and content(clause.text) & parsed.words))
             )
         )
-        and not (i == offered and knows_not and not content(_OFFERS.split(clause.text)[-1]) & asked.words and asked.text)
-        and not (clause.is_fragment and (i > offered or (premise and i and not (asked.is_color or asked.is_number or asked.has_options))))
+        and not (i == offered and knows_not and not content(_OFFERS.split(clause.text)[-1]) & parsed.words and parsed.text)
+        and not (
+            clause.is_fragment and (i > offered or (premise and i and not (parsed.is_color or parsed.is_number or parsed.has_options)))
+        )
         and not (len(listed) > 1 and _listed_letter(clause))
     ]
-    if plain := [i for i in knows_not if content(clauses[i].text) & asked.words]:
+    if plain := [i for i in knows_not if content(clauses[i].text) & parsed.words]:
         committed = [i for i in committed if clauses[i].sentence <= clauses[plain[0]].sentence or _is_led(clauses, i)]
     unsure = [i for i, clause in enumerate(clauses) if clause.role is Role.DOUBTS]
     committed += [
@@ -833,25 +835,25 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
         if c.role is Role.OTHER
         and phrases.BUT.search(c.text)
         and not _NEGATIVE.search(c.text)
-        and (i - 1 in unsure or (asked.text and i - 1 in knows_not and i - 1 not in plain and _STATES_FACT.search(c.text)))
+        and (i - 1 in unsure or (parsed.text and i - 1 in knows_not and i - 1 not in plain and _STATES_FACT.search(c.text)))
     ]
     alternatives = [i for i in committed if _ALTERNATIVE.search(clauses[i].text) and len(clauses[i].text.split()) < 9]
     if len(alternatives) > 1 and len(alternatives) == len(committed):
         return True
-    if not asked.text and len(clauses) > MANY_CLAUSES:
+    if not parsed.text and len(clauses) > MANY_CLAUSES:
         committed = [
             i
             for i in committed
             if clauses[i].sentence >= clauses[-1].sentence - 4 or clauses[i].sentence == clauses[0].sentence or _option(clauses[i].text)
         ]
-    seeming = [i for i, clause in enumerate(clauses) if clause.role is Role.SEEMS and not (premise and asked.text) and i <= offered]
-    if not asked.is_english and knows_not:
+    seeming = [i for i, clause in enumerate(clauses) if clause.role is Role.SEEMS and not (premise and parsed.text) and i <= offered]
+    if not parsed.is_english and knows_not:
         seeming = []
     seeming = [
         i
         for i in seeming
         if not any(
-            content(clauses[j].text) & asked.words - content(clauses[i].text)
+            content(clauses[j].text) & parsed.words - content(clauses[i].text)
             for j in plain
             if j > i and not _CONCEDES.match(clauses[j].text)
         )
@@ -868,20 +870,20 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
         return False
     if seeming:
         if (
-            not asked.text
+            not parsed.text
             and any(_is_open(clauses[i]) for i in declined)
             and not (n_sentences <= 2 and phrases.SEEMS.search(clauses[seeming[-1]].text))
         ):
             return True
-        if not declined or declined[-1] < seeming[-1] or not (asked.text or _is_open(clauses[declined[-1]])):
+        if not declined or declined[-1] < seeming[-1] or not (parsed.text or _is_open(clauses[declined[-1]])):
             return False
         final = clauses[declined[-1]]
         concludes = phrases.CONCLUDES.search(final.text) is not None
-        return concludes or (final.sentence > clauses[seeming[-1]].sentence and (n_sentences >= 3 or not asked.text))
-    if not declined and _leads(clauses[0], asked):
+        return concludes or (final.sentence > clauses[seeming[-1]].sentence and (n_sentences >= 3 or not parsed.text))
+    if not declined and _leads(clauses[0], parsed):
         return any(
             clause.role in (Role.HIDDEN, Role.DENIES)
-            and bool(content(clause.text) & asked.words or _PRONOUN.search(clause.text) or _PREDICATE.search(clause.text))
+            and bool(content(clause.text) & parsed.words or _PRONOUN.search(clause.text) or _PREDICATE.search(clause.text))
             for clause in clauses
         )
     if declined or (len(clauses) <= MANY_CLAUSES and any(clause.role is Role.DOUBTS for clause in clauses)):
@@ -889,25 +891,25 @@ def _abstains(clauses: Sequence[_Clause], asked: Asked, announced: bool) -> bool
     absent = [clause for clause in clauses if clause.role in (Role.HIDDEN, Role.DENIES)]
     if not absent:
         return False
-    if asked.text and n_sentences <= 3 and any(clause.role is Role.HIDDEN for clause in clauses):
+    if parsed.text and n_sentences <= 3 and any(clause.role is Role.HIDDEN for clause in clauses):
         return True
-    if any(_is_relevant(clause.text, asked, n_sentences) for clause in absent):
+    if any(_is_relevant(clause.text, parsed, n_sentences) for clause in absent):
         return True
     return n_sentences <= 3 and all(clause.role is not Role.OTHER for clause in clauses)
 
 
-def _leads(clause: _Clause, asked: Asked) -> bool:
+def _leads(clause: _Clause, parsed: Asked) -> bool:
     """Return whether a reply begins with a plain statement on the matter: only a caveat on the asked thing itself leaves it open."""
     return (
         clause.role is Role.OTHER
-        and bool(asked.text)
+        and bool(parsed.text)
         and _VERB.search(clause.text) is not None
         and not re.search(r"\b(?:only|i|we|you)\b", clause.text)
         and not _POSSIBLES.search(clause.text)
         and not _SOMETHING.search(clause.text)
         and not _NEGATIVE.search(clause.text)
-        and not _is_about_picture(clause.text, asked)
-        and bool(_PRONOUN.search(clause.text) or content(clause.text) & asked.words or not asked.words)
+        and not _is_about_picture(clause.text, parsed)
+        and bool(_PRONOUN.search(clause.text) or content(clause.text) & parsed.words or not parsed.words)
     )
 
 
@@ -928,15 +930,18 @@ def _is_open(clause: _Clause) -> bool:
     return clause.role in (Role.ABSTAINS, Role.DOUBTS) and _NAMES_QUESTION.search(clause.text) is not None
 
 
-def _is_relevant(clause: str, asked: Asked, n_sentences: int) -> bool:
+def _is_relevant(clause: str, parsed: Asked, n_sentences: int) -> bool:
     """Return whether what is hidden or not there is what the question is about."""
-    if not asked.text:
+    if not parsed.text:
         return n_sentences <= 2
     if _FROM_PICTURE.search(clause):
         return True
     words = content(clause)
     return (
-        bool(words & asked.words) or bool(words & _GENERIC) or _PRONOUN.search(clause) is not None or _NO_SUBJECT.search(clause) is not None
+        bool(words & parsed.words)
+        or bool(words & _GENERIC)
+        or _PRONOUN.search(clause) is not None
+        or _NO_SUBJECT.search(clause) is not None
     )
 
 

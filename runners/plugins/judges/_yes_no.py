@@ -34,8 +34,8 @@ _ENGLISH = word_set(
     "yes yeah yep yup affirmative no nope nah negative"
 )
 _OF = {
-    **{word: said for said, row in _AT_START.items() for word in row.split()},
-    **{word: said for said, row in _ANYWHERE.items() for word in row.split()},
+    **{word: word_said for word_said, row in _AT_START.items() for word in row.split()},
+    **{word: word_said for word_said, row in _ANYWHERE.items() for word in row.split()},
 }
 _WORD = r"(?:" + "|".join(sorted(map(re.escape, _OF), key=len, reverse=True)) + r")"
 _PLAIN = r"(?:yes|no|yeah|yep|yup|nope|nah|affirmative|negative)"
@@ -141,8 +141,8 @@ def yes_or_no(text: str) -> YesNo:
         (m.start("said"), _OF.get(m["said"]), m.groupdict().get("not")) for p in (_ANNOUNCED, _CORRECTED, _LAST) for m in p.finditer(plain)
     ]
     if late:
-        _, said, negated = max(late, key=lambda found: found[0])
-        return _said(_OPPOSITE[said] if said and negated else said)
+        _, word_said, negated = max(late, key=lambda found: found[0])
+        return _said(_OPPOSITE[word_said] if word_said and negated else word_said)
     lines = [line for line in re.split(r"\n+|(?<=[.!?。])\s+", plain) if line.strip()]
     first = _first(plain) or _first(re.split(r"(?:^|[;.,\n])\s*(?:so|thus|hence|therefore),? ", plain)[-1])
     last = polarity(lines[-1]) if len(lines) > 1 else None
@@ -153,11 +153,11 @@ def yes_or_no(text: str) -> YesNo:
     words = {_OF[w] for w in re.findall(rf"(?<![\w'’-]){_PLAIN}{_EDGE}", _IDIOMS.sub(" ", plain))}
     if len(words) != 1:
         return None
-    said = words.pop()
+    word_said = words.pop()
     negated = re.search(
         rf"\b(?:no reason|hard|difficult|impossible|unable|not|cannot|never|\w+n't)\b(?:\W+\w+){{0,4}}?\W+{_PLAIN}{_EDGE}", plain
     )
-    return None if negated else _said(said)
+    return None if negated else _said(word_said)
 
 
 def restated(question: str, text: str) -> YesNo:
@@ -172,21 +172,21 @@ def restated(question: str, text: str) -> YesNo:
     >>> restated("Is it raining?", "Is it raining?") is None
     True
     """
-    asked = read_question(question)
-    if not (asked.is_yes_or_no and asked.is_english) or re.search(r"\b(?:or|no|not)\b|n't", asked.text):
+    parsed = read_question(question)
+    if not (parsed.is_yes_or_no and parsed.is_english) or re.search(r"\b(?:or|no|not)\b|n't", parsed.text):
         return None
     first, end, _ = re.split(r"([.!?;\n]|$)", _plain(text), maxsplit=1)
-    if end == "?" or first.split()[:2] == asked.text.split()[:2]:  # the question itself
+    if end == "?" or first.split()[:2] == parsed.text.split()[:2]:  # the question itself
         return None
-    plain = re.sub(r"\b(?:in|on) (?:the|this|that) (?:image|picture|photo\w*|scene)\b", "", asked.text)
+    plain = re.sub(r"\b(?:in|on) (?:the|this|that) (?:image|picture|photo\w*|scene)\b", "", parsed.text)
     words = [stem(word) for word in re.findall(r"[\w-]+", plain) if word not in _FRAME]
-    said = [stem(word) for word in re.findall(r"[\w-]+", re.sub(r"n't\b", " not", first))]
-    remaining = iter(said)
+    word_said = [stem(word) for word in re.findall(r"[\w-]+", re.sub(r"n't\b", " not", first))]
+    remaining = iter(word_said)
     if not words or not all(word in remaining for word in words) or _UNCERTAIN.search(first):
         return None
-    if " there " in asked.text and not _EXISTS.search(first):
+    if " there " in parsed.text and not _EXISTS.search(first):
         return None
-    negations = [word for word in said if word in ("not", "no", "never", "cannot")]
+    negations = [word for word in word_said if word in ("not", "no", "never", "cannot")]
     return None if len(negations) > 1 else "no" if negations else "yes"
 
 
@@ -207,10 +207,10 @@ def _first(plain: str) -> YesNo:
     found = re.match(rf"({_WORD})(?:{_EDGE}|(?<=[\u3040-\u9fff\uac00-\ud7af])(?=[^\w]|[图这那画照な]))", start)
     if found is None:
         return None
-    said, behind = found[1], start[found.end() :]
-    if said in _ANYWHERE["yes"].split() or said in _ANYWHERE["no"].split():
-        return _said(_OF[said])
-    return _said(_OF[said]) if re.match(r"\s*(?:$|[.,;:!\n—–。，、！-])", behind) else None
+    word_said, behind = found[1], start[found.end() :]
+    if word_said in _ANYWHERE["yes"].split() or word_said in _ANYWHERE["no"].split():
+        return _said(_OF[word_said])
+    return _said(_OF[word_said]) if re.match(r"\s*(?:$|[.,;:!\n—–。，、！-])", behind) else None
 
 
 def _said(word: str | None) -> YesNo:
