@@ -106,7 +106,7 @@ class Painter:
         except BrokenSampleError:
             picture = None
         if picture is None:
-            self.context.drop("picture cannot be decoded")
+            self.context.drop("image cannot be decoded")
             return
         yield MaskRequest(target, target.thing, picture), proof
 
@@ -114,7 +114,7 @@ class Painter:
         if isinstance(shape, str):
             return shape
         grown = dilated(shape, self.dilate)
-        return "mask covers the picture" if grown.all() or grown.mean() > self.largest else grown
+        return "mask covers the image" if grown.all() or grown.mean() > self.largest else grown
 
     def _controls(self, masked: Sequence[tuple[Planned, np.ndarray]]) -> list[tuple[Job, str] | None]:
         """Draw for each target another object whose dilated mask spares the target's pixels.

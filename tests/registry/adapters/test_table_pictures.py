@@ -56,7 +56,7 @@ def test_cells_that_are_no_picture(tmp_path, value, message):
 
 def test_bytes_that_are_no_picture_are_refused_when_they_are_given(tmp_path):
     table = pictures(tmp_path)
-    _, image = table.read("1", base64.b64encode(b"no image" * 9).decode(), "t:2")
+    _, image = table.read("1", base64.b64encode(b"no picture" * 9).decode(), "t:2")
     with pytest.raises(AdapterError, match="t:2: image"):
         table.give(image, "t:2")
-    assert table.read("2", base64.b64encode(b"no image" * 9).decode(), "t:3")[1] is not None, "it counts as never sent"
+    assert table.read("2", base64.b64encode(b"no picture" * 9).decode(), "t:3")[1] is not None, "it counts as never sent"

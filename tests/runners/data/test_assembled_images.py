@@ -46,7 +46,7 @@ def test_pictures_come_from_the_recipe_then_from_its_parents_in_order(tmp_path):
 
 
 def test_hashes_are_those_of_the_pictures_and_none_where_there_is_none(tmp_path):
-    made = folder(tmp_path, "made", a=RED, b=b"no image", c=None, d=BLUE)
+    made = folder(tmp_path, "made", a=RED, b=b"no picture", c=None, d=BLUE)
     pictures = AssembledPictures(bare_stage(), [("r", made, [], samples("a", "b", "c", "d"))], {})
     hashes = pictures.hashes({"a", "b", "c"})
     assert hashes == {"a": perceptual_hash(RED), "b": None, "c": None} and hashes["a"] is not None

@@ -128,7 +128,7 @@ def test_a_picture_written_anew_is_the_same_picture(tmp_path: Path, folders: lis
     assert png("red", 0) != png("red", 9)
     assert pixels_of(png("red", 0)) == pixels_of(png("red", 9)) != pixels_of(png("blue"))
     assert pixels_of(None) == ""
-    assert pixels_of(b"no image") != pixels_of(b"another")
+    assert pixels_of(b"no picture") != pixels_of(b"another")
 
 
 def test_without_decisions_nothing_or_everything_stays(tmp_path: Path, folders: list[Path]) -> None:

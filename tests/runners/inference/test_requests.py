@@ -197,7 +197,7 @@ def test_what_a_stage_has_made_is_asked_as_it_lies_there(folder, tmp_path):
 
 def test_broken_samples_are_named_and_the_others_surveyed(tmp_path, capfd):
     samples = [sample("a", "bad", "What?"), sample("b", "gone", "What?"), sample("c", "red", "What?")]
-    asker = asker_of({"d": write_samples(tmp_path / "d", samples, {"bad": b"no image", "red": png(RED)})})
+    asker = asker_of({"d": write_samples(tmp_path / "d", samples, {"bad": b"no picture", "red": png(RED)})})
     cells, broken = asker.survey()
     assert [asker.name(c.place) for c in cells] == ["c"] and len(broken) == 2
     assert broken[0].startswith("d: sample 'a', image 'bad': cannot be decoded (10 bytes)")
@@ -310,7 +310,7 @@ def test_a_picture_that_goes_during_the_run_is_told(folder):
     asker = asker_of({"d": folder})
     place = asker.survey()[0][0].place
     samples = [sample("a", "red", "What color is it?")]
-    changed = asker_of({"d": write_samples(folder, samples, {"red": b"no image"})})
+    changed = asker_of({"d": write_samples(folder, samples, {"red": b"no picture"})})
     with pytest.raises(StageError, match=r"^d: sample 'a', image 'red': cannot be decoded .*; it could be read a moment ago: .*"):
         changed.request(place, ("answer",))
 

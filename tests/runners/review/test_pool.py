@@ -103,7 +103,7 @@ def test_pictures_of_a_question_stand_side_by_side() -> None:
     several = [ReviewQuestion({}, lambda n=n: [one, other, one][:n]).picture for n in (1, 2, 3)]
     widths = [PIL.Image.open(io.BytesIO(picture or b"")).width for picture in several]
     assert widths == sorted(set(widths)) and several[0] == one
-    assert ReviewQuestion({}, list).picture is None and ReviewQuestion({}, lambda: [one, b"no image"]).picture == b""
+    assert ReviewQuestion({}, list).picture is None and ReviewQuestion({}, lambda: [one, b"no picture"]).picture == b""
 
 
 def test_what_a_reviewer_is_asked_of_what_the_set_says() -> None:

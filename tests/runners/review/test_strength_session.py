@@ -30,7 +30,7 @@ class Said:
 
 
 def session(tmp_path, n=10, write=None, broken=(), plugin="gaussian_noise", respondent=None, **args):
-    pictures = {f"p{i}": b"no image" if i in broken else png(picture(i, 8)) for i in range(n)}
+    pictures = {f"p{i}": b"no picture" if i in broken else png(picture(i, 8)) for i in range(n)}
     rows = [sample(f"s{i}", f"p{i}", f"What is {i}?", ["x", "y"] if i == 1 else ()) for i in range(n)]
     modality = "image" if plugin == "gaussian_noise" else "text"
     dataset = open_dataset("d", write_samples(tmp_path / "d", rows, pictures), None, modality, 99, 7)

@@ -114,7 +114,7 @@ def test_two_gibibytes_are_kept():
 
 
 def test_a_picture_that_cannot_be_read_is_told(model, tmp_path):
-    broken = DatasetFolder("d", write_samples(tmp_path / "x", [sample("s0", "a", QUESTIONS[0])], {"a": b"no image"}))
+    broken = DatasetFolder("d", write_samples(tmp_path / "x", [sample("s0", "a", QUESTIONS[0])], {"a": b"no picture"}))
     with pytest.raises(FinetuneError, match=r"^d: sample 's0', image 'a': cannot be decoded .*; correct it, or leave .* out by `where:`$"):
         Encoder(model, {"d": broken})(example(0))
 

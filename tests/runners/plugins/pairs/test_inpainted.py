@@ -163,7 +163,7 @@ def test_broken_pictures_and_masks_of_everything_are_counted(folder, tmp_path):
     whole = make(folder)
     damaged, missing = whole[1][0].group, whole[1][-1].group
     rows = [r for r in iterate(folder / "images", IMAGES) if r["image_id"] != missing]
-    next(r for r in rows if r["image_id"] == damaged)["image"]["bytes"] = b"no image"
+    next(r for r in rows if r["image_id"] == damaged)["image"]["bytes"] = b"no picture"
     write_table(tmp_path / "images" / "00000.parquet", rows, IMAGES)
     (tmp_path / "samples.parquet").write_bytes((folder / "samples.parquet").read_bytes())
     for name in ("CLEVR_test_scenes.json", "CLEVR_train_scenes.json"):
@@ -174,9 +174,9 @@ def test_broken_pictures_and_masks_of_everything_are_counted(folder, tmp_path):
     assert context.dropped["image cannot be decoded"] + context.dropped["no scene graph"] == lost == 2
     assert {s.group for s in whole[1]} - {s.group for s in samples} == {damaged, missing}
     context, samples, _ = make(folder, largest=0.05)
-    assert 0 < context.dropped["mask covers the picture"] == (len(whole[1]) - len(samples)) // 2
+    assert 0 < context.dropped["mask covers the image"] == (len(whole[1]) - len(samples)) // 2
     context, samples, _ = make(folder, dilate=140)
-    assert not samples and context.dropped["mask covers the picture"] == len(whole[1]) // 2
+    assert not samples and context.dropped["mask covers the image"] == len(whole[1]) // 2
 
 
 def test_the_stage_writes_whole_pairs_and_its_record(folder, tmp_path, monkeypatch):

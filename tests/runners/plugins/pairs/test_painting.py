@@ -43,7 +43,7 @@ class Holes:
 
 @pytest.fixture
 def source(tmp_path):
-    pictures = {f"p{i}": png(noise(WIDTH, HEIGHT, i)) for i in range(40)} | {"bad": b"no image"}
+    pictures = {f"p{i}": png(noise(WIDTH, HEIGHT, i)) for i in range(40)} | {"bad": b"no picture"}
     rows = [sample(f"s{i}", f"p{i}", "What?") for i in range(40)]
     return DatasetFolder("d", write_samples(tmp_path / "d", [*rows, sample("broken", "bad", "?"), sample("none", None, "?")], pictures))
 
@@ -80,7 +80,7 @@ def test_what_cannot_be_painted_is_dropped_by_its_reason(source):
         target(0), target(1, "sky"), target(2, "ghost"), target(3, "ground"), target(4, row="broken"), target(5, row="none"), target(6),
     ]  # fmt: skip
     assert [p.plan.target.key for p in hands.paint(targets)] == ["key0", "key3", "key6"]
-    assert hands.context.dropped == {"mask covers the picture": 1, "no box": 1, "image cannot be decoded": 2}
+    assert hands.context.dropped == {"mask covers the image": 1, "no box": 1, "image cannot be decoded": 2}
 
 
 def test_a_mask_may_cover_as_much_as_is_allowed_and_no_more(source):
