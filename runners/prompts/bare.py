@@ -63,7 +63,7 @@ def content_lines(text: str) -> list[str]:
 def find_labels(prompt: str) -> frozenset[str]:
     r"""Return the labels before colons in a prompt's lines, which replies may repeat.
 
-    >>> sorted(labels_in("Question: how many?\nRewritten: how much?"))
+    >>> sorted(find_labels("Question: how many?\nRewritten: how much?"))
     ['question', 'rewritten']
     """
     return frozenset(label.lower() for label in _LABEL_IN_PROMPT.findall(prompt))
@@ -75,7 +75,7 @@ def strip_decoration(text: str, labels: Collection[str] = ()) -> str:
     Args:
         labels: the prompt's labels, in addition to usual ones.
 
-    >>> bare('**Rewritten question:** "Is it nice?"'), bare("Twist: is it?", ["twist"]), bare('Why is it called "it"?')
+    >>> strip_decoration('**Rewritten question:** "Is it nice?"'), strip_decoration("Twist: is it?", ["twist"]), strip_decoration('Why is it called "it"?')
     ('Is it nice?', 'is it?', 'Why is it called "it"?')
     """
     label = _label_pattern(frozenset(labels))
@@ -89,7 +89,7 @@ def strip_decoration(text: str, labels: Collection[str] = ()) -> str:
 def strip_remarks(text: str) -> str:
     """Strip a remark, sign or offer after the question on its line.
 
-    >>> without_remarks("Is it nice? (The dog is not there.)"), without_remarks("Is it nice? Would you like another one?")
+    >>> strip_remarks("Is it nice? (The dog is not there.)"), strip_remarks("Is it nice? Would you like another one?")
     ('Is it nice?', 'Is it nice?')
     """
     before = None

@@ -161,7 +161,7 @@ def expand_tables(rows: Sequence[str], form: Form) -> list[str]:
 
     A cell `answerable` or `unanswerable` applies to its row.
 
-    >>> rows_of_tables(["| Color | Size |", "|---|---|", "| red | big |"], Form({"C": ["color"], "S": ["size"]}))
+    >>> expand_tables(["| Color | Size |", "|---|---|", "| red | big |"], Form({"C": ["color"], "S": ["size"]}))
     ['Color: red', 'Size: big']
     """
     result: list[str] = []

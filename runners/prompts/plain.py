@@ -40,7 +40,7 @@ _ESCAPED = re.compile(r"\A\s*[\[{]+\s*\\\"")
 def strip_thoughts(text: str) -> str:
     """Strip a reasoning model's thinking, also if the prompt opened it.
 
-    >>> without_thoughts("<think>Red?</think>Blue"), without_thoughts("Red?</think>Blue")
+    >>> strip_thoughts("<think>Red?</think>Blue"), strip_thoughts("Red?</think>Blue")
     ('Blue', 'Blue')
     """
     text = _THOUGHTS.sub("", text.removeprefix("\ufeff"))
@@ -53,7 +53,7 @@ def strip_thoughts(text: str) -> str:
 def clean_reply(text: str) -> str:
     """Strip thinking, chat tokens, speakers and HTML from a reply; expand escaped line ends.
 
-    >>> plain_reply("<think>Hm.</think><b>Color:</b> red<br>Size: big<|im_end|>").splitlines()
+    >>> clean_reply("<think>Hm.</think><b>Color:</b> red<br>Size: big<|im_end|>").splitlines()
     ['**Color:** red', 'Size: big']
     """
     text = _unquote(_TOKEN.sub(lambda match: "" if len(match[0]) == 1 else "\n", strip_thoughts(text)))

@@ -90,7 +90,7 @@ class Thinking:
 def parse_thinking(value: bool | Mapping[Any, Any] | None) -> Thinking | None:
     """Parse `thinking`: a boolean, or `{tags: [OPEN, CLOSE], budget: N, of: answer, switch: NAME, effort: WORD}`.
 
-    >>> declared({"budget": 64, "of": "both"})
+    >>> parse_thinking({"budget": 64, "of": "both"})
     Thinking(on=True, tags=None, budget=64, of='both', switch='', effort='')
 
     Raises:
@@ -178,11 +178,11 @@ def split_thinking(text: str, tags: tuple[str, str] | None = None) -> tuple[str 
 
     The thinking is None if the reply has none, the answer is None if the thinking does not end.
 
-    >>> parted("<think>Red or blue?</think>\nRed")
+    >>> split_thinking("<think>Red or blue?</think>\nRed")
     ('Red or blue?', 'Red')
-    >>> parted("<think>Red <think>or</think> blue?</think>Red")
+    >>> split_thinking("<think>Red <think>or</think> blue?</think>Red")
     ('Red <think>or</think> blue?', 'Red')
-    >>> parted("Red or blue?</think>Red"), parted("Red"), parted("<think>Red or")
+    >>> split_thinking("Red or blue?</think>Red"), split_thinking("Red"), split_thinking("<think>Red or")
     (('Red or blue?', 'Red'), (None, 'Red'), ('Red or', None))
     """
     for begin, end in TAGS if tags is None else (tags,):
@@ -200,7 +200,7 @@ def split_thinking(text: str, tags: tuple[str, str] | None = None) -> tuple[str 
 def find_thinking_end(text: str, begin: str, end: str) -> int | None:
     """Return the position after the closing tag that balances the tags, else after the last one; None without any.
 
-    >>> end_of_thinking("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), end_of_thinking("a <t>b</t>Red", "<t>", "</t>")
+    >>> find_thinking_end("<t>a <t>b</t> c</t>Red", "<t>", "</t>"), find_thinking_end("a <t>b</t>Red", "<t>", "</t>")
     (19, 10)
     """
     depth, place = 0, None

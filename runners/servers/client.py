@@ -446,7 +446,7 @@ def reveals(text: str, key: str) -> bool:
 def key_pattern(key: str) -> re.Pattern[str]:
     """Return a pattern of all encodings of a key.
 
-    >>> [bool(pattern("sk-1").search(t)) for t in ("SK-1", "%73k%2D1", "736b2d31", "c2stMQ", "sk-2")]
+    >>> [bool(key_pattern("sk-1").search(t)) for t in ("SK-1", "%73k%2D1", "736b2d31", "c2stMQ", "sk-2")]
     [True, True, True, True, False]
     """
     letters = "".join(rf"(?:{re.escape(c)}|{re.escape(quote(c, safe=''))}|%{ord(c):02x}|\\+u00{ord(c):02x}|&\#{ord(c)};)" for c in key)

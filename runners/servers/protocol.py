@@ -48,7 +48,7 @@ def answer_limit(body: Mapping[str, Any]) -> int:
 def read_usage(answer: Mapping[str, Any]) -> tuple[int | None, int | None]:
     """Return the tokens of a request and its reply by the server's count; None if missing or invalid.
 
-    >>> usage_of({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), usage_of({"usage": None})
+    >>> read_usage({"usage": {"prompt_tokens": 10.0, "completion_tokens": -1}}), read_usage({"usage": None})
     ((10, None), (None, None))
     """
     usage = answer.get("usage")
