@@ -75,8 +75,10 @@ def strip_decoration(text: str, labels: Collection[str] = ()) -> str:
     Args:
         labels: the prompt's labels, in addition to usual ones.
 
-    >>> strip_decoration('**Rewritten question:** "Is it nice?"'), strip_decoration("Twist: is it?", ["twist"]), strip_decoration('Why is it called "it"?')
-    ('Is it nice?', 'is it?', 'Why is it called "it"?')
+    >>> strip_decoration('**Rewritten question:** "Is it nice?"'), strip_decoration("Twist: is it?", ["twist"])
+    ('Is it nice?', 'is it?')
+    >>> strip_decoration('Why is it called "it"?')
+    'Why is it called "it"?'
     """
     label = _label_pattern(frozenset(labels))
     before = None
