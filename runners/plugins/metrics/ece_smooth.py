@@ -50,27 +50,34 @@ def ece_smooth(
         rows: `test`: rows no conformal setting calibrates on. `all`: every row.
     """
     chosen = chosen_rows(is_calibration, rows)
-    far, near = _angles(confidence)
-    far *= ((correct - confidence) * chosen)[:, None]
+    far, near = _angles(confidence, (correct - confidence) * chosen)
     count = (weights @ chosen)[:, None]
 
     def means(first: int, last: int) -> Floats:
-        return ratio(sum_products(weights, far[:, first // NEAR : last // NEAR], near), count)
+        return ratio(sum_products(weights, far(first // NEAR, last // NEAR), near), count)
 
     return _at_own_bandwidth(means)[0]
 
 
-def _angles(confidence: Floats, waves: int = WAVES) -> tuple[Complexes, Complexes]:
-    """Return (n, waves / NEAR), (n, NEAR): the real parts of their products are cos(pi k confidence), k = 0, 1..."""
+def _angles(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Complexes], Complexes]:
+    """Return what makes waves: the real parts of products of its two sides are factor * cos(pi k confidence), k = 0, 1...
+
+    Returns:
+        A function that gives columns first..last - 1 of (n, WAVES / NEAR), and (n, NEAR).
+    """
     turn = np.exp(1j * np.pi * confidence)
+    near, known = np.ones((len(turn), NEAR), dtype=np.complex128), 1
+    while known < NEAR:
+        np.multiply(near[:, :known], turn[:, None], out=near[:, known : 2 * known])
+        turn, known = turn * turn, 2 * known
+    blocks = [factor.astype(np.complex128)]
 
-    def powers(turn: Complexes, count: int) -> Complexes:
-        rows = np.ones((count, len(turn)), dtype=np.complex128)
-        for k in range(1, count):
-            np.multiply(rows[k - 1], turn, out=rows[k])
-        return rows.T
+    def far(first: int, last: int) -> Complexes:
+        last = min(last, WAVES // NEAR)
+        while len(blocks) < last:
+            blocks.append(blocks[-1] * turn)
+        return np.stack(blocks[first:last], axis=1)
 
-    far, near = powers(turn**NEAR, waves // NEAR), powers(turn, NEAR)
     return far, near
 
 
@@ -164,13 +171,13 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
     The bandwidth is that of the sample, not below twice the distance of places. An interval and its test share the kernel.
     """
     f, gap = np.frombuffer(confidence), np.frombuffer(gaps)
-    far, near = _angles(f)
-    of_gaps = far * (gap[:, None] / len(f))
-    own = _at_own_bandwidth(lambda a, b: (of_gaps[:, a // NEAR : b // NEAR].T @ near).real.reshape(1, -1))[1]
+    far, near = _angles(f, np.ones(len(f)))
+    shares = gap[:, None] / len(f)
+    own = _at_own_bandwidth(lambda a, b: ((far(a // NEAR, b // NEAR) * shares).T @ near).real.reshape(1, -1))[1]
     bandwidth = max(2 / OF_INTERVAL, float(own[0]))
     k = np.arange(NEAR * math.ceil((1 + LAST_WAVE / bandwidth) / NEAR))
     damped = _cosines(OF_INTERVAL, OF_INTERVAL)[: len(k)] * np.exp(-((np.pi * k * bandwidth) ** 2) / 2)[:, None]
-    kernel: Floats = products(far[:, : len(k) // NEAR], near) @ damped / OF_INTERVAL
+    kernel: Floats = products(far(0, len(k) // NEAR), near) @ damped / OF_INTERVAL
     kernel.flags.writeable = False
     return kernel
 

@@ -73,9 +73,12 @@ def test_every_resample_equals_the_drawn_rows():
 
 def test_waves_are_cosines():
     gap = CORRECT - CONFIDENCE
-    far, near = _angles(CONFIDENCE)
+    far, near = _angles(CONFIDENCE, gap)
+    first, others = far(0, 3), far(3, WAVES)
     np.testing.assert_allclose(
-        products(far * gap[:, None], near), np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None], atol=1e-13
+        np.hstack([products(part, near) for part in (first, others)]),
+        np.cos(np.pi * np.outer(CONFIDENCE, np.arange(WAVES))) * gap[:, None],
+        atol=1e-13,
     )
 
 
