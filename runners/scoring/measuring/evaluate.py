@@ -136,6 +136,11 @@ class ScoredRows:
         return self.taken if self.scored.all() else {name: of[self.scored] for name, of in self.taken.items()}
 
     @cached_property
+    def of_cell(self) -> NDArray[np.int64]:
+        """Places of the scored rows in the cell."""
+        return self.universe[self.scored]
+
+    @cached_property
     def is_counted(self) -> NDArray[np.bool_]:
         """Scored rows that the metric is over."""
         return self.counted[self.scored]
@@ -383,7 +388,7 @@ def _task(selection: Selection, metric: Metric, readings: Readings, value: float
         if "target" in metric.plugin.declares and "covered" in rows.columns:
             group = np.unique(rows.group[rows.is_counted], return_inverse=True)[1]
             measured.band = redraw.band(rows.universe[rows.scored & rows.counted], rows.columns["covered"][rows.is_counted], group)
-    task = MetricTask(metric, arrays, rows.place, recorded, measured, rows.universe[rows.scored], rows.group, rows.is_counted, redraw)
+    task = MetricTask(metric, arrays, rows.place, recorded, measured, rows.of_cell, rows.group, rows.is_counted, redraw)
     if (of := readings.recalibration) is not None:
         if not n:
             measured.why = of.why or measured.why
@@ -455,7 +460,7 @@ def _count_groups(
     measured.group_codes = rows.group_codes
     measured.groups = len(rows.group_codes)
     if metric.own_interval is not None:
-        measured.own_interval = partial(_own_interval, metric, arrays, rows.group_places, known)
+        measured.own_interval = cache(partial(_own_interval, metric, arrays, rows.group_places, known))
     if metric.null_test is not None:
         measured.null_test = cache(partial(metric.null_test, *arrays, group, **metric.args))
     if metric.minimum_standard_error is not None:

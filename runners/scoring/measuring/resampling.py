@@ -84,16 +84,21 @@ def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[
     start = 0
     for anew, weights in beside_weights(columns, resamples):
         end = start + len(weights.counts)
+        taken: dict[tuple[int, str], Floats] = {}  # tasks on the same rows share them
         for k, task in enumerate(tasks):
-            values[k, start:end] = _of_own_columns(task, anew, weights.rows(task.rows))
+            own = {}
+            for name in (name for name in task.metric.reads if name in anew):
+                if (key := (id(task.of_cell), name)) not in taken:
+                    taken[key] = anew[name][:, task.of_cell].astype(np.float64)
+                own[name] = taken[key]
+            values[k, start:end] = _of_own_columns(task, own, weights.rows(task.rows))
         start = end
     for task, of_task in zip(tasks, values, strict=True):
         task.measured.resampled = of_task
 
 
-def _of_own_columns(task: MetricTask, anew: Mapping[str, NDArray[Any]], weights: Weights) -> Floats:
-    """Return (b,) values in resamples whose columns are refitted or redrawn; NaN if a column lacks a value."""
-    own = {name: anew[name][:, task.of_cell].astype(np.float64) for name in task.metric.reads if name in anew}
+def _of_own_columns(task: MetricTask, own: Mapping[str, Floats], weights: Weights) -> Floats:
+    """Return (b,) values in resamples whose (b, n) columns are refitted or redrawn; NaN if a column lacks a value."""
     values = np.full(len(weights.counts), np.nan)
     # A resample without a threshold or a fit has no value at all, rather than one over the rows that happen to have one.
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
