@@ -359,16 +359,12 @@ def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> No
 
 def _of_options(own: dict[str, Any], probabilities: Any, sizes: Any) -> dict[str, Any]:
     """Return a table's columns, and those derived from option probabilities that it lacks."""
-    scored = ~np.isnan(probabilities).any(axis=1) & (sizes > 0)
-    best = np.where(scored[:, None], probabilities, -1.0)
-    predicted = np.where(scored, best.argmax(axis=1), np.nan)
-    derived = {
-        "predicted": predicted,
-        "n_options": np.where(sizes > 0, sizes, np.nan),
-        "confidence": np.where(scored, best.max(axis=1), np.nan),
-    }
-    if "right_option" in own:
-        derived["correct"] = np.where(np.isnan(predicted) | np.isnan(own["right_option"]), np.nan, predicted == own["right_option"])
+    from qualm.runners.scoring.measuring.columns import option_columns
+
+    known = np.where(np.isnan(probabilities).any(axis=1)[:, None], np.nan, probabilities)
+    derived = option_columns(known, sizes, own.get("right_option", np.full(len(sizes), np.nan)))
+    if "right_option" not in own:
+        del derived["correct"]
     return {**derived, **own}
 
 

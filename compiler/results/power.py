@@ -147,8 +147,6 @@ def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: As
 
 def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> list[Reach]:
     from qualm.runners.data.splits import read_scored
-    from qualm.runners.runtime.records import RecordError
-    from qualm.runners.runtime.stage import StageError
     from qualm.runners.scoring.power import standard_error
 
     parts: list[tuple[str, int, int]] = []
@@ -158,7 +156,7 @@ def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> li
         stage = side.results.at_run_time()
         try:
             samples = read_scored(stage, dataset, stage.inputs["datasets"][dataset])
-        except (RecordError, StageError) as error:
+        except ProjectError as error:
             raise ProjectError(
                 f"{dataset}: neither answers nor samples are here; name a number by --questions, or build the data with `qualm run`"
             ) from error

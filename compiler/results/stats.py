@@ -59,31 +59,26 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 def read_statistics(folder: Path) -> dict[str, Any] | None:
     """Return the counts of a dataset folder, counted now if not stored; None if absent."""
     from qualm.runners.data.statistics import FILE, read_samples_of, statistics
-    from qualm.runners.runtime.records import RecordError
 
-    try:
-        if (folder / FILE).is_file():
-            counts: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
-            return counts
+    if not (folder / FILE).is_file():
         return statistics(read_samples_of(folder)) if (folder / "samples.parquet").is_file() else None
-    except (RecordError, textfiles.TextFileError, ValueError) as error:
-        raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error
+    try:
+        counts: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
+    except ValueError as error:
+        raise ProjectError(f"{folder / FILE}: not JSON ({error}); `qualm run` makes it anew") from error
+    return counts
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
     """Return how well answerability is predicted without the image; empty with one class."""
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
-    from qualm.runners.runtime.records import RecordError, read_table
-    from qualm.runners.runtime.stage import StageError
+    from qualm.runners.results.tables import scan
     from qualm.runners.studies.shortcuts import read_shortcuts, with_design
 
-    try:
-        stored = read_table(table, SHORTCUTS).to_pylist() if table is not None and table.is_file() else None
-        rows: list[dict[str, Any]] = read_shortcuts(name, folder) if stored is None else stored
-        return with_design(rows, read_samples(name, folder)) if rows else []
-    except (RecordError, StageError) as error:
-        raise ProjectError(f"{folder}: {error}; make it anew by `qualm run`") from error
+    is_stored = table is not None and table.is_file()
+    rows = scan(table, SHORTCUTS).collect().to_dicts() if is_stored else read_shortcuts(name, folder)
+    return with_design(rows, read_samples(name, folder)) if rows else []
 
 
 def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> None:

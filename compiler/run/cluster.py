@@ -20,7 +20,6 @@ from qualm.registry.machine import total_memory, usable_cores
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.runners.inference.resources import HERE, MEMORY
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.runtime.stage import StageError
 
 FREE = 0.7
 """Share of the main memory that Ray gives to workers; the rest is its object store's."""
@@ -61,10 +60,7 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     from qualm.runners.inference.driver import connected
 
-    try:
-        ray = connected(replace(settings, cluster=on))
-    except StageError as error:
-        raise ProjectError(str(error)) from error
+    ray = connected(replace(settings, cluster=on))
     try:
         return {name: float(number) for name, number in ray.cluster_resources().items()}
     finally:

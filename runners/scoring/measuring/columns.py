@@ -32,16 +32,10 @@ def answer_columns(
     columns |= {"answerable": samples.answerable, "uncertain": samples.uncertain, "fold": samples.fold}
     if choice.any():
         probs = option_probabilities(samples, table, where)
-        scored: NDArray[np.bool_] = np.asarray(~np.isnan(probs).all(axis=1))
-        filled = np.where(np.isnan(probs), -1.0, probs)
-        predicted = filled.argmax(axis=1)
-        columns["confidence"][scored] = np.round(filled.max(axis=1)[scored], EQUAL)
-        scorable = scored & (samples.truth >= 0)
-        columns["correct"][scorable] = (predicted == samples.truth)[scorable]
-        columns["predicted"] = np.where(scored, predicted, np.nan)
-        columns["n_options"] = np.where(choice, samples.n_options, np.nan)
-        columns["option_probabilities"] = np.where(scored[:, None], np.nan_to_num(probs), np.nan)
-        columns["right_option"] = np.where(choice & (samples.truth >= 0), samples.truth, np.nan)
+        right = np.where(choice & (samples.truth >= 0), samples.truth, np.nan)
+        columns |= option_columns(probs, samples.n_options, right)
+        columns["option_probabilities"] = np.where(np.isnan(columns["predicted"])[:, None], np.nan, np.nan_to_num(probs))
+        columns["right_option"] = right
     if not choice.all():
         _confidence_of_answers(samples, table, columns["confidence"], where)
     columns |= _judged(samples, judged, judges, columns["correct"], where)
@@ -51,6 +45,28 @@ def answer_columns(
         says_uncertain = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
         columns["says_uncertain"] = np.where(samples.asked_about & ~np.isnan(rated), says_uncertain, np.nan)
     return columns
+
+
+def option_columns(probabilities: Floats, sizes: NDArray[np.int64], right: Floats) -> dict[str, Floats]:
+    """Return the option picked, its probability and whether it is right.
+
+    Args:
+        probabilities: (n, K), NaN where there is no option, or no probability of any.
+        sizes: (n,) numbers of options.
+        right: (n,) index of the right option, NaN without one.
+
+    Returns:
+        `correct`, `confidence`, `predicted`, `n_options`, each (n,); NaN where undefined.
+    """
+    filled = np.where(np.isnan(probabilities), -1.0, probabilities)
+    scored = (sizes > 0) & ~np.isnan(probabilities).all(axis=1)
+    predicted = np.where(scored, filled.argmax(axis=1), np.nan)
+    return {
+        "correct": np.where(np.isnan(predicted) | np.isnan(right), np.nan, predicted == right),
+        "confidence": np.where(scored, np.round(filled.max(axis=1), EQUAL), np.nan),
+        "predicted": predicted,
+        "n_options": np.where(sizes > 0, sizes, np.nan),
+    }
 
 
 def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats, where: str) -> None:
