@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -195,7 +194,7 @@ def compare(
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.bootstrap import Bootstrap
     from qualm.runners.scoring.families import Family, verdict
-    from qualm.runners.scoring.measuring.measured import Slice, or_null
+    from qualm.runners.scoring.measuring.measured import Slice
     from qualm.runners.scoring.paired_tests import compare as tested
 
     check_settings(Resampling, level=level, resamples=resamples, seed=seed, correction=correction, margin=margin)
@@ -213,23 +212,15 @@ def compare(
     labels, rows = _labels(chosen), list[dict[str, Any]]()
     with one_thread(), _argument_errors():
         for test in tested(chosen, one, other, part, level, margin):
-            place: dict[str, Any] = {"dataset": "", "slice": "all", "metric": test.metric}
-            family.add(place, test.evidence)
-            rows.append(place | _named(test.metric, labels) | {"a": test.value_a, "b": test.value_b, "difference": test.difference})
-            rows[-1] |= {"low": test.low, "high": test.high, "level": level, "p": test.p, "n": test.n, "place": place}
-            rows[-1] |= {"scored_share_a": test.share_a, "scored_share_b": test.share_b, "margin": test.margin}
-            rows[-1] |= {"why": test.why or None, "compared_by": test.compared_by or None}
-            place |= {"p_equivalent": or_null(test.p_equivalent), "p_not_worse": or_null(test.p_not_worse)}
+            rows.append({"dataset": "", "slice": "all", "level": level, **test.row})
+            family.add(rows[-1], test.evidence)
     family.correct()
+    sides = {"better": "b", "worse": "a", "different": None, "": None}
     for row in rows:
-        row |= {name: row["place"][name] for name in ("p_adjusted", "p_equivalent", "p_not_worse")}
-        p = row.pop("place")["p_adjusted"]
-        word = verdict(None if p is None or math.isnan(p) else p, row["difference"], row["higher_is_better"])
-        row["better"] = {"better": "b", "worse": "a"}.get(word)
+        row["better"] = sides[verdict(row["p_adjusted"], row["difference"], row["higher_is_better"])]
+        row |= {"a": row["value_a"], "b": row["value_b"], **_named(row["metric"], labels)}
     schema = _differences_schema()
-    return pl.DataFrame([{name: row[name] for name in schema} for row in rows], schema=schema).with_columns(
-        pl.selectors.float().fill_nan(None)
-    )
+    return pl.DataFrame([{name: row[name] for name in schema} for row in rows], schema=schema)
 
 
 def _scores_schema() -> dict[str, Any]:

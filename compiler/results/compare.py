@@ -197,7 +197,8 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
 
 
 def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | None) -> dict[str, Any]:
-    from qualm.compiler.results.paired import PairedDifference, align, corrected_together, differences, tests
+    from qualm.compiler.results.paired import align, as_json, differences, tests
+    from qualm.runners.scoring.families import Family
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
     stage = one[0].results.stage
@@ -209,7 +210,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     result |= {"differences": [], "mcnemar": []}
     result["changed_results"] = report_inputs(one, other)
     cells = [clean_cells(*side) for side in (one, other)]
-    model_differences: list[tuple[dict[str, str], PairedDifference]] = []
+    family, rows = Family(test["correction"], test["family"]), list[dict[str, Any]]()
     for name in one[1]:
         pairs = []
         for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
@@ -223,10 +224,12 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["margin"]
-            model_differences += [(model, d) for d in differences(mine, yours, metrics, *sizes)]
+            for row, evidence in differences(mine, yours, metrics, *sizes):
+                rows.append(row | model)
+                family.add(rows[-1], evidence)
         result["mcnemar"] += [t.as_json() | model for t in tests(pairs, metrics)]
-    rows = corrected_together([d for _, d in model_differences], test["correction"], test["family"])
-    result["differences"] = [d.as_json() | model for (model, _), d in zip(model_differences, rows, strict=True)]
+    family.correct()
+    result["differences"] = [as_json(row) for row in rows]
     if one[0].results.root != other[0].results.root:
         result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
     if not result["differences"]:

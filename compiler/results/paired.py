@@ -6,9 +6,8 @@ many questions) cancels out of the difference. Comparing two intervals by eye th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,63 +18,19 @@ if TYPE_CHECKING:
     from qualm.runners.scoring.cells import Cell
     from qualm.runners.scoring.families import Evidence
     from qualm.runners.scoring.measuring.metrics import Metric
-    from qualm.runners.scoring.paired_tests import Test
 
 
-@dataclass(frozen=True)
-class PairedDifference:
-    """One metric on one dataset: b minus a, with Student's t interval over paired, grouped resamples."""
+Row = dict[str, Any]
 
-    dataset: str
-    metric: str
-    a: float | None
-    b: float | None
-    delta: float | None
-    low: float | None
-    high: float | None
-    n: int
-    """Rows that both sides are measured on."""
-    higher_is_better: bool | None
-    p: float | None = None
-    """Two-sided, of Student's t (`qualm.runners.scoring.paired_tests`)."""
-    p_adjusted: float | None = None
-    """Corrected over all that is compared at once, or a part of it, as the spec's `compare: {family}` says."""
-    why: str | None = None
-    """Reason why there is no p."""
-    compared_by: str | None = None
-    """The unbiased metric, squared, whose values these are; None: the metric itself."""
-    margin: float | None = None
-    p_equivalent: float | None = None
-    """Corrected p-value of two one-sided tests that the difference is within the margin."""
-    p_not_worse: float | None = None
-    """That b is not worse by the margin or more; corrected."""
-    plain_a: float | None = None
-    plain_b: float | None = None
-    """The metric's own values, where it is compared by another one."""
-    scored_share_a: float | None = None
-    scored_share_b: float | None = None
-    """Scored share of each side, over the questions that both were asked."""
-    evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
-    @property
-    def significant(self) -> bool | None:
-        """Return whether the corrected test finds a difference; None without a test."""
-        return None if self.p_adjusted is None else bool(self._verdict)
+def as_json(row: Row) -> Row:
+    """Return a row of `differences` whose p-values are corrected, with the side that is significantly better."""
+    from qualm.runners.scoring.families import verdict
 
-    @property
-    def better(self) -> str | None:
-        """Return the significantly better side, `a` or `b`; None if tied or without a direction."""
-        return {"better": "b", "worse": "a"}.get(self._verdict)
-
-    @property
-    def _verdict(self) -> str:
-        from qualm.runners.scoring.families import verdict
-
-        return verdict(self.p_adjusted, self.delta, self.higher_is_better)
-
-    def as_json(self) -> dict[str, Any]:
-        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "evidence"}
-        return {**facts, "significant": self.significant, "better": self.better}
+    word = verdict(row["p_adjusted"], row["difference"], row["higher_is_better"])
+    named = {"a": row["value_a"], "b": row["value_b"], "delta": row["difference"]}
+    found = {"significant": None if row["p_adjusted"] is None else bool(word), "better": {"better": "b", "worse": "a"}.get(word)}
+    return {name: value for name, value in row.items() if name not in ("slice", "value_a", "value_b", "difference")} | named | found
 
 
 @dataclass(frozen=True)
@@ -161,8 +116,13 @@ def differences(
     level: float,
     seed: int,
     margin: float | Mapping[str, float] | None = None,
-) -> list[PairedDifference]:
-    """Test every metric that both cells allow. The cells must be aligned."""
+) -> list[tuple[Row, Evidence]]:
+    """Test every metric that both cells allow; the cells must be aligned.
+
+    Returns:
+        A row of COMPARISONS for each, without models and corrected p, and its evidence. `plain_a` and `plain_b` are the metric's own
+        values, where it is compared by another one.
+    """
     import numpy as np
 
     from qualm.runners.scoring.bootstrap import Bootstrap
@@ -171,38 +131,17 @@ def differences(
     from qualm.runners.scoring.paired_tests import compare
 
     part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, times, seed, a.samples.name, "all"))
-    found = [_difference(a.samples.name, t) for t in compare(metrics, a, b, part, level, margin)]
     biased = [metric for metric in metrics if "compared_by" in metric.plugin.declares]
     unresampled = replace(part, bootstrap=Bootstrap(a.samples.groups, 0, seed, a.samples.name, "all"))
     plain = [{label: or_null(measured.value) for label, measured in evaluate(biased, cell, unresampled)} for cell in (a, b)]
-    return [replace(d, plain_a=plain[0].get(d.metric), plain_b=plain[1].get(d.metric)) for d in found]
-
-
-def corrected_together(rows: Sequence[PairedDifference], correction: str, family: str) -> list[PairedDifference]:
-    """With p-values corrected over what was compared at once: all of it (`study`), by dataset (`slice`), or by metric on one."""
-    from qualm.runners.scoring.families import Evidence, Family
-
-    together = Family(correction, family)
-    margins = ("p_equivalent", "p_not_worse")
-    places: list[dict[str, Any]] = [
-        {"dataset": d.dataset, "slice": "all", "metric": d.metric} | {name: getattr(d, name) for name in margins} for d in rows
-    ]
-    for place, d in zip(places, rows, strict=True):
-        together.add(place, d.evidence or Evidence(math.nan))
-    together.correct()
     return [
-        replace(d, p_adjusted=place["p_adjusted"], **{name: place[name] for name in margins}) for place, d in zip(places, rows, strict=True)
+        (
+            {"dataset": a.samples.name, "slice": "all", **test.row}
+            | {f"plain_{side}": of.get(test.metric) for side, of in zip("ab", plain, strict=True)},
+            test.evidence,
+        )
+        for test in compare(metrics, a, b, part, level, margin)
     ]
-
-
-def _difference(dataset: str, t: Test) -> PairedDifference:
-    from qualm.runners.scoring.measuring.measured import or_null
-
-    a, b, delta, low, high, p = (or_null(v) for v in (t.value_a, t.value_b, t.difference, t.low, t.high, t.p))
-    shares = {"scored_share_a": or_null(t.share_a), "scored_share_b": or_null(t.share_b)}
-    about: dict[str, Any] = {name: or_null(getattr(t, name)) for name in ("margin", "p_equivalent", "p_not_worse")} | shares
-    about |= {"why": t.why or None, "compared_by": t.compared_by or None, "evidence": t.evidence}
-    return PairedDifference(dataset, t.metric, a, b, delta, low, high, t.n, t.higher_is_better, p, **about)
 
 
 def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:

@@ -96,6 +96,13 @@ class Test:
     def difference(self) -> float:
         return self.value_b - self.value_a
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """Return the columns of COMPARISONS that one test fills in; null where undefined."""
+        shares = {"scored_share_a": or_null(self.share_a), "scored_share_b": or_null(self.share_b)}
+        about = {"n": self.n, "higher_is_better": self.higher_is_better, "why": self.why or None, "compared_by": self.compared_by or None}
+        return {"metric": self.metric} | {name: or_null(getattr(self, name)) for name in NUMBERS} | about | shares
+
 
 def compare(
     metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, margins: float | Mapping[str, float] | None = None
@@ -153,15 +160,7 @@ def compare_models(
     for part, (a, b), chosen in tests:
         same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
         for test in compare(chosen, cells[a], cells[b], part, level, asked["margin"]):
-            numbers = {name: or_null(getattr(test, name)) for name in NUMBERS}
-            shares = {"scored_share_a": or_null(test.share_a), "scored_share_b": or_null(test.share_b)}
-            about = {
-                "n": test.n,
-                "higher_is_better": test.higher_is_better,
-                "why": test.why or None,
-                "compared_by": test.compared_by or None,
-            }
-            yield same | {"metric": test.metric} | numbers | about | shares, test.evidence
+            yield same | test.row, test.evidence
 
 
 def scored_shares(metrics: Sequence[Metric], cell: Cell, part: Slice) -> dict[str, float]:

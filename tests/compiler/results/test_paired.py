@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from qualm.compiler.results import paired
-from qualm.compiler.results.paired import PairedDifference, align, corrected_together, differences, mcnemar_p
+from qualm.compiler.results.paired import align, as_json, differences, mcnemar_p
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.families import Evidence
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.paired_tests import compare
 from tests.simulation import worlds
@@ -28,13 +27,14 @@ def test_mcnemars_exact_p_by_the_binomial(only_a, only_b):
 
 
 def difference(p, delta=0.1, higher=True):
-    return PairedDifference("d", "m", 0.5, 0.6, delta, 0.01, 0.2, 10, higher, p, p)
+    row = {"dataset": "d", "slice": "all", "metric": "m", "value_a": 0.5, "value_b": 0.6, "difference": delta, "low": 0.01, "high": 0.2}
+    return as_json(row | {"n": 10, "higher_is_better": higher, "p": p, "p_adjusted": p})
 
 
 @pytest.mark.parametrize("p, apart", [(0.001, True), (0.049, True), (0.05, False), (0.5, False), (None, None)])
 def test_the_corrected_p_decides_and_not_the_interval(p, apart):
-    found = difference(p).as_json()
-    assert found["significant"] is apart and found["low"] == 0.01 and "evidence" not in found
+    found = difference(p)
+    assert found["significant"] is apart and found["low"] == 0.01 and (found["a"], found["b"], found["delta"]) == (0.5, 0.6, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,8 @@ def test_the_corrected_p_decides_and_not_the_interval(p, apart):
     [(0.1, True, "b"), (0.1, False, "a"), (-0.1, True, "a"), (-0.1, False, "b"), (0.1, None, None), (None, True, None)],
 )
 def test_the_better_side_follows_from_the_metrics_direction(delta, higher, better):
-    assert difference(0.01, delta, higher).better == better
-    assert difference(0.2, delta, higher).better is None
-
-
-def test_what_is_corrected_together():
-    rows = [replace(difference(0.01), dataset=d, metric=m, evidence=Evidence(0.01)) for d in "xy" for m in ("m", "n", "o")]
-    for family, count in (("study", 6), ("slice", 3), ("metric", 1)):
-        assert [d.p_adjusted for d in corrected_together(rows, "holm", family)] == pytest.approx([0.01 * count] * 6)
+    assert difference(0.01, delta, higher)["better"] == better
+    assert difference(0.2, delta, higher)["better"] is None
 
 
 def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions():
@@ -58,7 +52,9 @@ def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions(
     found = differences(one, other, metrics("set_size"), 200, 0.95, 3)
     part = Slice("all", np.arange(120), Bootstrap(a.samples.groups, 200, 3, "d", "all"))
     expected = compare(metrics("set_size"), a, b, part, 0.95)
-    assert dropped == 0 and [(d.metric, d.low, d.high, d.p) for d in found] == [(t.metric, t.low, t.high, t.p) for t in expected]
+    assert dropped == 0 and [tuple(d[name] for name in ("metric", "low", "high", "p")) for d, _ in found] == [
+        (t.metric, t.low, t.high, t.p) for t in expected
+    ]
     fewer = align(replace(a, samples=type(a.samples)("d", a.samples.table.slice(0, 100))), b)[0]
     assert {len(of.own) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
 
@@ -87,11 +83,11 @@ def test_mcnemars_test_is_over_the_rows_of_the_accuracy_above_it():
     a, b = (rng.integers(0, 2, 40) * 1.0 for _ in range(2))
     a[3], b[7] = np.nan, np.nan
     pair = cells("d", a, b, {"ours": Setting((np.arange(40) < 15) * 1.0)})
-    rows = {d.metric: d for d in differences(*pair, metrics("accuracy", "ece"), 20, 0.95, 3)}
+    rows = {d["metric"]: d for d, _ in differences(*pair, metrics("accuracy", "ece"), 20, 0.95, 3)}
     found = {t.metric: t for t in paired.tests([pair], metrics("accuracy", "ece"))}
     assert set(found) == {"accuracy", "accuracy[ours]"}
     for label, test in found.items():
-        assert test.n == rows[label].n and (test.only_b - test.only_a) / test.n == pytest.approx(rows[label].delta)
+        assert test.n == rows[label]["n"] and (test.only_b - test.only_a) / test.n == pytest.approx(rows[label]["difference"])
     assert (found["accuracy"].n, found["accuracy[ours]"].n) == (38, 25) and paired.tests([pair], metrics("ece")) == []
 
 
@@ -119,9 +115,9 @@ def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():
     assert np.isnan(one.uncertainties["u"]).tolist() == [i == 5 for i in sorted(turned)]
     ((found,), accuracy) = (
         paired.tests([(one, other)], metrics("accuracy")),
-        differences(one, other, metrics("accuracy"), 20, 0.95, 3)[0],
+        differences(one, other, metrics("accuracy"), 20, 0.95, 3)[0][0],
     )
-    assert found.n == accuracy.n == 5 and (accuracy.scored_share_a, accuracy.scored_share_b) == (1.0, pytest.approx(5 / 7))
+    assert found.n == accuracy["n"] == 5 and (accuracy["scored_share_a"], accuracy["scored_share_b"]) == (1.0, pytest.approx(5 / 7))
     assert other.uncertainties["u"].tolist()[:3] == [3, 5, 6] and one.uncertainties["own"].tolist() == [1] * 7
     assert not np.isnan(mine.columns["correct"]).any(), "what was given is as it was"
     assert align(part, mine)[2] == 5
