@@ -11,12 +11,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
+from tests.bench import real_model_pages
+from tests.bench.page_text import bullets, interval, number, p_value, table
 from tests.support.data.score_files import read_labelled
 
 ROOT = Path(__file__).parents[2]
@@ -60,36 +61,6 @@ PERTURBED = {
     "HCC, P(True)": ("hallucination_change_correlation", "p_true"),
 }
 """Row of the table of VLM-UQBench -> metric and estimator."""
-
-
-def number(value: float, digits: int = 3) -> str:
-    """Format a number without its leading zero.
-
-    >>> number(-0.1829), number(0.5), number(1.0), number(0.675, 2), number(-0.0001)
-    ('−.183', '.500', '1.000', '.68', '.000')
-    """
-    text = f"{abs(value):.{digits}f}"
-    return ("−" if value < 0 and float(text) else "") + text.removeprefix("0")
-
-
-def interval(row: dict[str, Any], digits: int = 3) -> str:
-    """Format value and 95% CI of a row: `.50 (.45 to .55)`."""
-    return f"{number(row['value'], digits)} ({number(row['low'], digits)} to {number(row['high'], digits)})"
-
-
-def p_value(p: float) -> str:
-    """Format a p-value: `p = .012`, or `p < .001`."""
-    return "p < .001" if p < 0.001 else f"p = {number(p)}"
-
-
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
-
-
-def bullets(sentences: Sequence[str]) -> str:
-    """Return a Markdown list."""
-    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def scores(folder: Path, name: str = "scores") -> pl.DataFrame:
@@ -275,6 +246,7 @@ MADE: dict[str, Callable[[Path], str]] = {
     "vlm_uqbench_scenes/modalities": modality_table,
     "vlm_uqbench_scenes/unchanged": unchanged_inputs,
     "attribution_scenes/finding": attribution_finding,
+    **real_model_pages.MADE,
 }
 """Block -> function that makes it from the folder of its spec's results."""
 
