@@ -291,7 +291,14 @@ def _reply_table(folder: Path, dataset: str, published: Mapping[str, float]) -> 
         rows.append(
             [name, f"{published[name]:.1f}", ours, interval(row), number(row["n_unscored"] / asked), number(idk), rank_text(places[name])]
         )
-    heads = ["published (%)", "ours, unread wrong to unread right (%)", "accuracy on read replies", "unread", "abstains", "rank"]
+    heads = [
+        "published (%)",
+        "ours, unread wrong to unread right (%)",
+        "accuracy on read replies",
+        "unread or left out",
+        "abstains",
+        "rank",
+    ]
     return table(["model", *heads], rows)
 
 
@@ -315,6 +322,8 @@ def mathvista_findings(folder: Path) -> str:
     results = _entry(folder, "mathvista_answers") / "results"
     blip = json.loads((results / "instruct_blip2" / "output_instruct_blip2_vicuna_13b.json").read_text(encoding="utf-8"))
     empty = [row for row in blip.values() if not (row["response"] or "").strip()]
+    bard = json.loads((results / "bard" / "output_bard.json").read_text(encoding="utf-8"))
+    masked = [name for name, row in blip.items() if "N_0" in row["question"] and row["question"] != bard[name]["question"]]
     gpt4 = json.loads((results / "gpt4" / "output_gpt4.json").read_text(encoding="utf-8"))
     declined = [gpt4[row["sample_id"]] for row in _judged(folder, "gpt-4-text-only") if row["pred_is_idk"]]
     unread = {name: row["n_unscored"] / (row["n"] + row["n_unscored"]) for name, row in scores.items()}
@@ -326,10 +335,12 @@ def mathvista_findings(folder: Path) -> str:
             f"extract an answer from each, and count {sum(bool(row['true_false']) for row in empty)} as right.",
             f"**Abstentions**: text-only GPT-4 abstains on {len(declined):,} questions, as it sees no image. The authors take the option "
             f"that is most similar to the extracted text, and count {sum(bool(row['true_false']) for row in declined)} as right.",
-            f"**Ranks**: between {number(min(unread.values()), 2)} and {number(max(unread.values()), 2)} of the replies name no answer, "
-            "so the models are not ranked. Their order depends on how such replies count.",
-            f"**Read replies**: where at most 2% are unread ({', '.join(f'{name} {value:+.1f}' for name, value in off.items())} points), "
-            "the two readings agree closely.",
+            f"**Other questions**: LLaVA, InstructBLIP, mPLUG-Owl and IDEFICS were asked {len(masked)} questions with placeholders for the "
+            "numbers (`CB = N_0, DB = N_1`). These are left out.",
+            f"**Ranks**: between {number(min(unread.values()), 2)} and {number(max(unread.values()), 2)} of the replies are unread or "
+            "left out, so the models are not ranked. Their order depends on how such replies count.",
+            "**Read replies**: where at most 2% are unread, ours minus the published value is "
+            f"{', '.join(f'{number(value, 1)} ({name})' for name, value in off.items())} points.",
         ]
     )
 
