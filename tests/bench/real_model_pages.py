@@ -12,7 +12,7 @@ import polars as pl
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.power import Assumptions, reaches
-from qualm.runners.reporting.load import read_results
+from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections.published import Comparison, compare
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
@@ -109,7 +109,7 @@ def power_finding(folder: Path, dataset: str) -> str:
 
 def vub_comparison(folder: Path) -> Comparison:
     """Return the comparison with the published tables that the report shows."""
-    found = compare(read_results(read_stage(f"{folder.name}/report", Settings())))
+    found = compare(read_report(read_stage(f"{folder.name}/report", Settings())))
     assert found is not None
     return found
 
