@@ -187,23 +187,22 @@ _MODELS_HEAD = """\
 
 *Written by `make docs-reference` from `registry/published/models.yaml`.*
 
-`qualm ls models --published` prints this table with more columns. Other models load too if transformers has an image-text-to-text class
-for them, their images are tokens of the prompt, and their weights are safetensors.
+`qualm ls models --published` prints more of each. Other models load too if transformers has an image-text-to-text class for them, their
+images are tokens of the prompt, and their weights are safetensors.
 
 Parameters are counted from each model's configuration and agree with the published sizes to 1%. Names, licences and settings are from
 memory. None is verified until someone has run `qualm doctor model` on the weights ([how](../how-to/models.md)).
 
-- **bf16**: GiB of weights as bfloat16.
-- **remarks**: missing signals, and requirements.
-- A tiny random model of most [families](#families-examined-on-random-weights) passed every check of `qualm doctor` with transformers
-  {transformers}. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
+Each line has the billions of parameters, GiB of weights as bfloat16, licence, missing signals and requirements.
+
+A tiny random model of most [families](#families-examined-on-random-weights) passed every check of `qualm doctor` with transformers
+{transformers}. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
 """
 
 
 def published_models() -> str:
-    head = ("model", "billion", "bf16", "licence", "remarks")
     intro = _MODELS_HEAD.format(transformers=verified()["transformers"])
-    return f"{intro}\n{table(head, [_model_row(model) for model in published().values()])}{_families()}"
+    return f"{intro}\n{''.join(map(_model_line, published().values()))}{_families()}"
 
 
 def _families() -> str:
@@ -219,10 +218,11 @@ def _families() -> str:
     return f"\n## Families examined on random weights\n\n{table(('read by', 'families'), rows)}"
 
 
-def _model_row(model: Published) -> tuple[str, ...]:
+def _model_line(model: Published) -> str:
     size = of_published(model)
-    weights = "" if size is None else f"{size.weight_bytes('bfloat16') / 2**30:.1f}"
-    return model.name, f"{model.parameters.total:.3g}", weights, model.licence, _remarks(model)
+    weights = "" if size is None else f"{size.weight_bytes('bfloat16') / 2**30:.1f} GiB"
+    parts = filter(None, (f"{model.parameters.total:.3g} billion", weights, model.licence, _remarks(model)))
+    return f"- `{model.name}`: {', '.join(parts)}\n"
 
 
 def _remarks(model: Published) -> str:
@@ -240,27 +240,25 @@ _DATASETS_HEAD = """\
 Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more, such as file formats.
 [Bring your data](../how-to/data.md) explains how to add the files, [exchange](../how-to/exchange.md) lists the cards of other tools' logs.
 
-- **verified**: layout and counts were checked against the released files. *no*: the card follows a description, and a file that differs
-  ends the run with file, record and key.
-- **splits**: expected numbers of records.
-- **scoring**: the official rule, if there is one; in `code` the metrics and judges that compute it.
-- **licence**: * as generally stated, not re-checked.
+Each line has the title, the numbers of records by split, the official scoring rule with the metrics and judges that compute it, and the
+licence (* = as generally stated, not re-checked). *Verified*: layout and counts were checked against the released files. All others follow
+a description, and a file that differs ends the run with file, record and key.
 """
 
 
 def catalogue() -> str:
-    rows = [card for card in cards.load_all_cards() if card.kind == "dataset" and card.adapter != "recorded_samples"]
-    head = ("card", "dataset", "verified", "splits", "scoring", "licence")
-    return f"{_DATASETS_HEAD}\n{table(head, [_dataset_row(card) for card in rows])}"
+    listed = [card for card in cards.load_all_cards() if card.kind == "dataset" and card.adapter != "recorded_samples"]
+    return f"{_DATASETS_HEAD}\n{''.join(map(_dataset_line, listed))}"
 
 
-def _dataset_row(card: Card) -> tuple[str, ...]:
+def _dataset_line(card: Card) -> str:
     title = card.title if card.source == "generated" else f"[{card.title}]({card.source})"
     reads = "" if card.adapter else f" (no reader yet: {card.missing.strip()})"
     count = "any number" if card.source == "generated" else "?"
-    splits = "; ".join(f"{name} {_records(split) or count}" for name, split in card.splits.items())
-    verified = "yes" if card.verified else "no"
-    return card.name, title + reads, verified, splits, card.scoring, card.licence.replace(" as generally stated (not re-checked)", "*")
+    splits = ", ".join(f"{name} {_records(split) or count}" for name, split in card.splits.items())
+    facts = (title + reads, splits, card.scoring.rstrip("."), "*verified*" if card.verified else "")
+    licence = card.licence.replace(" as generally stated (not re-checked)", "*")
+    return " ".join(f"- `{card.name}`: {'; '.join(filter(None, facts))}; {licence}".split()) + "\n"
 
 
 def _records(split: Split) -> str:
