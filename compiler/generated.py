@@ -84,11 +84,14 @@ def reference() -> str:
         parts.append(f"## {title}\n")
         if note:
             parts.append(f"{note}\n")
-        lines = []
+        lines, again = [], dict[str, list[str]]()
         for name, field in model.model_fields.items():
             earlier = described.setdefault((name, field.description), title)
-            meaning = (field.description or "") if earlier == title else f"As in {earlier}."
-            lines.append(f"- `{name}` ({', '.join(filter(None, (_type(field), _default(field))))}): {meaning}")
+            if earlier == title:
+                lines.append(f"- `{name}` ({', '.join(filter(None, (_type(field), _default(field))))}): {field.description or ''}")
+            else:
+                again.setdefault(earlier, []).append(f"`{name}`")
+        lines += [f"- {', '.join(names)}: as in {earlier}" for earlier, names in again.items()]
         parts.append("\n".join(lines) + "\n")
     kinds = {kind: folder for kind, folder in KINDS.items() if kind not in COMMANDS and _own(kind)}
     parts.append("## Plugins\n")
