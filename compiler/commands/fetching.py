@@ -33,7 +33,7 @@ def fetch(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=1, max=MAX_NUMBER, help="Fetch what so many questions of each dataset need, if its source has single images."
+            "--limit", min=1, max=MAX_NUMBER, help="Fetch what this many questions of each dataset need, if its source has single images."
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Print the table and fetch nothing.")] = False,

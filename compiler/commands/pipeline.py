@@ -177,10 +177,12 @@ def run(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", min=2, max=MAX_NUMBER, help="Run a variant with at most so many questions of each dataset.", show_default=False
+            "--limit", min=2, max=MAX_NUMBER, help="Run a variant with at most this many questions of each dataset.", show_default=False
         ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Compute answers anew: all, or of these --sample, --variant, --model.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Recompute answers: all, or those of the given --sample, --variant, --model.")
+    ] = False,
     samples: Annotated[list[str] | None, typer.Option("--sample", metavar="ID", help="With --again: only of these samples.")] = None,
     variants: Annotated[list[str] | None, typer.Option("--variant", help="With --again: only under these variants.")] = None,
     models: Annotated[
@@ -213,7 +215,7 @@ def run(
         context.args.insert(0, spec)
         spec = None
     if (samples or variants or models) and not again:
-        raise ProjectError("--sample, --variant and --model choose answers to compute anew: add --again")
+        raise ProjectError("--sample, --variant and --model choose answers to recompute: add --again")
     selection = Selection(samples or (), variants or (), models or ()) if again else None
     project = Project()
     if limit is not None:

@@ -80,7 +80,7 @@ def show(
     ] = False,
     failures: Annotated[
         int | None,
-        typer.Option("--failures", min=1, max=MAX_NUMBER, help="Show so many wrong answers instead, the most confident first."),
+        typer.Option("--failures", min=1, max=MAX_NUMBER, help="Show this many wrong answers instead, the most confident first."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -169,7 +169,8 @@ def power(
         float | None, typer.Option("--difference", min=1e-6, max=1, help="Say how many questions would show this difference.")
     ] = None,
     tests: Annotated[
-        int, typer.Option("--tests", min=1, max=MAX_NUMBER, help="Tests in the family: each is then held to .05 over their number.")
+        int,
+        typer.Option("--tests", min=1, max=MAX_NUMBER, help="Number of tests in the family: each is tested at level .05 divided by it."),
     ] = 1,
     questions: Annotated[int | None, typer.Option("--questions", min=2, max=MAX_NUMBER, help="Questions, where no data is built.")] = None,
     group_size: Annotated[

@@ -103,7 +103,7 @@ def new(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=2, max=MAX_NUMBER, help="With --from or --extends: at most so many questions of each dataset."),
+        typer.Option("--limit", min=2, max=MAX_NUMBER, help="With --from or --extends: at most this many questions of each dataset."),
     ] = None,
     list_shipped: Annotated[bool, typer.Option("--list", help="List those benchmarks.")] = False,
 ) -> None:

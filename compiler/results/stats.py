@@ -65,7 +65,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
     try:
         counts: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
     except ValueError as error:
-        raise ProjectError(f"{folder / FILE}: not JSON ({error}); `qualm run` makes it anew") from error
+        raise ProjectError(f"{folder / FILE}: not JSON ({error}); `qualm run` re-creates it") from error
     return counts
 
 

@@ -67,7 +67,7 @@ class Recomputation:
             for stage in stages:
                 self._look_up(stage, selection)
         if not self._found:
-            raise ProjectError(f"{plan.spec}: no answer to compute anew: none is stored here, or all are recorded by another tool")
+            raise ProjectError(f"{plan.spec}: no answer to recompute: none is stored here, or all are recorded by another tool")
         self._before = self._read()
 
     @property

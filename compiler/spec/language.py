@@ -323,7 +323,7 @@ class Model(_BesidePlugin):
     leave_out: list[str] | None = Field(None, description="Estimators, by name or label, whose inputs the model cannot provide.")
     confidence: Literal["none"] | None = Field(None, description="`none` for a model that cannot be asked how sure it is.")
     per_category: Annotated[int, Ge(2), Le(MAX_NUMBER), BeforeValidator(whole)] | None = Field(
-        None, description="Ask only so many questions of each category and split, the same ones for all models with that number."
+        None, description="Ask only this many questions of each category and split, the same ones for all models with that number."
     )
     prompt: Any = Field(None, description=_PROMPTS)
 

@@ -52,7 +52,7 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
     meant = any(d.evaluate is False for d in spec.datasets.values()) or any(p.evaluate is False for p in spec.pairs.values())
     if spec.metrics and sound and not meant and not resolved.evaluated:
         message = "there is nothing to measure: no model answers any dataset of this spec, since they are trained on or made into pairs"
-        yield ("metrics",), message, "`evaluate: true` beside `card:` has models answer one; or add another dataset"
+        yield ("metrics",), message, "write `evaluate: true` beside a `card:`, or add another dataset"
     for i, item in enumerate(spec.metrics):
         name = item if isinstance(item, str) else next(iter(item), "") if isinstance(item, dict) else ""
         for ref in (r for r in resolved.metrics if r.plugin.name == name):

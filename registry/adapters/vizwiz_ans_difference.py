@@ -127,7 +127,7 @@ def _image(source: Path, name: str, image_id: str, names: Mapping[str, str], whe
         return read_image(source, places, image_id, where)
     except AdapterError as error:
         raise AdapterError(
-            f"{error}. Today's VizWiz release numbers its images anew, so they cannot be matched by number: add the entry with the images "
+            f"{error}. Today's VizWiz release renumbers its images, so they cannot be matched by number: add the entry with the images "
             f"under the names of the annotations, or with today's Annotations/*.json and images, from which `qualm data add` makes "
             f"{NAMES}; or say `images: false`"
         ) from None

@@ -40,7 +40,7 @@ def read(root: Path) -> dict[str, Pin]:
         if not all(isinstance(v, str) for p in pins.values() for v in (p.source, p.revision, *p.sha256, *p.sha256.values())):
             raise TypeError("values that are no text")
     except (textfiles.TextFileError, ValueError, TypeError, AttributeError) as error:
-        raise FetchError(f"{path}: damaged ({error}); restore it from git, or delete it to pin anew") from error
+        raise FetchError(f"{path}: damaged ({error}); restore it from git, or delete it to pin again") from error
     return pins
 
 

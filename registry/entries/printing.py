@@ -309,6 +309,6 @@ def verdict_of(name: str, verdict: Verdict, aside: bool = False) -> None:
     if name.startswith("results/") and not verdict.good:
         spec = name.removeprefix("results/")
         first = "set aside; " if aside else f"`qualm data verify --set-aside {name}`, then "
-        print(f"  {first}`qualm run {spec}` restores or makes them anew (`dvc commit` keeps what is whole here)")
+        print(f"  {first}`qualm run {spec}` restores or re-creates them (`dvc commit` accepts the files that are here)")
     elif verdict.damaged or verdict.missing or verdict.extra:
         print(f"  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them")

@@ -89,7 +89,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
     with pq.ParquetFile(path) as file:
         largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
         if largest > SPAN:
-            raise ColumnarError(f"{path}: a row group of {largest:,} bytes; write it anew with smaller ones (`row_group_size`)")
+            raise ColumnarError(f"{path}: a row group of {largest:,} bytes; rewrite it with smaller ones (`row_group_size`)")
         yield from file.iter_batches(BATCH, columns=None if columns is None else list(columns))
 
 

@@ -200,7 +200,7 @@ def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -
         record.prompt = "".join(MARK if text is None else text for text in texts_of)
     images = [_decoded(_attached(part["image"], attachments)) for part in parts if part["type"] == "image"]
     if sum(any(part.get("type") == "image" for part in turn) for turn in turns) > 1:
-        record.lacking = "it has images in several turns, and a sample of ours is one turn (`pictures: none` takes it without)"
+        record.lacking = "it has images in several turns, and a sample is one turn (`pictures: none` takes it without)"
         return
     record.n_pictures = len(images)
     if None in images:
@@ -281,7 +281,7 @@ class Archive:
         if info.file_size > limit:
             raise LogArchiveError(f"unpacks to {info.file_size:,} bytes; more than {limit:,} are refused")
         if info.flag_bits & 1:
-            raise LogArchiveError("is encrypted; zip the log anew without a password")
+            raise LogArchiveError("is encrypted; zip the log again without a password")
         self._handle.seek(info.header_offset)
         header = self._handle.read(30)
         if len(header) < 30 or header[:4] != b"PK\x03\x04":
@@ -304,7 +304,7 @@ def _unpacked(data: bytes, method: int, limit: int) -> bytes:
 
             content = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read(limit + 1)
         else:
-            raise LogArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read: zip the log anew")
+            raise LogArchiveError(f"is compressed by method {method}; stored, deflated and Zstandard are read: zip the log again")
     except (zlib.error, OSError) as error:
         raise LogArchiveError(f"is damaged: {error}") from error
     if len(content) > limit:

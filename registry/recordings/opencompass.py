@@ -152,7 +152,7 @@ def _wording(prompt: Any) -> tuple[str, str]:
     if not isinstance(prompt, list):
         return "", ""
     if any(isinstance(turn, list) for turn in prompt):
-        raise MalformedRowError("several rounds; a sample of ours is one turn", excerpt(prompt))
+        raise MalformedRowError("several rounds; a sample is one turn", excerpt(prompt))
     turns = [(str(turn.get("role", "")).lower(), str(turn.get("prompt", turn.get("content", "")))) for turn in prompt]
     questions = [text for role, text in turns if role in ("human", "user")]
     return questions[-1] if questions else "", "\n".join(text for _, text in turns)

@@ -38,7 +38,7 @@ class RecordingFile:
                 yield Fault(item.where, "text that is not Unicode", str(error))
             else:
                 if isinstance(item, Record) and item.draw + len(item.draws) > MAX_DRAWS:
-                    yield Fault(item.where, "more draws than a table of ours has room for", str(item.draw + len(item.draws)))
+                    yield Fault(item.where, "more draws than a table has room for", str(item.draw + len(item.draws)))
                 else:
                     if isinstance(item, Record):
                         _check_numbers(item)

@@ -65,9 +65,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
         head, _ = Path(path).read_text(encoding="utf-8").removeprefix(FENCE).split(f"\n{FENCE}", 1)
         card = yaml.safe_load(head)[KEY]
     except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError) as error:
-        raise StageError(
-            f"{path}: expected the card of a dataset, with '{KEY}' in its head ({error}); `dvc repro` writes it anew"
-        ) from error
+        raise StageError(f"{path}: expected the card of a dataset, with '{KEY}' in its head ({error}); `dvc repro` rewrites it") from error
     assert isinstance(card, dict)
     return card
 

@@ -217,7 +217,7 @@ class PlanFile:
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError) as error:  # it was written whole or not at all
-            print(f"{self.path}: not readable as a plan ({error}); what is missing is planned anew", file=sys.stderr, flush=True)
+            print(f"{self.path}: not readable as a plan ({error}); missing batches are planned again", file=sys.stderr, flush=True)
             return []
 
     def _write(self, batches: Sequence[Batch]) -> None:

@@ -151,7 +151,7 @@ class BatchExchange:
             self.counters["requests expired"] += unanswered
         if now.status == "cancelled":
             raise FatalRequestError(
-                f"batch {now.id} was cancelled at the server with {unanswered} requests unanswered; run again to send them anew"
+                f"batch {now.id} was cancelled at the server with {unanswered} requests unanswered; run again to resend them"
             )
         if now.status != "failed":
             return

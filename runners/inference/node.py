@@ -77,7 +77,7 @@ class Node:
             # Checked before it gets its name: other workers of this machine take what has one for whole.
             if total.hexdigest() != digest:
                 Path(partial).unlink()
-                raise OSError(f"expected a file of SHA-256 {digest}, received {total.hexdigest()}; run again to send it anew")
+                raise OSError(f"expected a file of SHA-256 {digest}, received {total.hexdigest()}; run again to resend it")
             # Trees share these files by links, so nothing may write into one.
             Path(partial).chmod(0o444)
             Path(partial).replace(place)

@@ -244,7 +244,7 @@ class Asker:
         # The pixels are made twice, hours apart: this is what notices a perturbation that is not deterministic.
         if self._base(place.dataset, prompt, pixels, question, asked) != place.base:
             raise StageError(
-                f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: perturbed twice, it came out differently; "
+                f"{dataset.name}: sample '{self.name(place)}', variant {variant.name}: two runs of the perturbation differ; "
                 "a perturbation must draw all randomness from its rngs, and the dataset must not change during the run"
             )
         return Request(

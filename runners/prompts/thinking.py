@@ -146,7 +146,7 @@ def complete_thinking(thinking: Thinking, template: str) -> Thinking:
     """
     if thinking.effort:
         raise ThinkingError(
-            f"thinking: effort: only servers are told of it, got '{thinking.effort}'; leave it out of a model that runs here"
+            f"thinking: effort: it is sent to servers only, got '{thinking.effort}'; leave it out of a model that runs here"
         )
     by_template = detect_thinking(template)
     if thinking.switch and (by_template is None or thinking.switch not in template):

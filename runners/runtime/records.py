@@ -147,7 +147,7 @@ def read_schema(path: Path) -> pa.Schema:
     except FileNotFoundError as error:
         raise RecordError(_NOTHING.format(path)) from error
     except (pa.ArrowInvalid, OSError) as error:
-        raise RecordError(f"{path}: not a readable Parquet table: {error}; `qualm run` makes it anew") from error
+        raise RecordError(f"{path}: not a readable Parquet table: {error}; `qualm run` re-creates it") from error
 
 
 def check_names(path: Path, schema: pa.Schema) -> list[Path]:

@@ -126,9 +126,9 @@ def read_stage(key: str, settings: Settings) -> Stage:
     except textfiles.NoFileError:
         raise StageError(f"{path}: not found; run `qualm compile` in the project's root and try again") from None
     except textfiles.TextFileError as error:
-        raise StageError(f"{error}; `qualm compile` writes it anew") from None
+        raise StageError(f"{error}; `qualm compile` rewrites it") from None
     except (ValueError, RecursionError) as error:
-        raise StageError(f"{path}: not JSON ({error}); `qualm compile` writes it anew") from None
+        raise StageError(f"{path}: not JSON ({error}); `qualm compile` rewrites it") from None
     return stage_of(key, raw, settings)
 
 

@@ -278,7 +278,7 @@ class Difference:
         undefined = int(np.isnan(self.resampled).sum())
         if 2 * undefined > len(self.resampled):
             return f"undefined in {undefined} of {len(self.resampled)} resamples"
-        return "undefined without some of the groups" if np.isnan(self.deleted).any() else ""
+        return "undefined if some groups are left out" if np.isnan(self.deleted).any() else ""
 
     @cached_property
     def error(self) -> float:

@@ -2,6 +2,8 @@
 
     python -m tests.bench.cold_read --seed 1 [--number 60]        # functions: signature and first docstring line
     python -m tests.bench.cold_read --seed 1 --sentences          # sentences of README.md and docs/
+    python -m tests.bench.cold_read --seed 1 --messages           # texts of the report, the pages and the terminal
+    python -m tests.bench.cold_read --messages --number 0         # all of them, to read in one go or to translate
 
 The reader writes down what each function returns, or what each sentence means. Compare that with the body (`--where` prints the places).
 """
@@ -41,16 +43,35 @@ def sentences() -> Iterator[tuple[str, str]]:
                         yield str(path.relative_to(ROOT)), sentence
 
 
+def messages() -> Iterator[tuple[str, str]]:
+    """Yield place and text of every fixed sentence in the code, `...` for what is filled in."""
+    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | parts:
+                text = node.value
+            else:
+                continue
+            if len(re.findall(r"[A-Za-z]{2,} ", text)) >= 5 and not re.search(r"\\[bsdw]|\(\?", text):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(text.split())
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--number", type=int, help="default: 60 functions, 40 sentences")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--number", type=int, help="default: 60 functions, 40 sentences; 0: all in their order")
     parser.add_argument("--sentences", action="store_true")
+    parser.add_argument("--messages", action="store_true")
     parser.add_argument("--where", action="store_true", help="print where each stands")
     chosen = parser.parse_args()
-    found = list(sentences() if chosen.sentences else functions())
-    picked = random.Random(chosen.seed).sample(found, chosen.number or (40 if chosen.sentences else 60))
+    texts = list(messages() if chosen.messages else sentences() if chosen.sentences else functions())
+    number = (40 if chosen.sentences or chosen.messages else 60) if chosen.number is None else chosen.number
+    picked = random.Random(chosen.seed).sample(texts, number) if number else texts
     for i, (place, text) in enumerate(picked, 1):
         print(f"{i}. {text}" + f"\n    {place}" * chosen.where)
 

@@ -83,7 +83,7 @@ def test_a_local_model_gives_the_same_answers_and_results_stay(clone: Clone) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sample", "easy7-test-000000-0"], "--sample, --variant and --model choose answers to compute anew: add --again"),
+        (["--sample", "easy7-test-000000-0"], "--sample, --variant and --model choose answers to recompute: add --again"),
         (["--again", "--sample", "zzz"], "no sample of 'mini' is 'zzz'; `qualm show mini --failures 20` prints some"),
         (["--again", "--sample", "easy7-test-999999-0"], "no sample of 'mini' is 'easy7-test-999999-0'; did you mean 'easy7-test-0"),
         (["--again", "--variant", "blur@radius=3"], "no variant of 'mini' is 'blur@radius=3'; did you mean 'blur@radius=2'?"),

@@ -152,4 +152,4 @@ def _why_none(one: Measured, groups: int) -> str:
         return one.rare
     if one.units is not None and one.units < FEWEST_GROUPS:
         return f"effective number of groups {one.units:.1f}: an interval needs {FEWEST_GROUPS}"
-    return "undefined without some of the groups" if np.isnan(one.deleted).any() else ""
+    return "undefined if some groups are left out" if np.isnan(one.deleted).any() else ""

@@ -68,6 +68,6 @@ def test_metrics_of_data_that_nobody_is_asked(tmp_path):
     tuned = change("test: 10}", "test: 10, train: 4}").replace("judges:", f"{sft}judges:")
     (problem,) = problems(tmp_path, tuned)
     assert problem.startswith("t.yaml:15:3: metrics: there is nothing to measure: no model answers any dataset of this spec")
-    assert problem.endswith("(`evaluate: true` beside `card:` has models answer one; or add another dataset)")
+    assert problem.endswith("(write `evaluate: true` beside a `card:`, or add another dataset)")
     resolve(tmp_path, tuned.replace("train: 4", "train: 4, evaluate: true"))
     assert not resolve(tmp_path, tuned.replace("train: 4", "train: 4, evaluate: false")).evaluated, "so it is meant"

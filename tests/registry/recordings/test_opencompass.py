@@ -120,7 +120,7 @@ def test_details_of_results_where_there_are_no_predictions(tmp_path):
         ("x", "not an object"),
         (opencompass_entry("?", None), "no response"),
         (opencompass_entry("?", []), "no response"),
-        ({"origin_prompt": [[{"role": "HUMAN", "prompt": "?"}]], "prediction": ["a"]}, "several rounds; a sample of ours is one turn"),
+        ({"origin_prompt": [[{"role": "HUMAN", "prompt": "?"}]], "prediction": ["a"]}, "several rounds; a sample is one turn"),
         ({"label: A": label(1.0), "prediction": "A"}, "not one number per option"),
         ({"label: A": label(1.0), "label: B": label("nan"), "prediction": "A"}, "a number that cannot be"),
         ({"choices": ["a", "b"], "prediction": [0.5, 0.0]}, "not one probability per option"),

@@ -300,9 +300,7 @@ def test_a_variant_that_comes_out_differently_is_refused_by_name(folder):
     numbers = iter(map(str, range(99)))
     asker = asker_of({"d": folder}, [applied(lambda question: question + next(numbers), modality="text")])
     place = asker.survey()[0][1].place
-    with pytest.raises(
-        StageError, match=r"^d: sample 'b', variant own: perturbed twice, it came out differently; a perturbation must draw"
-    ):
+    with pytest.raises(StageError, match=r"^d: sample 'b', variant own: two runs of the perturbation differ; a perturbation must draw"):
         asker.request(place, ("answer",))
 
 

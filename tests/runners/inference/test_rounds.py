@@ -288,7 +288,7 @@ def test_a_batch_too_large_for_the_account_is_divided(project, capfd):
             {"code": "model_not_found", "message": "no model toy", "line": 2},
             r"batch_0 of 3 requests: no model toy \(line 2\)",
         ),
-        ("cancelled", "batch batch_0 was cancelled at the server with 2 requests unanswered; run again to send them anew"),
+        ("cancelled", "batch batch_0 was cancelled at the server with 2 requests unanswered; run again to resend them"),
     ],
 )
 def test_a_batch_that_fails_or_is_cancelled_stops_the_run(project, fate, message):

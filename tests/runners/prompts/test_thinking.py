@@ -66,7 +66,7 @@ def test_what_is_left_out_is_the_template_s():
         complete_thinking(Thinking(), R1)
     with pytest.raises(ThinkingError, match="has no variable 'reason'"):
         complete_thinking(Thinking(switch="reason"), QWEN)
-    with pytest.raises(ThinkingError, match="effort: only servers are told of it, got 'high'; leave it out of a model that runs here"):
+    with pytest.raises(ThinkingError, match="effort: it is sent to servers only, got 'high'; leave it out of a model that runs here"):
         complete_thinking(Thinking(effort="high"), QWEN)
 
 

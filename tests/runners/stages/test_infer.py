@@ -251,7 +251,7 @@ def test_a_perturbation_that_is_not_repeatable_is_refused(project, monkeypatch):
     calls = iter(range(10**6))
     monkeypatch.setattr(module, "gaussian_noise", lambda batch, rngs, *, sigma: plain(batch, rngs, sigma=sigma + next(calls)))
     project.stage(["open"], [NOISE])
-    with pytest.raises(StageError, match=r"sample 's\d+', variant gaussian_noise@sigma=25.0: perturbed twice, it came out differently"):
+    with pytest.raises(StageError, match=r"sample 's\d+', variant gaussian_noise@sigma=25.0: two runs of the perturbation differ"):
         project.run()
 
 
