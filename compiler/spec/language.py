@@ -603,8 +603,8 @@ class Spec(_Strict):
     unread: Annotated[Literal["bounds", "exclude", "wrong"], ReadBy("score")] = Field(
         "bounds",
         description=(
-            "Score of answers that no judge can read. `exclude`: left out and counted. `bounds`: also, if over 1%, shown with the "
-            "value if all were wrong, and if all were right. `wrong`: wrong."
+            "Score of answers that no judge can read. `exclude` leaves them out and counts them. `bounds` also shows, if they exceed 1%, "
+            "the values if all of them were wrong or right. `wrong` counts them as wrong."
         ),
     )
     judging: Judging = Field(Judging(), description="Comparison of judges with people's ratings.")

@@ -218,7 +218,7 @@ def _report_faults(bad_rows: list[Fault], path: Path, faults: str) -> None:
     if faults == "stop":
         lines.append("look at the file, name its fields by `fields:`, or say `faults: leave_out` to go on without these rows")
         if "unclear which option is right" in counts:
-            lines[-1] = f"say `answer_is: letter` or `answer_is: text` if the reference answers are that; {lines[-1]}"
+            lines[-1] = f"say `answer_is: letter` or `answer_is: text` if the reference answers are letters or texts; {lines[-1]}"
         raise AdapterError(f"{path}: {len(bad_rows)} rows that cannot be read ({summary})\n" + "\n".join(lines))
     print(f"{path}: left out {len(bad_rows)} rows ({summary})", *lines, sep="\n  ", file=sys.stderr)
 

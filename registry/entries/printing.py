@@ -71,7 +71,7 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         yield "imported", entry.origin
     yield "where", entry.where
     if entry.skipped:
-        yield "in part", f"{IN_PART}; the numbers of splits and files below are those of the whole"
+        yield "in part", f"{IN_PART}; the numbers of splits and files below are those of the whole dataset"
 
 
 def _address(fetch: Fetch) -> str:

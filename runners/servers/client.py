@@ -382,7 +382,7 @@ class Client:
         message = self.plain(f"status {status}: {excerpt(self.plain(text))}")
         if 300 <= status < 400:
             return FatalRequestError(
-                f"{message}; nothing is sent to where it leads: give that address itself (`base_url`, or `address` in qualm.toml)"
+                f"{message}; redirects are not followed: give the final address (`base_url`, or `address` in qualm.toml)"
             )
         if status in REJECTED_STATUSES:
             return RequestRejectedError(message)

@@ -112,7 +112,7 @@ def _origin(context: ExportContext, credits: DatasetCredits, creator: str, publi
     page = url or (credits.source if credits.source.startswith(("https://", "http://")) else "")
     facts = {"license": _licence(credits.licence), "url": page, "creator": creators, "datePublished": published}
     for name, value in facts.items():
-        context.lose(f"{name}, which Croissant asks for and nothing here says", int(not value))
+        context.lose(f"{name}, which Croissant requires and neither card nor options give", int(not value))
     facts |= {"citeAs": credits.citation.strip(), "version": version}
     return {name: value for name, value in facts.items() if value}
 

@@ -64,7 +64,7 @@ def test_facts_of_what_is_here_in_part(root: Path) -> None:
         "version": f"{HASH} (1.5 KiB, 1 files)",
         "imported": "https://x@v1",
         "where": "remote",
-        "in part": f"{IN_PART}; the numbers of splits and files below are those of the whole",
+        "in part": f"{IN_PART}; the numbers of splits and files below are those of the whole dataset",
     }
     assert dict(printing.facts(Entry(root, "mine", None, HASH, 5, 1234)))["version"] == f"{HASH} (5 B, 1,234 files)"
 

@@ -58,7 +58,7 @@ def test_an_address_that_is_none_or_holds_a_secret(address):
 def test_what_a_status_means(status, text, kind):
     found = line("http://h/v1").refusal(status, text, "7")
     assert type(found) is kind and f"status {status}: {text or 'nothing'}" in str(found)
-    assert ("nothing is sent to where it leads" in str(found)) == (status < 400)
+    assert ("redirects are not followed" in str(found)) == (status < 400)
     assert not isinstance(found, RetryableError) or (found.after, found.silent) == (7.0, False)
 
 

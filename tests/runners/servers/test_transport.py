@@ -106,7 +106,7 @@ def test_a_drip_of_headers_ends_with_the_deadline():
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_nothing_follows_to_another_place(status):
     with serving(lambda *_: "stolen") as other, serving(lambda *_: (status, "", {"location": f"{other.url}/chat/completions"})) as small:
-        with pytest.raises(FatalRequestError, match=rf"status {status}: .*nothing is sent to where it leads"):
+        with pytest.raises(FatalRequestError, match=rf"status {status}: .*redirects are not followed"):
             line(small.url).ask(body())
         assert not other.bodies
 

@@ -79,7 +79,9 @@ def test_what_nobody_says_is_left_out_and_counted(ran, tmp_path):
     made = exported(ran, tmp_path, DatasetCredits(licence="ask the authors", source="generated"))
     about = document(tmp_path)
     assert about["license"] == "ask the authors" and not {"creator", "datePublished", "url", "citeAs", "version"} & set(about)
-    assert made.lost == {f"{name}, which Croissant asks for and nothing here says": 1 for name in ("url", "creator", "datePublished")}
+    assert made.lost == {
+        f"{name}, which Croissant requires and neither card nor options give": 1 for name in ("url", "creator", "datePublished")
+    }
 
 
 def test_several_data_sets_come_into_folders(ran, tmp_path):
