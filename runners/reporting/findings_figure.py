@@ -25,6 +25,7 @@ STATES = {
     "behind": (MUTED, "significantly worse than a better one"),
     "not compared": (SERIES[1], "could not be compared"),
     "unequal": (SERIES[1], "not ranked: scored shares differ"),
+    "unranked": (SERIES[1], "not ranked: its own interval"),
     "inverted": (MUTED, "worse than chance"),
 }
 
@@ -32,15 +33,18 @@ STATES = {
 def findings_figure(results: Report) -> Figure | None:
     """Return each dataset's models by the quality of their answers, and the estimators of its first models by AUROC.
 
-    Models come first, then panels with significant differences. None where nothing was ranked.
+    Models come first, then panels with significant differences. Models without a ranking have their own intervals. None if no model
+    has a value.
     """
     drawn = [panel for dataset in results.datasets for panel in _panels(results, dataset)]
+    drawn = drawn or [panel for dataset in results.datasets for panel in _unranked(results, dataset)]
     if not drawn:
         return None
     drawn.sort(key=lambda panel: (panel[0] != "Models", len({row["state"] for row in panel[2]}) < 2))
     kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
     rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
-    caption = ["Dot: value; line: simultaneous interval, which holds for all rows of a panel at once."]
+    simultaneous = any(row["state"] not in ("not compared", "unranked") for row in rows)
+    caption = [f"Dot: value; line: {'simultaneous interval, which holds for all rows of a panel at once' if simultaneous else 'interval'}."]
     if any(row["blind"] for row in rows):
         caption.append(f"Ring: a baseline without {unseen_by([row['name'] for row in rows if row['blind']])}.")
     if "estimators" in kinds:
@@ -60,12 +64,23 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
         values = {model: results.value(model, dataset, label.text) for model in results.models}
         yield _panel("Models", dataset, label, f"{len(ranked)} models", _rows(ranked, values, label), None)
+    elif len(results.models) > 1:
+        yield from _unranked(results, dataset)
     for model in looking(results)[:MOST]:
         for metric in RANKS:
             if len(ranked := results.candidates(ESTIMATORS, dataset, metric, model=model)) > 1:
                 label = Label(metric, metric, higher_is_better=True)
                 rows = _rows(ranked, estimator_values(results, dataset, model, metric), label)
                 yield _panel("estimators", dataset, label, f"{len(ranked)} estimators of {brief(model)}", rows, CHANCE)
+
+
+def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
+    """Yield a panel of all models with a value of the main metric and their own intervals, the best first."""
+    label = results.quality(dataset) or results.headline(dataset, 1)[0]
+    cells = {model: results.cells.get((model, dataset, label.text), {}) for model in results.models}
+    rows = _sorted([_row(name, "unranked", cell) for name, cell in cells.items() if finite(cell.get("value"))], label)
+    if rows:
+        yield _panel("Models", dataset, label, f"{len(rows)} model{'s' if len(rows) > 1 else ''}, not ranked", rows, None)
 
 
 def _panel(
@@ -85,14 +100,18 @@ def _state(row: Mapping[str, Any]) -> str:
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
     """Return the ranked rows and those with a value but no comparison, the best first."""
-    compared = [{key: row[key] for key in ("value", "low", "high")} | {"name": row["candidate"], "state": _state(row)} for row in ranked]
+    compared = [_row(row["candidate"], _state(row), row) for row in ranked]
     names = {row["name"] for row in compared}
-    others = [
-        {"value": value, "low": None, "high": None, "name": name, "state": "not compared"}
-        for name, value in values.items()
-        if name not in names and finite(value)
-    ]
+    others = [_row(name, "not compared", {"value": value}) for name, value in values.items() if name not in names and finite(value)]
+    return _sorted([*compared, *others], label)
+
+
+def _row(name: str, state: str, of: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "state": state, "blind": bool(baseline_model(name)), **{key: of.get(key) for key in ("value", "low", "high")}}
+
+
+def _sorted(rows: Sequence[Mapping[str, Any]], label: Label) -> list[dict[str, Any]]:
+    """Return the rows with their printed names, the best first."""
     sign = 1 if label.higher_is_better is False else -1
-    every = sorted([*compared, *others], key=lambda row: sign * row["value"])
     called = words if label.plugin in RANKS else str
-    return [{**row, "blind": bool(baseline_model(row["name"])), "row": visible(called(row["name"]), 200)} for row in every]
+    return [{**row, "row": visible(called(row["name"]), 200)} for row in sorted(rows, key=lambda row: sign * row["value"])]

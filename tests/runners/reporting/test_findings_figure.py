@@ -18,7 +18,7 @@ from tests.runners.reporting.made_results import frame, ranked
 
 @pytest.fixture
 def results(fabricate: Callable[..., Any]) -> Any:
-    return read_report(fabricate(settings=("ours",)).stage())
+    return read_report(fabricate(settings=("ours",), datasets=("choice",)).stage())
 
 
 @pytest.fixture
@@ -33,14 +33,36 @@ def accuracy(results: Any) -> str:
     return next(text for text in results.labels if text.startswith("accuracy"))
 
 
-def test_nothing_ranked_nothing_drawn(results: Any) -> None:
-    assert results.rankings.is_empty() and findings_figure(results) is None
+def test_models_without_ranking_have_their_own_intervals(results: Any, drawn: list[Any]) -> None:
+    """A dataset of fewer than 20 groups has no ranking; the first screen has a figure all the same."""
+    assert results.rankings.is_empty()
+    figure = findings_figure(results)
+    assert figure is not None and len(figure.panels) == len(drawn) == len(results.datasets) > 0
+    for dataset, (rows, reference), panel in zip(results.datasets, drawn, figure.panels, strict=True):
+        label = results.quality(dataset)
+        cells = [results.cells[model, dataset, label.text] for model in results.models]
+        assert [(row["row"], row["value"], row["low"], row["high"]) for row in rows] == [
+            (cell["model"], cell["value"], cell["low"], cell["high"]) for cell in sorted(cells, key=lambda cell: -cell["value"])
+        ]
+        assert reference is None and panel.note == "2 models, not ranked"
+    assert figure.legend == [(SERIES[1], "not ranked: its own interval")] and "simultaneous" not in figure.caption
 
 
-def test_one_row_is_no_ranking(results: Any) -> None:
+def test_one_row_is_no_ranking(results: Any, drawn: list[Any]) -> None:
     alone = ranked(results, "models", accuracy(results), results.models[:1], 0)
     alone += ranked(results, "estimators", "auroc", ["luq"], 0, results.models[0])
     results.rankings = frame(alone, RANKINGS)
+    figure = findings_figure(results)
+    assert figure is not None and figure.title == "Models, the best first" and len(drawn) == 1
+
+
+def test_one_model_is_drawn_where_nothing_else_is(fabricate: Callable[..., Any]) -> None:
+    figure = findings_figure(read_report(fabricate(models=("alone",)).stage()))
+    assert figure is not None and [panel.note for panel in figure.panels] == ["1 model, not ranked"] * 2
+
+
+def test_no_value_no_figure(results: Any) -> None:
+    results.scores = results.scores.with_columns(value=pl.lit(None, pl.Float64))
     assert findings_figure(results) is None
 
 
@@ -82,14 +104,14 @@ def test_estimators_stand_beside_chance_and_the_best_of_many_are_shown(results: 
     results.rankings = frame(ranked(results, "estimators", "auroc", names, 3, results.models[0]), RANKINGS)
     figure = findings_figure(results)
     assert figure is not None
-    ((rows, reference),) = drawn
+    (rows, reference) = drawn[-1]
     assert reference == 0.5 and len(rows) == MOST_ROWS
     compared = [row["row"] for row in rows if row["low"] is not None]
     assert compared == [f"LUQ@size={i}" for i in range(MOST_ROWS - _others(results))], "behind those of which a better value is known"
-    assert figure.title == "Estimators, the best first" and "Dashed: chance." in figure.caption
+    assert figure.title == "Models and estimators, the best first" and "Dashed: chance." in figure.caption
     shown = f"The best {MOST_ROWS} of up to {MOST_ROWS + further} rows are shown; the leaderboard has all."
     assert (shown in figure.caption) == ("are shown" in figure.caption) == (further > 0)
-    assert figure.panels[0].note == f"{len(names)} estimators of {results.models[0]}"
+    assert figure.panels[-1].note == f"{len(names)} estimators of {results.models[0]}"
 
 
 def test_estimators_that_rank_uncertain_questions_have_a_panel_of_their_own(results: Any, drawn: list[Any]) -> None:
