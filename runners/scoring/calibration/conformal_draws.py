@@ -43,7 +43,7 @@ from qualm.runners.scoring.calibration.conformal_sets import (
     threshold,
     units_of,
 )
-from qualm.runners.store.last_value import LastValue
+from qualm.runners.scoring.last_value import LastValue
 
 NODES = 24
 """Thresholds at which sets are computed; where resamples have more different ones, the nearest of so many equally likely ones stand in."""

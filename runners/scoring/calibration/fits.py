@@ -19,7 +19,7 @@ from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
 from qualm.runners.scoring.calibration.drawing import First, HeldDraws
 from qualm.runners.scoring.calibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
-from qualm.runners.store.last_value import LastValue
+from qualm.runners.scoring.last_value import LastValue
 
 RAW = "raw"
 """Stands for the confidence as it is, on the rows that do not calibrate."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.store.last_value import LastValue
+from qualm.runners.scoring.last_value import LastValue
 
 
 def test_it_is_computed_once_for_the_same_object_and_again_for_an_equal_one() -> None:
