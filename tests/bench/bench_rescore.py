@@ -23,6 +23,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from qualm.compiler.plan.make import make_plan  # noqa: E402
+from qualm.compiler.spec.resolve import read_run_wide, resolve_file  # noqa: E402
 from qualm.registry.sample import SAMPLES  # noqa: E402
 from qualm.runners.runtime.parameters import to_lists  # noqa: E402
 from qualm.runners.runtime.records import read_table, write_table  # noqa: E402
@@ -38,8 +40,9 @@ CATEGORIES = {"mmbench": 20, "oodcv": 14}
 
 def parameters() -> dict[str, Any]:
     """Of the score stage."""
-    raw = json.loads((ROOT / "specs/vlm_uncertainty_bench/stages/score.json").read_text())
-    params: dict[str, Any] = to_lists(raw["params"])
+    resolved = resolve_file(ROOT / "specs/vlm_uncertainty_bench.yaml", ROOT, read_run_wide(ROOT))
+    (planned,) = (stage for stage in make_plan(resolved, ROOT).stages if stage.kind == "score")
+    params: dict[str, Any] = to_lists(json.loads(json.dumps(planned.params)))
     params["conformal"] = [s for s in params["conformal"] if s["label"] not in LATER]
     params["metrics"] = [m for m in params["metrics"] if m["label"] not in NEW]
     for later in ("calibrators", "macro_averages"):
