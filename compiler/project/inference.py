@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.project.gpus import Gpu, card
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.pending_questions import questions_of_variants
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
-from qualm.compiler.project.resources import EFFICIENCY, MemoryEstimate, Workload, largest_batch, measured, memory, seconds
+from qualm.compiler.project.resources import EFFICIENCY, Gpu, MemoryEstimate, Workload, card, largest_batch, measured, memory, seconds
 from qualm.registry.plugins.internals import HIDDEN, PREVIOUS, internal, is_internal
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings

@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.compiler.project.gpus import CARDS, card
+from qualm.compiler.project.resources import CARDS, card
 from qualm.compiler.spec.errors import ProjectError
 
 

@@ -13,11 +13,10 @@ from safetensors.numpy import save_file
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.project.gpus import CARDS
 from qualm.compiler.project.inference import MAX_BATCH, Estimate, estimate
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.rebuilds import Forecast
-from qualm.compiler.project.resources import Workload, memory, seconds
+from qualm.compiler.project.resources import CARDS, Workload, memory, seconds
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file

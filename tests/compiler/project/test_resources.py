@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.project import resources
-from qualm.compiler.project.gpus import CARDS, card
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
-from qualm.compiler.project.resources import Workload, largest_batch, measured, memory, seconds
+from qualm.compiler.project.resources import CARDS, Workload, card, largest_batch, measured, memory, seconds
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.published.models import published
 from qualm.runners.contracts.models import ModelContext, Request
