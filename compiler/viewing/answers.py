@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -29,8 +30,9 @@ OF_TEXTS = ("text", "thinking", "question", "references", "choices", "sample_id"
 class AnswerTable:
     """Answers of a spec, sorted by question, variant and model."""
 
-    def __init__(self, results: Results) -> None:
-        self.results = results
+    def __init__(self, results: Results, models: Sequence[str]) -> None:
+        """Read answers; `models` are in the order of the page."""
+        self.results, self.models = results, models
 
     @cached_property
     def samples(self) -> pl.DataFrame:
@@ -44,7 +46,7 @@ class AnswerTable:
     @cached_property
     def rows(self) -> pl.DataFrame:
         """Return the answers with the column `sample`."""
-        order = {"variant": self.variants, "model": self.results.models}
+        order = {"variant": self.variants, "model": self.models}
         placed = self._answers.join(self.samples.select("dataset", "sample_id", "sample"), on=["dataset", "sample_id"])
         ranks = [pl.col(name).replace_strict(texts, range(len(texts)), return_dtype=pl.Int32) for name, texts in order.items()]
         return placed.sort("sample", *ranks, maintain_order=True)
@@ -61,7 +63,7 @@ class AnswerTable:
     @cached_property
     def columns(self) -> list[PackedColumn]:
         """Return the columns for filtering and sorting."""
-        orders = {"model": self.results.models, "variant": self.variants, "dataset": self.results.datasets}
+        orders = {"model": self.models, "variant": self.variants, "dataset": self.results.datasets}
         coded = (column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
         numbers = PackedColumn("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
         return [numbers, *(c for c in coded if c is not None)]
@@ -112,7 +114,7 @@ class AnswerTable:
             "rows": self.rows.height,
             "samples": self.samples.height,
             "datasets": [{"name": name, "samples": sizes.get(name, 0)} for name in self.results.datasets],
-            "models": self.results.models,
+            "models": self.models,
             "variants": self.variants,
             "columns": [c.described for c in self.columns],
             "estimators": {name: words(name) for name in self.estimators},

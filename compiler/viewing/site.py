@@ -23,6 +23,7 @@ from qualm.registry import baseline_model
 from qualm.registry.formats import textfiles
 from qualm.registry.sample import CLEAN
 from qualm.runners import reporting
+from qualm.runners.reporting.load import model_orders
 from qualm.runners.results.results import Results
 
 PAGE = Path(__file__).parent / "page"
@@ -76,8 +77,18 @@ class SitePart:
         return paths
 
     @cached_property
+    def _report_params(self) -> dict[str, Any]:
+        return next((stage.params for stage in self._stages if "report" in stage.outputs), {})
+
+    @cached_property
+    def orders(self) -> tuple[list[str], list[str]]:
+        """Return the models in the order of the report, and in the order of their colours."""
+        models, colours = model_orders(self.results, self._report_params)
+        return [*models, *(name for name in self.results.models if name not in models)], colours
+
+    @cached_property
     def answers(self) -> AnswerTable:
-        return AnswerTable(self.results)
+        return AnswerTable(self.results, self.orders[0])
 
     @cached_property
     def model_inputs(self) -> ModelInputs:
@@ -85,15 +96,16 @@ class SitePart:
 
     def described(self) -> dict[str, Any]:
         """Return the entry of this part in the page's first chunk."""
-        report = next((stage.params for stage in self._stages if "description" in stage.params), {})
+        report, (models, colours) = self._report_params, self.orders
         return {
             "key": self.key,
             "spec": self.results.spec,
             "revision": self.revision,
             "title": report.get("title") or self.results.spec,
             "description": " ".join((report.get("description") or "").split()),
-            "models": self.results.models,
-            "blind": [name for name in self.results.models if baseline_model(name)],
+            "models": models,
+            "colours": colours,
+            "blind": [name for name in models if baseline_model(name)],
             "datasets": self.results.datasets,
             "changed": changed_results(self.results.root, self.files),
         }
@@ -126,7 +138,7 @@ class SitePart:
             if kind == "tests":
                 return comparisons(self.results, next(stage.params for stage in self._stages if "scores" in stage.outputs))
             if kind == "p":
-                places = divmod(number, len(models := self.results.models))
+                places = divmod(number, len(models := self.orders[0]))
                 return compared_now(self.results, *(models[place] for place in places)) if places[0] < len(models) else None
             if kind == "index":
                 return self.index(pictures)

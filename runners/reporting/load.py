@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +54,7 @@ TABLES = (
     *("thresholds", "correlations", "abstention_rules"),
 )
 """Tables that a report holds in memory."""
+IS_AVERAGE = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACRO_DATASETS)
 
 
 @dataclass
@@ -289,6 +290,19 @@ class Report:
         return (picks or labels)[:most]
 
 
+def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the models in the order of the report, and in the order of their colours.
+
+    Args:
+        params: parameters of the report stage.
+    """
+    tables = {name: results.scan(name).collect() for name in ("thresholds", "abstention_rules")}
+    scores, none = results.labelled().filter(~IS_AVERAGE).collect(), pl.DataFrame()
+    stage = replace(results.stage, params=dict(params))
+    report = Report(stage, scores, {}, none, {}, [], none, none, none, none, none, correlations=none, **tables)
+    return report.models, report.palette
+
+
 def read_report(stage: Stage) -> Report:
     """Read the inputs of a report stage.
 
@@ -306,15 +320,14 @@ def read_report(stage: Stage) -> Report:
     plots = {name: read_points(inputs[name], columns) for name, columns in POINTS.items() if inputs.get(name)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
-    is_average = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACRO_DATASETS)
     return Report(
         stage,
-        scores.filter(~is_average),
+        scores.filter(~IS_AVERAGE),
         samples,
         answers.filter(~pl.col("model").is_in([name for name in answers["model"].unique() if baseline_model(name)])),
         plots,
         [read_provenance(Path(p)) for p in tables],
-        scores.filter(is_average),
+        scores.filter(IS_AVERAGE),
         **{name: source.scan(name).collect() for name in TABLES},
     )
 

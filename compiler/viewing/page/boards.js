@@ -120,7 +120,7 @@ function interval(row, axis, estimators, variant) {
   const way = wayOf(row);
   const name = way ? estimators[way] ?? way : row.model;
   const rank = row.is_best ? "best" : row.may_be_best ? "lead" : "";
-  const tone = colour(row.result.models, row.model);
+  const tone = colour(row.result.key, row.model);
   const whole = row.value !== null;
   const blind = !way && row.result.blind.includes(row.model);
   const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "significantly better than all others" : row.may_be_best ? "statistically tied with the best" : "significantly worse than the best"} (${row.rank_low ? `rank ${row.rank_low} to ${row.rank_high} of ` : ""}${row.candidates} candidates)` : ""}${row.low === null && row.why_no_interval ? `; no interval: ${visible(row.why_no_interval, 200)}` : ""}` : visible(row.why ?? "undefined", 300);
@@ -160,14 +160,15 @@ function legend(rows) {
 
 /** All metrics of models in numbers. */
 function matrix(rows, families, title, arrow, to, family) {
-  const models = [...new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}`, row])).values()];
+  const models = [...new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}`, row])).values()]
+    .sort((a, b) => (a.result === b.result ? a.result.models.indexOf(a.model) - a.result.models.indexOf(b.model) : 0));
   if (!models.length || families.length < 2) return null;
   const cells = new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}\n${row.label}`, row]));
   return el("section", { class: "numbers" }, el("h2", null, "All metrics"),
     scrollable("All metrics", el("table", { class: "board" },
       el("thead", null, el("tr", null, el("th", { scope: "col" }, "Model"), families.map((one) => el("th", { scope: "col", class: one === family ? "here" : null }, el("a", { href: to({ metric: one }) }, title(one), " ", el("span", { class: "arrow" }, arrow(one))))))),
       el("tbody", null, models.map((model) => el("tr", null,
-        el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.models, model.model) } }), said(model.model, 60), site.results.length > 1 ? el("small", null, said(model.result.key, 60)) : null),
+        el("th", { scope: "row" }, el("i", { class: "dot", style: { background: colour(model.result.key, model.model) } }), said(model.model, 60), site.results.length > 1 ? el("small", null, said(model.result.key, 60)) : null),
         families.map((one) => {
           const row = cells.get(`${model.result.key}\n${model.model}\n${one}`);
           if (!row) return el("td", { class: "none" }, "–");

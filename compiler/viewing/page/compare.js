@@ -50,7 +50,7 @@ async function showCompare(main, [key], chosen, wanted) {
 /** Why a pair has no test, and what makes one: a button where the page is served, and the command. */
 function untested(result, tested, byEstimator, a, b, dataset, titles) {
   const named = (name) => el("b", null, said(titles[name] ?? name, 80));
-  const words = el("p", { class: "untested", role: "status" }, "This run has no test of ", named(a), " and ", named(b), " here. ", tested[byEstimator ? "estimators" : "models"].none,
+  const words = el("p", { class: "untested", role: "status" }, "This run has no test of ", named(a), " and ", named(b), " here. ", withCode(tested[byEstimator ? "estimators" : "models"].none),
     byEstimator || result.revision ? null : [" ", el("code", null, `qualm compare ${visible(result.spec, 80)} ${visible(a, 80)} ${visible(b, 80)}`), " tests this pair."]);
   if (byEstimator || !site.live) return words;
   const place = el("div", null, words, el("p", null, el("button", { type: "button", class: "test-now", onclick: async () => {

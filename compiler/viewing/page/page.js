@@ -83,6 +83,8 @@ const VERDICTS = ["right", "partly", "wrong", "unscored"];
 const MARKS = { right: "✓", partly: "~", wrong: "✗", unscored: "?" };
 const verdictOf = (correct) => (correct === null || correct === undefined || Number.isNaN(correct) ? 3 : correct >= 1 ? 0 : correct <= 0 ? 2 : 1);
 const mark = (correct) => { const name = VERDICTS[verdictOf(correct)]; return el("i", { class: `mark ${name}`, role: "img", "aria-label": name, title: name === "partly" ? `partly right: ${number(correct, 2)}` : name }, MARKS[name]); };
-/** Colours are fixed by place: the same model has the same one everywhere, and so has what is made of it (`base+thresholded`). */
-const colour = (models, model) => `var(--c${Math.max(0, models.indexOf(model.split("+")[0])) % 8})`;
+/** The colour of a model in a spec's results: that of the report. */
+const colour = (key, model) => `var(--c${Math.max(0, site.results.find((one) => one.key === key).colours.indexOf(model)) % 8})`;
+/** A text in which what is between backticks is code. */
+const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? el("code", null, part) : part));
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

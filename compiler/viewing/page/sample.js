@@ -123,12 +123,12 @@ class SamplePage {
   modelPicks() {
     if (this.models.length < 2) return null;
     const toggle = (model) => { const next = this.shown.includes(model) ? this.shown.filter((one) => one !== model) : this.models.filter((one) => one === model || this.shown.includes(one)); return next.length ? next : [model]; };
-    return el("div", { class: "tabs", role: "group", "aria-label": "Models" }, this.models.map((model) => { const answer = this.answer(model, this.variant); return el("a", { href: this.address({ model: toggle(model) }), "aria-current": this.shown.includes(model) ? "true" : null }, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60), " ", answer ? mark(answer.correct) : null); }));
+    return el("div", { class: "tabs", role: "group", "aria-label": "Models" }, this.models.map((model) => { const answer = this.answer(model, this.variant); return el("a", { href: this.address({ model: toggle(model) }), "aria-current": this.shown.includes(model) ? "true" : null }, el("i", { class: "dot", style: { background: colour(this.answers.key, model) } }), said(model, 60), " ", answer ? mark(answer.correct) : null); }));
   }
 
   card(model) {
     const answer = this.answer(model, this.variant);
-    const head = el("h2", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 80));
+    const head = el("h2", null, el("i", { class: "dot", style: { background: colour(this.answers.key, model) } }), said(model, 80));
     if (!answer) return el("article", { class: "card" }, head, el("p", { class: "quiet" }, "was not asked this question under this variant."));
     const verdict = VERDICTS[verdictOf(answer.correct)];
     return el("article", { class: `card ${verdict}` },
@@ -208,7 +208,7 @@ class SamplePage {
   overview() {
     if (this.asked.length < 2 && this.models.length < 2) return null;
     return el("section", { class: "overview" }, el("h2", null, "All answers to this question"), scrollable("All answers to this question", el("table", { class: "board all" },
-      el("thead", null, el("tr", null, el("th", null, "Variant"), this.models.map((model) => el("th", null, el("i", { class: "dot", style: { background: colour(this.answers.index.models, model) } }), said(model, 60))))),
+      el("thead", null, el("tr", null, el("th", null, "Variant"), this.models.map((model) => el("th", null, el("i", { class: "dot", style: { background: colour(this.answers.key, model) } }), said(model, 60))))),
       el("tbody", null, this.asked.map((variant) => el("tr", { class: variant === this.variant ? "here" : null }, el("th", null, el("a", { href: this.address({ variant: variant === "clean" ? "" : variant }) }, said(variant, 80))), this.models.map((model) => {
         const answer = this.answer(model, variant);
         return el("td", null, answer ? [mark(answer.correct), answer.text ? said(answerText(answer.text, this.question), 80) : el("em", { class: "quiet" }, said(answer.no_answer ? `no answer: ${answer.no_answer}` : "empty answer", 200)), answer.confidence === undefined ? null : el("small", null, number(answer.confidence, 2))] : "–");

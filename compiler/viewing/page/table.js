@@ -262,7 +262,7 @@ class Table {
     const most = Math.max(1, ...entries.map(([, n]) => n));
     const line = ([value, n]) => el("label", { class: `value${name === "verdict" ? ` ${value}` : ""}`, style: { "--share": `${(100 * n) / most}%` } },
       el("input", { type: "checkbox", checked: chosen.has(value), onchange: (event) => { event.target.checked ? chosen.add(value) : chosen.delete(value); this.go(); } }),
-      el("span", null, name === "model" ? el("i", { class: "dot", style: { background: colour(this.answers.index.models, value) } }) : null, said({ true: "yes", false: "no", none: "not known" }[value] ?? value, 80)), el("small", null, count(n)));
+      el("span", null, name === "model" ? el("i", { class: "dot", style: { background: colour(this.answers.key, value) } }) : null, said({ true: "yes", false: "no", none: "not known" }[value] ?? value, 80)), el("small", null, count(n)));
     const more = entries.slice(LONG);
     return el("fieldset", null, el("legend", null, title), entries.slice(0, LONG).map(line), more.length ? el("details", { open: more.some(([value]) => chosen.has(value)) }, el("summary", null, `${more.length} more`), more.map(line)) : null);
   }
@@ -374,7 +374,7 @@ class Table {
     const row = this.order[i], sample = answers.data("sample")[row], question = answers.question(sample);
     const picture = question ? answers.picture(sample) : null;
     const variant = answers.value("variant", row), category = answers.value("category", row);
-    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.index.models, of) } }) : null, of ? el("span", { class: "label" }, visible(of, 40), " ") : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "empty answer") : said(answerText(text, question), 300), of ? sure(answers.value("confidence", r)) : null); };
+    const cell = (r, of) => { const text = answers.text(r); return el("span", { class: "said" }, mark(answers.value("correct", r)), of ? el("i", { class: "dot", style: { background: colour(answers.key, of) } }) : null, of ? el("span", { class: "label" }, visible(of, 40), " ") : null, text === undefined ? el("span", { class: "quiet" }, "…") : text === null || text === "" ? el("em", { class: "quiet" }, answers.value("no_answer", r) ?? "empty answer") : said(answerText(text, question), 300), of ? sure(answers.value("confidence", r)) : null); };
     const fact = (name, label, value) => el("span", { class: name }, el("span", { class: "label" }, label, " "), value);
     return el("a", { class: `row${i === this.cursor ? " here" : ""}`, href: question ? this.link(sample, row, question) : "#", style: { top: `${i * height}px`, height: `${height}px` }, onclick: () => { this.cursor = i; this.keep(); } },
       picture ? el("img", { src: picture, alt: "", loading: "lazy", decoding: "async", width: 46, height: 46 }) : el("span", { class: "blank" }),
@@ -386,7 +386,7 @@ class Table {
         fact("wanted", "expected", question?.expected ? said(question.expected, 200) : el("em", { class: "quiet" }, question ? "no reference" : "…")),
         state.beside ? null : fact("confidence", "confidence", sure(answers.value("confidence", row)) ?? "–"),
         state.est ? fact("est", visible(answers.index.estimators[state.est], 60), number(answers.value(`uncertainty[${state.est}]`, row), 3)) : null),
-      el("span", { class: "where" }, state.beside ? null : el("b", null, el("i", { class: "dot", style: { background: colour(answers.index.models, answers.value("model", row)) } }), said(answers.value("model", row), 40)), el("span", null, said([variant === "clean" ? "" : variant, category].filter(Boolean).join(" · "), 80))));
+      el("span", { class: "where" }, state.beside ? null : el("b", null, el("i", { class: "dot", style: { background: colour(answers.key, answers.value("model", row)) } }), said(answers.value("model", row), 40)), el("span", null, said([variant === "clean" ? "" : variant, category].filter(Boolean).join(" · "), 80))));
   }
 
   /** Headings of the rows; each row says them again to screen readers, and in words where there is no room for columns. */

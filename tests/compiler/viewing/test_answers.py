@@ -14,7 +14,7 @@ def test_all_answers_question_by_question(results: Results, answers: AnswerTable
     assert rows.height == results.answers(variant=None).height == 2 * 24 * 3 * 2
     assert rows["sample"].is_sorted() and answers.variants[0] == "clean"
     first = rows.filter(pl.col("sample") == 0).select("variant", "model").rows()
-    assert first == [(variant, model) for variant in answers.variants for model in results.models]
+    assert first == [(variant, model) for variant in answers.variants for model in answers.models]
 
 
 def test_columns_say_what_the_results_say(results: Results, answers: AnswerTable) -> None:

@@ -165,7 +165,7 @@ def test_two_estimators_are_compared_by_the_tests_of_the_run(browser: Chromium, 
     """24 questions on few scenes allow no test of the run's own; rows of the table stand in."""
     went(browser, f"{disk}#/compare/small?kind=models", "document.querySelector('.untested')")
     (words,) = text(browser, ".untested")
-    assert words.startswith("This run has no test of base and other here. The spec compares no models; `compare: {baseline: MODEL}`")
+    assert words.startswith("This run has no test of base and other here. The spec compares no models; compare: {baseline: MODEL}")
     assert words.endswith("qualm compare small base other tests this pair.")
     shown = {"a": "base", "b": "other", "dataset": "scenes", "variant": "clean", "slice": "all", "n": 1234, "higher_is_better": True}
     rows = [

@@ -14,9 +14,10 @@ import pytest
 from qualm.registry.sample import IMAGES, RANKINGS
 from qualm.runners.reporting import figures
 from qualm.runners.reporting.findings import MAX_FINDINGS
-from qualm.runners.reporting.load import read_report
+from qualm.runners.reporting.load import model_orders, read_report
 from qualm.runners.reporting.sections import leaderboard
 from qualm.runners.reporting.summary import summary
+from qualm.runners.results.results import Results
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.stages import report
@@ -146,6 +147,7 @@ def test_models_have_one_order_on_the_page_the_baseline_first(fabricate: Callabl
             row["value"] = skill[row["model"]]
     results = read_report(fabric.stage(baseline="a"))
     assert results.models == ["a", "b", "c"] and read_report(fabric.stage()).models == ["b", "c", "a"]
+    assert model_orders(Results(fabric.stage()), {"baseline": "a"}) == (results.models, results.palette), "the viewer has the same"
     (answers, *_) = leaderboard.leaderboards(results, "open")
     assert [name for name, _ in answers.rows] == results.models
 
