@@ -28,9 +28,11 @@ def as_json(row: Row) -> Row:
     from qualm.runners.scoring.families import verdict
 
     word = verdict(row["p_adjusted"], row["difference"], row["higher_is_better"])
-    named = {"a": row["value_a"], "b": row["value_b"], "delta": row["difference"]}
-    found = {"significant": None if row["p_adjusted"] is None else bool(word), "better": {"better": "b", "worse": "a"}.get(word)}
-    return {name: value for name, value in row.items() if name not in ("slice", "value_a", "value_b", "difference")} | named | found
+    shown = {name: row[name] for name in ("dataset", "metric")}
+    shown |= {"a": row["value_a"], "b": row["value_b"], "delta": row["difference"]}
+    shown |= {name: value for name, value in row.items() if name not in ("slice", "value_a", "value_b", "difference")}
+    better = {"better": "b", "worse": "a"}.get(word)
+    return shown | {"significant": None if row["p_adjusted"] is None else bool(word), "better": better}
 
 
 @dataclass(frozen=True)

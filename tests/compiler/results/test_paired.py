@@ -52,9 +52,8 @@ def test_conformal_metrics_are_compared_over_draws_of_the_calibration_questions(
     found = differences(one, other, metrics("set_size"), 200, 0.95, 3)
     part = Slice("all", np.arange(120), Bootstrap(a.samples.groups, 200, 3, "d", "all"))
     expected = compare(metrics("set_size"), a, b, part, 0.95)
-    assert dropped == 0 and [tuple(d[name] for name in ("metric", "low", "high", "p")) for d, _ in found] == [
-        (t.metric, t.low, t.high, t.p) for t in expected
-    ]
+    names = ("metric", "low", "high", "p")
+    assert dropped == 0 and [[d[name] for name in names] for d, _ in found] == [[getattr(t, name) for name in names] for t in expected]
     fewer = align(replace(a, samples=type(a.samples)("d", a.samples.table.slice(0, 100))), b)[0]
     assert {len(of.own) for s in fewer.settings.values() for of in s.redraws.values()} == {100}
 
