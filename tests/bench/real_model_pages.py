@@ -200,8 +200,9 @@ def uncertainty_finding(folder: Path, dataset: str) -> str:
     return (
         f"**{VUB_DATASETS[dataset]}**: the AUROC of confidence is above .5 for {len(useful)} of {len(auroc)} models{rest}, from "
         f"{number(auroc[order[-1]]['value'], 2)} ({order[-1]}) to {number(auroc[order[0]]['value'], 2)} ({order[0]}). Answering the more "
-        f"confident half raises accuracy by {number(min(gains.values()), 2)} to {number(max(gains.values()), 2)}, clearly for {len(clear)} "
-        f"models. The most accurate model, {by_accuracy[0]}, is number {order.index(by_accuracy[0]) + 1} by AUROC"
+        f"confident half raises accuracy by {number(min(gains.values()), 2)} to {number(max(gains.values()), 2)}, with separate "
+        f"intervals for {len(clear)} models. The most accurate model, {by_accuracy[0]}, is number "
+        f"{order.index(by_accuracy[0]) + 1} by AUROC"
     )
 
 
@@ -255,7 +256,7 @@ def blink_models(folder: Path) -> str:
         name = row["candidate"]
         unread = _answers(folder, name, "blink").count(UNREAD) / row["n"]
         ours = over_tasks[name]
-        rows.append([name, rank_text(row), f"{BLINK_PUBLISHED[name]:.1f}", f"{100 * ours['value']:.1f}", interval(row), number(unread)])
+        rows.append([name, rank_text(row), f"{BLINK_PUBLISHED[name]:.1f}", f"{100 * ours['value']:.2f}", interval(row), number(unread)])
     return table(["model", "rank", "published (%)", "recomputed (%)", "accuracy over questions", "replies without a letter"], rows)
 
 

@@ -133,7 +133,7 @@ function interval(row, axis, estimators, variant) {
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
     el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
     el("span", { class: "n" }, `n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}`, unread(row) ? el("small", null, unread(row).replace(/^, /, "")) : null),
-    el("span", { class: blind || !row.may_be_best ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : row.rank_low ? `rank ${row.rank_low}–${row.rank_high}` : ""));
+    el("span", { class: blind || !row.may_be_best ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : row.rank_low ? `rank ${row.rank_low}${row.rank_high > row.rank_low ? `–${row.rank_high}` : ""}` : ""));
 }
 
 /** A linear axis with round ticks. */
