@@ -77,9 +77,9 @@ def test_a_model_overrides_a_dataset_which_overrides_the_spec(project):
 
 def test_a_list_makes_a_row_for_each_prompt(project):
     resolved, by_name = stages(project, "[terse, {as: json, answer_format: json}]", model=", prompt: {system: Hi}")
-    assert [m.ref.label for m in resolved.models] == ["m@prompt=json", "m@prompt=terse"]
+    assert [m.ref.label for m in resolved.models] == ["m@prompt=terse", "m@prompt=json"]
     assert [s.params["prompt"] for s in by_name.values()] == [
-        {"answer_format": "json", "system": "Hi"}, {"template": "Q: {question}\n{options}\nA:", "system": "Hi"},
+        {"template": "Q: {question}\n{options}\nA:", "system": "Hi"}, {"answer_format": "json", "system": "Hi"},
     ]  # fmt: skip
     assert len({str(s.outputs) for s in by_name.values()}) == 2
 
@@ -87,7 +87,7 @@ def test_a_list_makes_a_row_for_each_prompt(project):
 def test_a_model_s_own_list_replaces_the_spec_s(project):
     resolved, _ = stages(project, "[terse, {as: b, system: Hi}]", model=", prompt: [terse, {as: c, answer_format: short}]")
     assert [(m.ref.label, m.prompt, m.own_prompt) for m in resolved.models] == [
-        ("m@prompt=c", {}, {"answer_format": "short"}), ("m@prompt=terse", {}, {"template": "Q: {question}\n{options}\nA:"}),
+        ("m@prompt=terse", {}, {"template": "Q: {question}\n{options}\nA:"}), ("m@prompt=c", {}, {"answer_format": "short"}),
     ]  # fmt: skip
 
 

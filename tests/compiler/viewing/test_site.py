@@ -35,7 +35,8 @@ def test_the_first_chunk_names_the_results(site: Site) -> None:
     (one,) = index["results"]
     assert one == {
         "key": "small", "spec": "small", "revision": "", "title": "Small <i>benchmark</i>", "description": "Two models on a few scenes.",
-        "models": ["base", "other"], "colours": ["base", "other"], "blind": [], "datasets": site.parts["small"].results.datasets, "changed": [],
+        "models": ["base", "other"], "colours": ["base", "other"], "blind": [],
+        "datasets": site.parts["small"].results.datasets, "changed": [],
     }  # fmt: skip
     assert index["live"] is False and sorted(one["datasets"]) == ["options", "scenes"]
 

@@ -297,7 +297,7 @@ def test_bad_records_end_the_run_or_are_listed_and_counted(tmp_path, capsys):
     assert one.counters == {"samples": 2, "images": 2, "left out (bad records)": 3}
     said = capsys.readouterr().err
     assert "3 x bad records" in said and "comes twice" in said
-    assert "val.json: line 4, record 3: expected its picture at val/VizWiz_val_00000002.jpg" in said
+    assert "val.json: line 4, record 3: expected its image at val/VizWiz_val_00000002.jpg" in said
     assert "val.json: line 5, record 4: answerable: expected 0 or 1, got 7" in said
 
 
