@@ -13,8 +13,7 @@ from qualm.compiler.results.scores import Row
 from qualm.compiler.results.tables import metrics_down
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
-from qualm.runners.reporting.heat import stars
-from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, measured_by, verdict, within_margin
+from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, measured_by, stars, verdict, within_margin
 from qualm.runners.scoring.scored_share import share_in_words, shares_differ
 
 MAX_PLACES = 3

@@ -81,15 +81,6 @@ def shade(value: float, most: float, middle: float = 0.0) -> tuple[int, str]:
     return round(STRONGEST * part), "down" if value < middle else "up"
 
 
-def stars(p: float | None) -> str:
-    """Return the stars of a p-value: * below .05, ** below .01, *** below .001.
-
-    >>> stars(0.2), stars(0.049), stars(0.01), stars(0.0005), stars(None)
-    ('', '*', '*', '***', '')
-    """
-    return "" if p is None or p != p else "*" * sum(p < limit for limit in (SURE, 0.01, 0.001))
-
-
 def grouped(modalities: list[str]) -> list[tuple[str, int]]:
     """Return neighbouring equal modalities as headings with their widths.
 

@@ -106,6 +106,15 @@ def verdict(p_adjusted: float | None, difference: float | None, higher_is_better
     return "better" if (difference > 0) == higher_is_better else "worse"
 
 
+def stars(p: float | None) -> str:
+    """Return the stars of a p-value: * below .05, ** below .01, *** below .001.
+
+    >>> stars(0.2), stars(0.049), stars(0.01), stars(0.0005), stars(None)
+    ('', '*', '*', '***', '')
+    """
+    return "" if p is None or p != p else "*" * sum(p < limit for limit in (ALPHA, 0.01, 0.001))
+
+
 def within_margin(test: Mapping[str, Any]) -> str:
     """Return what the corrected one-sided tests of a comparison say of b against a; empty if nothing.
 

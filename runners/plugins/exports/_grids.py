@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qualm.runners.reporting.heat import stars
 from qualm.runners.runtime.colours import GRID, INK
 from qualm.runners.runtime.printed import CHARACTER, Drawing, box, cut, cut_apart, label, upright
+from qualm.runners.scoring.families import stars
 
 CELL, TALL = 31.0, 17.0
 """Width and height of a cell with a number and its stars."""

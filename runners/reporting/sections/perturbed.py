@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
-from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.compared_modalities import compared
@@ -25,6 +25,7 @@ from qualm.runners.reporting.sections.research_questions import HELD_OUT, NOT_AN
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
+from qualm.runners.scoring.families import stars
 from qualm.runners.studies.attribution import MEASURES
 
 MOST = 40

@@ -10,11 +10,12 @@ from typing import Any
 
 import polars as pl
 
-from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.perturbed_tested import Tested
 from qualm.runners.reporting.text import between, counted, number, rounded, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero
+from qualm.runners.scoring.families import stars
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION
 
 

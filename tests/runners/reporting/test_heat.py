@@ -2,7 +2,8 @@
 
 import pytest
 
-from qualm.runners.reporting.heat import Heat, HeatCell, grouped, pieces, shade, stars
+from qualm.runners.reporting.heat import Heat, HeatCell, grouped, pieces, shade
+from qualm.runners.scoring.families import stars
 
 
 @pytest.mark.parametrize(
