@@ -273,7 +273,10 @@ class Results:
     def shortcuts(self, dataset: str) -> pl.LazyFrame:
         """Return what the question or the image alone tells of a dataset's questions; empty if that was not worked out."""
         path = self.inputs.get("shortcuts", {}).get(dataset)
-        return scan(None if path is None else self.root / path, SHORTCUTS)
+        if path is None:
+            return scan(None, SHORTCUTS)
+        self._verify(self.root, [path])
+        return scan(self.root / path, SHORTCUTS)
 
     def scored_samples(self, dataset: str) -> pl.DataFrame:
         """Return the scored questions of a dataset.

@@ -74,11 +74,12 @@ LOADING: dict[str, tuple[Callable[[Any], object], str]] = {
     "scan_generations": (lambda r: r.scan_generations("base", "scenes"), ANSWERS),
     "generations": (lambda r: r.generations("base", "scenes"), ANSWERS),
     "samples": (lambda r: r.samples("scenes"), SCENES),
+    "scored_samples": (lambda r: r.scored_samples("scenes"), SCENES),
     "picture": (lambda r: r.picture("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
     "pictures": (lambda r: r.pictures("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
 }
 """What `qualm.load` gives that reads results."""
-NOT_LOADING = {"at_run_time", "inputs", "is_scored", "datasets", "tables"}
+NOT_LOADING = {"answer_source", "at_run_time", "shortcuts", "inputs", "is_scored", "datasets", "tables"}
 
 
 @pytest.fixture(scope="module")
