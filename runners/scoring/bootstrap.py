@@ -30,7 +30,7 @@ MAX_DELETIONS = 200
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a metric made of the rows of one task."""
+    """Sums and values that a metric computed from the rows of one task."""
 
     widths: tuple[int, ...] = ()
     """Number of columns of each of its sums."""
@@ -39,7 +39,7 @@ class Recorded:
     only_sums: bool = True
     """False if the metric has looked at single rows' weights."""
     in_bins: bool = False
-    """Whether a column was summed by bins."""
+    """True if a column was summed by bins."""
     is_summed: NDArray[np.bool_] | None = None
     """(n,) rows that are not 0 in every column summed; None if there are no columns."""
 
