@@ -26,7 +26,7 @@ def test_each_step_is_there_for_the_next_process(tmp_path):
     batch = written(waiting, "a", "b")
     assert waiting.requests(batch).read_bytes() == b"{}\n{}\n"
     seen = []
-    for step, id in (("", ""), ("uploaded", "file-1"), ("made", "batch_1")):
+    for step, id in (("", ""), ("uploaded", "file-1"), ("created", "batch_1")):
         if step:
             getattr(waiting, step)(batch, id)
         waiting.close()
@@ -90,8 +90,8 @@ def test_batches_on_their_way_stay_when_the_others_go(tmp_path):
 def test_a_draft_is_full_by_bytes_replies_money_or_number(tmp_path, monkeypatch):
     from qualm.runners.inference import waiting
 
-    monkeypatch.setattr(waiting, "MOST_BYTES", 10)
-    monkeypatch.setattr(waiting, "LARGEST", 100)
+    monkeypatch.setattr(waiting, "MAX_BYTES", 10)
+    monkeypatch.setattr(waiting, "MAX_REPLY_BYTES", 100)
     draft = Draft(tmp_path, 1.0)
     draft.add("a", b"12345", 40, 0.5)
     assert draft.holds("a") and not draft.holds("b")
