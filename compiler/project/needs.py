@@ -148,7 +148,7 @@ def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterat
         from qualm.runners.prompts.question import Prompt
         from qualm.runners.prompts.templates import PromptError, check_fit
 
-        in_words = stage.kind == "finetune" or IN_WORDS in stage.params
+        in_words = "model" in stage.outputs or IN_WORDS in stage.params  # a model is trained on words
         try:
             check_fit(Prompt(**{k: v for k, v in prompt.items() if k != "examples"}), name, DatasetFolder(name, root / folder), in_words)
         except PromptError as error:
