@@ -8,13 +8,14 @@ from typing import Any
 import polars as pl
 
 from qualm.compiler.viewing.chunks import finite
+from qualm.runners.reporting.load import decimals_of, with_decimals
 from qualm.runners.reporting.text import titled, words
 from qualm.runners.results.results import Results
 
 SCORE_COLUMNS = (
     *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
     *("value", "low", "high", "n", "n_unscored", "level", "why", "why_no_interval", "target", "band_low", "band_high", "collapsed"),
-    *("chance", "scored_share", "value_if_wrong", "value_if_right", "disputed"),
+    *("chance", "scored_share", "value_if_wrong", "value_if_right", "disputed", "decimals"),
 )
 RANKED = ("rank", "rank_low", "rank_high", "leader", "may_be_best", "is_best", "p_adjusted", "candidates", "not_comparable")
 KEY = ("dataset", "variant", "slice", "family", "among", "of", "candidate")
@@ -24,7 +25,7 @@ MODELS, ESTIMATORS = "models", "estimators"
 
 def board(results: Results) -> dict[str, Any]:
     """Return all scores by column, and titles and directions of metrics."""
-    scores = ranked(results)
+    scores = ranked(results).with_columns(with_decimals(results.labelled().collect(), decimals_of(results))["decimals"])
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
     return packed(scores.to_dicts(), [name for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns]) | {
         "metrics": {name: {"title": titled(name), "higher_is_better": better} for name, better in metrics},

@@ -8,6 +8,7 @@ from typing import Any
 from qualm.compiler.results.compare import compare_models
 from qualm.compiler.viewing.board import packed
 from qualm.registry import CLEAN
+from qualm.runners.reporting.load import decimals_of, with_decimals
 from qualm.runners.reporting.text import titled
 from qualm.runners.results.results import Results
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by
@@ -17,7 +18,7 @@ from qualm.runners.scoring.scored_share import unequal_shares
 
 COLUMNS = (
     *("model", "dataset", "variant", "slice", "a", "b", "metric", "value_a", "value_b", "difference", "low", "high", "p", "p_adjusted"),
-    *("n", "higher_is_better", "compared_by", "margin", "p_equivalent", "p_not_worse", "title", "finding", "shares"),
+    *("n", "higher_is_better", "compared_by", "margin", "p_equivalent", "p_not_worse", "title", "finding", "shares", "decimals"),
 )
 
 
@@ -51,13 +52,14 @@ def compared_now(results: Results, a: str, b: str) -> dict[str, Any]:
     found = compare_models(results, a, b)
     renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
     rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]
-    how = how_corrected(found["test"], study="all tests of this comparison")
+    how, of = how_corrected(found["test"], study="all tests of this comparison"), decimals_of(results)
+    rows = [{"variant": CLEAN, "decimals": of.get(row["metric"].partition("[")[0])} | row | _words(row) for row in rows]
     note = f"Tested now, as by qualm compare: {found['test']['name']} tests over whole groups, {how}."
-    return {"tests": packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS), "note": note}
+    return {"tests": packed(rows, COLUMNS), "note": note}
 
 
 def _tests(results: Results, table: str) -> dict[str, Any]:
-    rows = results.table(table).to_dicts() if table in results.tables else []
+    rows = with_decimals(results.table(table), decimals_of(results)).to_dicts() if table in results.tables else []
     return packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS)
 
 

@@ -12,7 +12,7 @@ from qualm.runners.reporting.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import finite
-from qualm.runners.reporting.text import Label, visible, words
+from qualm.runners.reporting.text import Label, decimals, visible, words
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
@@ -102,12 +102,21 @@ def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None
     """Return the ranked rows and those with a value but no comparison, the best first."""
     compared = [_row(row["candidate"], _state(row), row) for row in ranked]
     names = {row["name"] for row in compared}
-    others = [_row(name, "not compared", {"value": value}) for name, value in values.items() if name not in names and finite(value)]
+    others = [
+        _row(name, "not compared", {"value": value, "decimals": decimals(ranked[0])})
+        for name, value in values.items()
+        if name not in names and finite(value)
+    ]
     return _sorted([*compared, *others], label)
 
 
 def _row(name: str, state: str, of: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": name, "state": state, "blind": bool(baseline_model(name)), **{key: of.get(key) for key in ("value", "low", "high")}}
+    return {
+        "name": name,
+        "state": state,
+        "blind": bool(baseline_model(name)),
+        **{key: of.get(key) for key in ("value", "low", "high", "decimals")},
+    }
 
 
 def _sorted(rows: Sequence[Mapping[str, Any]], label: Label) -> list[dict[str, Any]]:

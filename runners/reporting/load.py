@@ -13,7 +13,7 @@ import polars as pl
 
 from qualm.registry import abstaining_name, baseline_model
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
-from qualm.runners.reporting.text import Label, read_label
+from qualm.runners.reporting.text import Label, decimals, read_label
 from qualm.runners.results.results import Results
 from qualm.runners.results.tables import read_points
 from qualm.runners.runtime.records import read_provenance
@@ -54,6 +54,7 @@ TABLES = (
     *("thresholds", "correlations", "abstention_rules"),
 )
 """Tables that a report holds in memory."""
+ALL_CLEAN = (pl.col("variant") == CLEAN) & (pl.col("slice") == "all")
 IS_AVERAGE = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACRO_DATASETS)
 
 
@@ -252,7 +253,7 @@ class Report:
     @cached_property
     def overall(self) -> pl.DataFrame:
         """Clean variant, slice all: one row per model, dataset and metric."""
-        return self.scores.filter((pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
+        return self.scores.filter(ALL_CLEAN)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str, str], dict[str, Any]]:
@@ -290,6 +291,28 @@ class Report:
         return (picks or labels)[:most]
 
 
+def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
+    """Return metric (a label up to its bracket) -> decimals that its narrowest interval supports."""
+    narrowest = (
+        rows.filter(pl.col("high") > pl.col("low")).group_by(metric=_family()).agg(low=0.0, high=(pl.col("high") - pl.col("low")).min())
+    )
+    return {row["metric"]: decimals(row) for row in narrowest.iter_rows(named=True)}
+
+
+def decimals_of(results: Results) -> dict[str, int]:
+    """Return the decimals of each metric in the tables of these results."""
+    return column_decimals(results.labelled().filter(ALL_CLEAN).collect())
+
+
+def with_decimals(rows: pl.DataFrame, of: Mapping[str, int]) -> pl.DataFrame:
+    """Return rows of metrics with the column `decimals`."""
+    return rows.with_columns(decimals=_family().replace_strict(of, default=None, return_dtype=pl.Int64))
+
+
+def _family() -> pl.Expr:
+    return pl.col("metric").str.split("[").list.first()
+
+
 def model_orders(results: Results, params: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the models in the order of the report, and in the order of their colours.
 
@@ -320,6 +343,9 @@ def read_report(stage: Stage) -> Report:
     plots = {name: read_points(inputs[name], columns) for name, columns in POINTS.items() if inputs.get(name)}
     tables = [inputs["scores"], *(p for k in ("judgements", "uncertainties", "sets") if (p := inputs.get(k)))]
     tables += [p for files in inputs.get("generations", {}).values() for p in files.values()]
+    of = column_decimals(scores.filter(ALL_CLEAN))
+    of_tables = {name: source.scan(name).collect() for name in TABLES}
+    scores = with_decimals(scores, of)
     return Report(
         stage,
         scores.filter(~IS_AVERAGE),
@@ -328,7 +354,7 @@ def read_report(stage: Stage) -> Report:
         plots,
         [read_provenance(Path(p)) for p in tables],
         scores.filter(IS_AVERAGE),
-        **{name: source.scan(name).collect() for name in TABLES},
+        **{name: with_decimals(table, of) if "metric" in table.columns else table for name, table in of_tables.items()},
     )
 
 

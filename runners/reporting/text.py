@@ -45,11 +45,13 @@ def percent(share: float, digits: int = 1) -> str:
 def decimals(row: Mapping[str, Any]) -> int:
     """Return how many decimals a row's interval supports: up to the first digit of a quarter of its width, about the standard error.
 
-    Without an interval, or with one of no width, `DIGITS`.
+    Those of its column, if the row has `decimals`. Without an interval, or with one of no width, `DIGITS`.
 
     >>> [decimals({"low": 0.5, "high": high}) for high in (0.5042, 0.54, 0.8, 60.0)], decimals({"low": None, "high": None})
     ([3, 2, 2, 0], 3)
     """
+    if (of_column := row.get("decimals")) is not None:
+        return int(of_column)
     low, high = row.get("low"), row.get("high")
     if low is None or high is None or not 0 < high - low < math.inf:
         return DIGITS

@@ -112,7 +112,7 @@ function rankingsOf(rows) {
 /** The scored share of a row, and what its value would be if all unread answers were wrong or right, where more than 1% are unread. */
 function unread(row) {
   if (row.scored_share === null || row.scored_share === undefined || row.scored_share > 0.99) return "";
-  const bounds = row.value_if_wrong === null || row.value_if_right === null ? "" : `: ${number(row.value_if_wrong)} to ${number(row.value_if_right)} with the unread`;
+  const bounds = row.value_if_wrong === null || row.value_if_right === null ? "" : `: ${number(row.value_if_wrong, row.decimals)} to ${number(row.value_if_right, row.decimals)} with the unread`;
   return `, scored ${Math.floor(1000 * row.scored_share) / 10}%${bounds}`;
 }
 
@@ -123,15 +123,15 @@ function interval(row, axis, estimators, variant) {
   const tone = colour(row.result.key, row.model);
   const whole = row.value !== null;
   const blind = !way && row.result.blind.includes(row.model);
-  const words = whole ? `${number(row.value)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low)} to ${number(row.high)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "significantly better than all others" : row.may_be_best ? "statistically tied with the best" : "significantly worse than the best"} (${row.rank_low ? `rank ${row.rank_low} to ${row.rank_high} of ` : ""}${row.candidates} candidates)` : ""}${row.low === null && row.why_no_interval ? `; no interval: ${visible(row.why_no_interval, 200)}` : ""}` : visible(row.why ?? "undefined", 300);
+  const words = whole ? `${number(row.value, row.decimals)}${row.low === null ? "" : `, ${Math.round(100 * row.level)}% interval ${number(row.low, row.decimals)} to ${number(row.high, row.decimals)}`}, n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}${unread(row)}${row.candidates ? `; ${row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "significantly better than all others" : row.may_be_best ? "statistically tied with the best" : "significantly worse than the best"} (${row.rank_low ? `rank ${row.rank_low} to ${row.rank_high} of ` : ""}${row.candidates} candidates)` : ""}${row.low === null && row.why_no_interval ? `; no interval: ${visible(row.why_no_interval, 200)}` : ""}` : visible(row.why ?? "undefined", 300);
   return el("a", { class: `interval ${rank}`, title: words, href: address(["answers", row.result.key], { dataset: row.dataset.startsWith("macro:") ? "" : row.dataset, model: row.model, variant, est: row.estimator ?? "" }) },
     el("b", null, said(name, 80)),
     el("span", { class: "track", style: { color: tone } },
       axis.ticks.map((tick) => el("u", { style: { left: `${axis.at(tick)}%` } })),
-      row.target !== null && row.target !== undefined ? el("em", { style: { left: `${axis.at(row.target)}%` }, title: `target ${number(row.target)}` }) : null,
+      row.target !== null && row.target !== undefined ? el("em", { style: { left: `${axis.at(row.target)}%` }, title: `target ${number(row.target, row.decimals)}` }) : null,
       row.low !== null && row.high !== null && whole ? el("s", { style: { left: `${axis.at(row.low)}%`, width: `${axis.at(row.high) - axis.at(row.low)}%` } }) : null,
       whole ? el("i", { style: { left: `${axis.at(row.value)}%` } }) : null),
-    el("span", { class: "value" }, whole ? number(row.value) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`)),
+    el("span", { class: "value" }, whole ? number(row.value, row.decimals) : el("em", null, "undefined"), row.low === null || !whole ? null : el("small", null, `${number(row.low, row.decimals)} – ${number(row.high, row.decimals)}`)),
     el("span", { class: "n" }, `n = ${count(row.n)}${row.n_unscored ? `, ${count(row.n_unscored)} unscored` : ""}`, unread(row) ? el("small", null, unread(row).replace(/^, /, "")) : null),
     el("span", { class: blind || !row.may_be_best ? "tag quiet" : "tag", title: blind ? "a baseline that does not see the image, so it is not ranked with the models" : null }, blind ? "blind" : row.not_comparable ? "not ranked: scored shares differ" : row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "tied for best" : row.rank_low ? `rank ${row.rank_low}${row.rank_high > row.rank_low ? `–${row.rank_high}` : ""}` : ""));
 }
@@ -172,7 +172,7 @@ function matrix(rows, families, title, arrow, to, family) {
         families.map((one) => {
           const row = cells.get(`${model.result.key}\n${model.model}\n${one}`);
           if (!row) return el("td", { class: "none" }, "–");
-          return el("td", { class: `${row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "lead" : ""}`, title: row.why ? visible(row.why, 300) : `n = ${count(row.n)}${unread(row)}` }, el("span", null, number(row.value)), row.low === null ? null : el("small", null, `${number(row.low)} – ${number(row.high)}`));
+          return el("td", { class: `${row.is_best ? "best" : row.may_be_best && row.candidates > 1 ? "lead" : ""}`, title: row.why ? visible(row.why, 300) : `n = ${count(row.n)}${unread(row)}` }, el("span", null, number(row.value, row.decimals)), row.low === null ? null : el("small", null, `${number(row.low, row.decimals)} – ${number(row.high, row.decimals)}`));
         })))))));
 }
 

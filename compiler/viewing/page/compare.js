@@ -67,11 +67,11 @@ function untested(result, tested, byEstimator, a, b, dataset, titles) {
 function comparisonTable(rows, tested, kind, titles) {
   const [{ a, b }] = rows, called = (name) => visible(titles[name] ?? name, 60);
   const margins = rows.some((row) => row.margin !== null);
-  const signed = (x, digits = 3) => (x === null || x === undefined ? "–" : `${x > 0 ? "+" : ""}${number(x, digits)}`);
+  const signed = (x, digits) => (x === null || x === undefined ? "–" : `${x > 0 ? "+" : ""}${number(x, digits)}`);
   const columns = [
-    [called(a), (row) => number(row.value_a)], [called(b), (row) => number(row.value_b)],
-    [`difference, ${called(b)} − ${called(a)}`, (row) => signed(row.difference)],
-    [`${Math.round(100 * tested.level)}% interval`, (row) => (row.low === null || row.high === null ? "none" : `${signed(row.low)} to ${signed(row.high)}`)],
+    [called(a), (row) => number(row.value_a, row.decimals)], [called(b), (row) => number(row.value_b, row.decimals)],
+    [`difference, ${called(b)} − ${called(a)}`, (row) => signed(row.difference, row.decimals)],
+    [`${Math.round(100 * tested.level)}% interval`, (row) => (row.low === null || row.high === null ? "none" : `${signed(row.low, row.decimals)} to ${signed(row.high, row.decimals)}`)],
     ["corrected p", (row) => number(row.p_adjusted, 4)],
     ...(margins ? [["p, equal", (row) => number(row.p_equivalent, 4)], ["p, not worse", (row) => number(row.p_not_worse, 4)]] : []),
     ["n", (row) => count(row.n)],

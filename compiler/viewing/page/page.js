@@ -36,9 +36,9 @@ function visible(text, longest = 20000) {
 /** A stranger's text, on its own as far as direction goes. */
 const said = (text, longest) => el("bdi", null, visible(text, longest));
 
-function number(value, digits = 3) {
+function number(value, digits) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  const text = value.toFixed(digits);
+  const text = value.toFixed(digits ?? 3);
   return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
 }
 const count = (n) => n.toLocaleString("en");

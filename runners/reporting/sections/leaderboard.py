@@ -11,7 +11,7 @@ import polars as pl
 
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.text import Label, between, counted, number, promised, rounded, titled, visible, words
+from qualm.runners.reporting.text import Label, between, counted, promised, rounded, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words
@@ -138,9 +138,9 @@ def _beside_chance(table: Table, levels: list[str]) -> Table:
 
 def _chance(results: Report, dataset: str, cells: Sequence[tuple[str, Label]]) -> str:
     """Return what an uncertainty without information reaches, from the lowest of some cells to the highest; empty if none has a level."""
-    rows = [results.cells.get((model, dataset, label.text)) for model, label in cells if label.estimator]
-    levels = sorted(row["chance"] for row in rows if row and row.get("chance") is not None)
-    return " – ".join(dict.fromkeys([number(levels[0]), number(levels[-1])])) if levels else ""
+    found = [results.cells.get((model, dataset, label.text)) for model, label in cells if label.estimator]
+    rows = sorted((row for row in found if row and row.get("chance") is not None), key=lambda row: row["chance"])
+    return " – ".join(dict.fromkeys(rounded(row, "chance") for row in (rows[:1] + rows[-1:])))
 
 
 def parts(results: Report, dataset: str) -> str:

@@ -12,7 +12,7 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
-from qualm.runners.reporting.load import Report
+from qualm.runners.reporting.load import Report, column_decimals, with_decimals
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.compared_modalities import compared
 from qualm.runners.reporting.sections.data_sets import Sheet
@@ -48,6 +48,7 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     attributions = results.source.scan("attributions").collect()
     agreement = results.source.scan("blames").collect()
     means = results.source.labelled("modality_scores").collect()
+    means = with_decimals(means, column_decimals(means))
     compared_means = results.source.scan("modality_comparisons").collect()
     drawn = {
         "modalities": grids(means),

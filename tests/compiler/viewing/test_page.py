@@ -46,7 +46,7 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: R
     rows = results.scores.filter(label="accuracy", dataset="scenes", variant="clean", slice="all").to_dicts()
     assert {row["n_unscored"] for row in rows} != {0}
     for row in rows:
-        assert shown[row["model"]].startswith(f"{row['value']:.3f}")
+        assert shown[row["model"]].startswith(f"{row['value']:.2f}{row['low']:.2f} – {row['high']:.2f}"), "one number of decimals"
         unscored = f", {row['n_unscored']} unscored\nscored {share_in_words(row['scored_share'])}" if row["n_unscored"] else ""
         assert counts[row["model"]].startswith(f"n = {row['n']}{unscored}")
 

@@ -203,7 +203,7 @@ def test_what_does_not_look_is_told_of_beside_models(results: Any) -> None:
     a, b = results.models[:2]
     blind = [f"{a}+blind_refuser", f"{a}+swapped_picture"]
     label = with_rows(results, {blind[0]: 0.25, blind[1]: 0.125})
-    held = "Of 2 baselines without the image, " + blind[0] + " has the best accuracy, 0.250 (0.250 – 0.250)"
+    held = "Of 2 baselines without the image, " + blind[0] + " has the best accuracy, 0.25 (0.25 – 0.25)"
     assert f"{held}; {a} is not significantly better than all of them." in of(results), "the best model, not tested"
     same = {"b": a, "dataset": results.datasets[0], "slice": "all", "metric": label, "n": 9, "higher_is_better": True, "difference": 0.25}
     tests = [dict.fromkeys(COMPARISONS.names) | same | {"a": name, "p_adjusted": 0.01} for name in blind]

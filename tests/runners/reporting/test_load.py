@@ -8,6 +8,7 @@ from typing import Any
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting import figures
 from qualm.runners.reporting.load import read_report
+from qualm.runners.reporting.text import decimals, rounded
 from tests.runners.reporting.made_results import made_results, score
 
 
@@ -47,3 +48,14 @@ def test_the_main_setting_is_ours_else_the_first_that_is_no_share_of_a_study():
     assert main("share@fraction=0.1", "published", "other") == "published"
     assert main("published", "ours") == "ours" and main() == ""
     assert main("share@fraction=0.1", "share@fraction=0.3") == "share@fraction=0.1"
+
+
+def test_a_column_has_the_decimals_of_its_narrowest_interval(fabricate: Callable[..., Any]) -> None:
+    fabric = fabricate(datasets=("open",))
+    for row in fabric.scores:
+        if (row["model"], row["metric"], row["variant"], row["slice"]) == ("small", "accuracy", CLEAN, "all"):
+            row |= {"low": row["value"] - 0.3, "high": row["value"] + 0.3}
+    results = read_report(fabric.stage())
+    cells = [results.cells[model, "open", "accuracy"] for model in ("large", "small")]
+    assert [decimals({"low": cell["low"], "high": cell["high"]}) for cell in cells] == [2, 1]
+    assert [rounded(cell) for cell in cells] == ["0.90", "0.75"]

@@ -18,7 +18,7 @@ from qualm.registry.sample import COMPARISONS, SAMPLES
 from qualm.runners.reporting.load import Report, read_report
 from qualm.runners.reporting.marks import verdict
 from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
-from qualm.runners.reporting.text import rounded
+from qualm.runners.reporting.text import number
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
@@ -107,7 +107,7 @@ def test_the_table_is_the_score_table(results: Report) -> None:
                     & (pl.col("metric") == metric),
                     named=True,
                 )
-                assert mark.value == rounded(row)
+                assert mark.value == number(row["value"], 2), "as the narrowest interval of the column allows"
                 assert f"n = {row['n']:,}" in mark.title
 
 
