@@ -89,7 +89,7 @@ def test_more_estimators_than_models_stand_in_rows(fabricate: Callable[..., Any]
     assert [[cell.rank for cell in cells] for _, cells in table.rows] == [["best"] * len(models), *[[""] * len(models)] * 3]
     assert table.rows[-1][1][0].value == "undefined"
     assert (table.counts[0], table.counts[-1]) == ("20", "0, 0% scored")
-    assert table.chance == ["0.500"] * len(models)
+    assert table.chance == ["0.50"] * len(models)
 
 
 def test_chance_stands_below_estimators(fabricate: Callable[..., Any]) -> None:
@@ -110,7 +110,7 @@ def test_chance_stands_below_estimators(fabricate: Callable[..., Any]) -> None:
     assert answers.chance == [] and estimated.first == "Estimator"
     accuracies = [results.value(model, "open", "accuracy") or 0 for model, _ in estimated.groups]
     assert len(set(accuracies)) > 1
-    assert estimated.chance == [of for accuracy in accuracies for of in ("0.500", f"{accuracy:.3f}", "")]
+    assert estimated.chance == [of for accuracy in accuracies for of in ("0.50", f"{accuracy:.2f}", "")]
 
 
 def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: Callable[..., Any]) -> None:
@@ -121,7 +121,7 @@ def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: C
     results = read_report(fabric.stage())
     table = leaderboard.leaderboards(results, "open")[-1]
     wrong = sorted(1 - (results.value(model, "open", "accuracy") or 0) for model in results.models)
-    assert table.first == "Model" and table.chance == [f"{wrong[0]:.3f} – {wrong[-1]:.3f}"]
+    assert table.first == "Model" and table.chance == [f"{wrong[0]:.2f} – {wrong[-1]:.2f}"]
 
 
 def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any]) -> None:
