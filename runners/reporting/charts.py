@@ -147,7 +147,7 @@ def ranked(rows: Rows, reference: float | None = None) -> str:
     drawn = _rounded(rows)
     ends = [row[key] for row in drawn for key in ("value", "low", "high") if row[key] is not None]
     names = _cut([row["row"] for row in drawn], 34)
-    panel, place = _row_plot(names, names, 17, [*ends, *([] if reference is None else [reference])], 340)
+    panel, place = _row_plot(names, names, 17, [*ends, *([] if reference is None else [reference])], 312)
     if reference is not None:
         panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
     for name, row in zip(names, drawn, strict=True):

@@ -6,6 +6,7 @@ is hostile: Jinja2 escapes all of it, and a content security policy allows no sc
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -113,6 +114,7 @@ def render(results: Report) -> bytes:
     )
     environment.filters["visible"] = visible
     environment.filters["described"] = described
+    environment.filters["with_code"] = with_code
     template = environment.get_template("report.html")
     content: dict[str, Any] = {"style": style, "script": script, "policy": _policy(script), "fewer": "", **_content(results)}
     total = sum(len(content[part]) for part in PICKED)
@@ -129,6 +131,11 @@ def render(results: Report) -> bytes:
 def described(svg: str, text: str) -> str:
     """Return an SVG drawing with `text` as its `aria-label`, for screen readers."""
     return svg.replace('role="img"', f'role="img" aria-label="{escape(text.strip())}"', 1)
+
+
+def with_code(text: str) -> str:
+    """Return a text as HTML in which what is between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _policy(script: str) -> str:

@@ -58,7 +58,7 @@ async function showBoards(main, parts, chosen, wanted) {
     el("section", { class: "page" },
       el("header", { class: "intro" },
         el("h1", null, said(site.title, 120)),
-        site.results.length === 1 && site.results[0].description ? el("p", { class: "about" }, said(site.results[0].description, 600)) : null),
+        site.results.length === 1 && site.results[0].description ? el("p", { class: "about" }, saidWithCode(site.results[0].description, 600)) : null),
       el("div", { class: "controls" },
         el("div", { class: "tabs", role: "group", "aria-label": "Dataset" }, datasets.map((one) => el("a", { href: to({ dataset: one, variant: "", slice: "" }), "aria-current": one === dataset ? "true" : null }, said(one, 60)))),
         el("div", { class: "picks" },
@@ -179,6 +179,6 @@ function matrix(rows, families, title, arrow, to, family) {
 function lines() {
   return el("section", { class: "specs" }, el("h2", null, "What was measured"), el("dl", null, site.results.map((one) => [
     el("dt", null, el("a", { href: address(["answers", one.key], { variant: "clean" }) }, said(one.title, 120))),
-    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, said(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; datasets: `, said(one.datasets.join(", "), 300))),
+    el("dd", null, one.revision ? [said(`at ${one.revision}`, 80), ". "] : null, saidWithCode(one.description, 600), " ", el("span", { class: "quiet" }, `${counted(one.models.length - one.blind.length, "model")}: `, said(one.models.filter((name) => !one.blind.includes(name)).join(", "), 300), `; datasets: `, said(one.datasets.join(", "), 300))),
   ])));
 }

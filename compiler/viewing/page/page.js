@@ -35,6 +35,8 @@ function visible(text, longest = 20000) {
 
 /** A stranger's text, on its own as far as direction goes. */
 const said = (text, longest) => el("bdi", null, visible(text, longest));
+/** The same, with what is between backticks as code. */
+const saidWithCode = (text, longest) => el("bdi", null, withCode(visible(text, longest)));
 
 function number(value, digits) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
@@ -86,5 +88,5 @@ const mark = (correct) => { const name = VERDICTS[verdictOf(correct)]; return el
 /** The colour of a model in a spec's results: that of the report. */
 const colour = (key, model) => `var(--c${Math.max(0, site.results.find((one) => one.key === key).colours.indexOf(model)) % 8})`;
 /** A text in which what is between backticks is code. */
-const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? el("code", null, part) : part));
+const withCode = (text) => text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? el("code", null, part) : part));
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -295,3 +295,8 @@ def test_the_table_of_a_breakdown_is_bounded(fabricate: Callable[..., Any], monk
     monkeypatch.setattr(figures, "MOST_LINES", 5)
     _, page = made(fabricate(n=30).stage())
     assert "The table has the first 5 of 6 lines; all are in" in page.text
+
+
+def test_code_in_a_description_is_code_and_stays_escaped(fabricate: Callable[..., Any]) -> None:
+    page = report.render(read_report(fabricate(datasets=("open",)).stage(description="`shuffle` moves <b>words</b>"))).decode()
+    assert '<p class="lead"><code>shuffle</code> moves &lt;b&gt;words&lt;/b&gt;</p>' in page
