@@ -87,7 +87,7 @@ def test_a_row_group_of_as_many_bytes_as_are_read(source, monkeypatch):
     monkeypatch.setattr("qualm.registry.formats.columnar.SPAN", max(sizes))
     assert len(read(source)) == 5
     monkeypatch.setattr("qualm.registry.formats.columnar.SPAN", max(sizes) - 1)
-    with pytest.raises(AdapterError, match=f"a row group of {max(sizes):,} bytes; write it anew"):
+    with pytest.raises(AdapterError, match=f"a row group of {max(sizes):,} bytes; rewrite it with smaller ones"):
         read(source)
 
 
