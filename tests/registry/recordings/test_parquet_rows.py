@@ -25,5 +25,5 @@ def test_what_is_no_parquet_and_what_claims_too_much(tmp_path, monkeypatch):
         list(columnar_rows(path, ["doc"]))
     pq.write_table(pa.table({"doc": ["x" * 100]}), path)
     monkeypatch.setattr(columnar, "SPAN", 10)
-    with pytest.raises(RecordingError, match=r"a row group of .* bytes; write it anew"):
+    with pytest.raises(RecordingError, match=r"a row group of .* bytes; rewrite it"):
         list(columnar_rows(path, ["doc"]))
