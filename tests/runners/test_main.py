@@ -42,7 +42,7 @@ def stage(monkeypatch, tmp_path):
         of.done.append((event, facts["stage"], facts["counts"]) if event == "done" else (event, facts["stage"]))
 
     for name, stands in {
-        "registry.terminal.guard.guard": lambda: of.done.append("guard"),
+        "registry.system.guard.guard": lambda: of.done.append("guard"),
         "runners.runtime.die_with_parent.die_with_parent": lambda: of.done.append("bound"),
         "runners.runtime.settings.read_settings": lambda: Settings(launcher=of.launcher),
         "runners.runtime.settings.is_first": lambda: of.first,

@@ -131,7 +131,7 @@ def test_the_second_picture_and_the_order_are_seen(tmp_path):
 
 def test_numbers_of_pictures_are_not_mixed_in_a_batch(tmp_path):
     model = loaded("llava", tmp_path)
-    with pytest.raises(ModelError, match="mixes requests with different numbers of pictures"):
+    with pytest.raises(ModelError, match="mixes requests with different numbers of images"):
         model.encode([*asked(model, ("answer",), QUESTIONS[:1]), *asked(model, ("answer",), QUESTIONS[:1], n=3)])
 
 
