@@ -39,13 +39,13 @@ def main(arguments: list[str]) -> int:
     from qualm.registry.plugins.registry import PluginError
     from qualm.registry.system.dvc_files import DvcStateError
     from qualm.registry.system.failures import log_error, print_traceback, summarize_error
+    from qualm.registry.text import ProjectError
     from qualm.runners.contracts.stages import stage_kind
     from qualm.runners.inference.devices import DeviceError
     from qualm.runners.runtime import status
     from qualm.runners.runtime.intact import check_inputs
-    from qualm.runners.runtime.records import RecordError
     from qualm.runners.runtime.settings import SettingsError, is_first, read_settings
-    from qualm.runners.runtime.stage import PluginFailedError, StageError, only_writer, read_stage, write_record
+    from qualm.runners.runtime.stage import PluginFailedError, only_writer, read_stage, write_record
 
     key = arguments[0]
     status.tell("started", stage=key)
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
         print_traceback(error)
         print(f"qualm: stage {key}: {error}; {log_error(error, key, Path.cwd())}", file=sys.stderr)
         return 1
-    except (StageError, DeviceError, RecordError, PluginError, SettingsError, DvcStateError) as error:
+    except (ProjectError, DeviceError, PluginError, SettingsError, DvcStateError) as error:
         print(f"qualm: stage {key}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

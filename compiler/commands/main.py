@@ -185,6 +185,9 @@ def error_report(error: Exception) -> tuple[str, int]:
             return "something that was read is nested too deep", 2
         case MemoryError():
             return "something that was read takes more memory than there is", 2
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(error, polars.exceptions.ComputeError) and "parquet" in str(error):
+        return f"a table that was read is damaged ({error}); `dvc status` names it, `qualm run` re-creates it", 2
     return f"unexpected {summarize_error(error)}; this is a fault of Qualm or of a library, please report it", 1
 
 

@@ -53,7 +53,7 @@ class Results:
     """Tables of a benchmark that was run.
 
     Correctness, picked options, confidence and abstention of answers are those that scores are computed from
-    (`qualm.runners.scoring.reading`).
+    (`qualm.runners.scoring.measuring.read_cells`).
     """
 
     def __init__(

@@ -29,7 +29,7 @@ from qualm.registry.sample import (
     SCORES,
     UNCERTAINTIES,
 )
-from qualm.runners.runtime.records import check_names
+from qualm.runners.runtime.records import RecordError, check_names
 from qualm.runners.runtime.stage import StageError
 
 TABLES: Mapping[str, pa.Schema] = {
@@ -60,13 +60,17 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
     """Return a table or folder of tables as a lazy frame with the columns of `schema`; empty without a path.
 
     Raises:
-        RecordError: the file is missing, damaged, or has other columns.
+        RecordError: the file is missing, damaged, or has other columns or types.
     """
     empty = pl.DataFrame(schema.empty_table())
     if path is None:
         return empty.lazy()
-    parts = (pl.scan_parquet(file, glob=False) for file in check_names(path, schema))
-    frame = pl.concat([empty.lazy(), *parts], how="diagonal")
+    parts = [(file, pl.scan_parquet(file, glob=False)) for file in check_names(path, schema)]
+    for file, part in parts:
+        for name, found in part.collect_schema().items():
+            if found != (expected := empty.schema[name]):
+                raise RecordError(f"{file}: column {name}: expected {expected}, got {found}; `qualm run` re-creates it")
+    frame = pl.concat([empty.lazy(), *(part for _, part in parts)], how="diagonal")
     return frame.select(schema.names)
 
 

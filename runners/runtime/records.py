@@ -22,6 +22,8 @@ _NOTHING = (
     "{}: expected a Parquet table, found nothing; `qualm plan` shows which stage makes it, `dvc pull` fetches what others have computed"
 )
 
+_REMEDY = "; `qualm run` re-creates it"
+
 GROUP_ROWS = 64 * 1024
 """Maximum rows of a row group."""
 
@@ -83,9 +85,9 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
         try:
             with pq.ParquetFile(file) as reader:  # `pq.read_table` would import pandas
                 present = None if columns is None else [name for name in columns if name in reader.schema_arrow.names]
-                tables.append(_conform(reader.read(present), expected, str(file)))
+                tables.append(_conform(reader.read(present), expected, str(file), _REMEDY))
         except (pa.ArrowInvalid, OSError) as error:
-            raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
+            raise RecordError(f"{file}: not a readable Parquet table: {error}{_REMEDY}") from error
     return pa.concat_tables(tables)
 
 
@@ -106,7 +108,7 @@ class RowGroups:
         try:
             self._files = [(file, pq.ParquetFile(file, read_dictionary=list(words))) for file in _files(path)]
         except (pa.ArrowInvalid, OSError) as error:
-            raise RecordError(f"{path}: not a readable Parquet table: {error}") from error
+            raise RecordError(f"{path}: not a readable Parquet table: {error}{_REMEDY}") from error
         self._places = [(number, group) for number, (_, reader) in enumerate(self._files) for group in range(reader.num_row_groups)]
 
     def __len__(self) -> int:
@@ -123,9 +125,10 @@ class RowGroups:
         names = self._columns if columns is None else columns
         present = [name for name in names if name in reader.schema_arrow.names]
         try:
-            return _conform(reader.read_row_group(group, present), pa.schema([self._schema.field(n) for n in names]), str(file))
+            schema = pa.schema([self._schema.field(n) for n in names])
+            return _conform(reader.read_row_group(group, present), schema, str(file), _REMEDY)
         except (pa.ArrowInvalid, OSError) as error:
-            raise RecordError(f"{file}: not a readable Parquet table: {error}") from error
+            raise RecordError(f"{file}: not a readable Parquet table: {error}{_REMEDY}") from error
 
     def __iter__(self) -> Iterator[pa.Table]:
         return (self.read(place) for place in range(len(self)))
@@ -147,7 +150,7 @@ def read_schema(path: Path) -> pa.Schema:
     except FileNotFoundError as error:
         raise RecordError(_NOTHING.format(path)) from error
     except (pa.ArrowInvalid, OSError) as error:
-        raise RecordError(f"{path}: not a readable Parquet table: {error}; `qualm run` re-creates it") from error
+        raise RecordError(f"{path}: not a readable Parquet table: {error}{_REMEDY}") from error
 
 
 def check_names(path: Path, schema: pa.Schema) -> list[Path]:
@@ -155,8 +158,8 @@ def check_names(path: Path, schema: pa.Schema) -> list[Path]:
     files = _files(path)
     for file in files:
         actual = read_schema(file)
-        _check_names(actual, schema, str(file))
-        _refuse_extra(actual, schema, str(file))
+        _check_names(actual, schema, str(file), _REMEDY)
+        _refuse_extra(actual, schema, str(file), _REMEDY)
     return files
 
 
@@ -284,15 +287,15 @@ def _rounded(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table
 
 
-def _check_names(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
+def _check_names(actual: pa.Schema, expected: pa.Schema, where: str, remedy: str = "") -> None:
     missing = [f.name for f in expected if f.name not in actual.names and f.name not in _where_used(expected)]
     if missing:
-        raise RecordError(f"{where}: expected columns {', '.join(expected.names)}; missing {', '.join(missing)}")
+        raise RecordError(f"{where}: expected columns {', '.join(expected.names)}; missing {', '.join(missing)}{remedy}")
 
 
-def _refuse_extra(actual: pa.Schema, expected: pa.Schema, where: str) -> None:
+def _refuse_extra(actual: pa.Schema, expected: pa.Schema, where: str, remedy: str = "") -> None:
     if extra := [name for name in actual.names if name not in expected.names]:
-        raise RecordError(f"{where}: columns that the schema does not know: {', '.join(extra)}")
+        raise RecordError(f"{where}: columns that the schema does not know: {', '.join(extra)}{remedy}")
 
 
 def _where_used(schema: pa.Schema) -> set[str]:
@@ -305,12 +308,12 @@ def _used(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return table.drop_columns([name for name in rare if table[name].null_count == table.num_rows]) if rare else table
 
 
-def _conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    _check_names(table.schema, schema, where)
+def _conform(table: pa.Table, schema: pa.Schema, where: str, remedy: str = "") -> pa.Table:
+    _check_names(table.schema, schema, where, remedy)
     for field in (f for f in schema if f.name not in table.column_names):
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    _refuse_extra(table.schema, schema, where)
+    _refuse_extra(table.schema, schema, where, remedy)
     try:
         return table.select(schema.names).cast(schema)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise RecordError(f"{where}: does not fit its schema: {error}") from error
+        raise RecordError(f"{where}: does not fit its schema: {error}{remedy}") from error

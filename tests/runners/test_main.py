@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.registry.system.failures import TRACEBACK
+from qualm.registry.text import ProjectError
 from qualm.runners import __main__ as command
 from qualm.runners.inference.devices import DeviceError
 from qualm.runners.runtime.settings import Settings, SettingsError
@@ -88,6 +89,7 @@ def test_what_it_counted_is_told_to_whoever_reads(stage, monkeypatch, capsys):
     ("error", "code", "said"),
     [
         (StageError("no such file"), 1, "qualm: stage s/x: no such file\n"),
+        (ProjectError("'s' has no dataset 'd'"), 1, "qualm: stage s/x: 's' has no dataset 'd'\n"),
         (DeviceError("no float64"), 1, "qualm: stage s/x: no float64\n"),
         (SettingsError("odd"), 1, "qualm: stage s/x: odd\n"),
         (ModuleNotFoundError("m", name="torch.nn"), 1, "qualm: stage s/x: torch.nn is not installed: `pip install 'qualm-bench["),

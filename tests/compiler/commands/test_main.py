@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -210,6 +211,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"), "expected UTF-8 text: 'utf-8' codec can't decode", 2),
         (RecursionError(), "nested too deep", 2),
         (MemoryError(), "more memory than there is", 2),
+        (pl.exceptions.ComputeError("parquet: bad data"), "a table that was read is damaged (parquet: bad data); `dvc status` names it", 2),
         (KeyError("x"), "unexpected KeyError: 'x'; this is a fault of Qualm or of a library, please report it", 1),
     ],
 )
