@@ -197,7 +197,7 @@ class Remote(Protocol):
         """Yield the parts of a request, each as soon as it is there.
 
         Raises:
-            Failed, Stopped: see `qualm.runners.servers.client`; earlier parts stay valid.
+            RequestFailedError, FatalRequestError: see `qualm.runners.servers.client`; earlier parts stay valid.
         """
 
 

@@ -63,8 +63,8 @@ class BatchExchange:
         """Return the reply to a request, if a batch has brought one.
 
         Raises:
-            Awaited: no reply yet.
-            Rejected, Failed, Stopped: see `Client.ask`.
+            ReplyPendingError: no reply yet.
+            RequestRejectedError, RequestFailedError, FatalRequestError: see `Client.ask`.
         """
         number = self.items[place]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -103,7 +103,7 @@ class BatchExchange:
         """Find batches that a killed run made but did not record; forget those never made.
 
         Raises:
-            Stopped: the server does not list its batches.
+            FatalRequestError: the server does not list its batches.
         """
         for batch in self.waiting.open_batches():
             # Uploaded but without an id here: the kill may have come after the server made it. Made twice, it would be paid for twice.
@@ -119,7 +119,7 @@ class BatchExchange:
             self.tell(f"batch {batch.id} of {len(batch.keys)} requests is on its way since {since}")
 
     def send(self) -> None:
-        """Send the draft; raise Stopped if the server refuses it."""
+        """Send the draft; raise FatalRequestError if the server refuses it."""
         with self._lock:
             self._close_draft()
 
@@ -129,7 +129,7 @@ class BatchExchange:
         return [batch for batch in self.waiting.open_batches() if not missing.isdisjoint(batch.keys)]
 
     def look(self, batch: Sent) -> bool:
-        """Return whether a batch has ended, its replies read; raise Stopped if it failed."""
+        """Return whether a batch has ended, its replies read; raise FatalRequestError if it failed."""
         now = self.api.get(batch.id)
         if not now.has_ended:
             return False
@@ -188,7 +188,7 @@ class BatchExchange:
         self._draft.add(key, line, max_line_bytes(body), most)
 
     def _refuse(self, most: float) -> None:
-        """Return if room below the spending limit may appear; else raise Stopped."""
+        """Return if room below the spending limit may appear; else raise FatalRequestError."""
         try:
             if (key := self.client.budget.hold(most)) != WAIT:
                 self.client.budget.settle(key, 0.0)

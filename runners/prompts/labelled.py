@@ -124,7 +124,7 @@ def read_labelled(text: str, form: Form) -> dict[str, str]:
     {'C': 'red', 'S': 'big'}
 
     Raises:
-        Unreadable: a part is missing or repeated; the message says why.
+        UnreadableReplyError: a part is missing or repeated; the message says why.
     """
     text = clean_reply(text)
     values = list(find_json(text))
@@ -292,7 +292,7 @@ def _is_complete(parts: Sequence[tuple[str, str]], form: Form) -> bool:
 
 
 def _collect_parts(parts: Sequence[tuple[str, str]], form: Form) -> dict[str, str] | None:
-    """Return the text of each part, None if one is missing; raise Unreadable for a repeated one."""
+    """Return the text of each part, None if one is missing; raise UnreadableReplyError for a repeated one."""
     values: dict[str, str] = {}
     twice = False
     for label, text in parts:

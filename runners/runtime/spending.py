@@ -75,7 +75,7 @@ class Ledger:
         A key that is reserved already reserves nothing more.
 
         Raises:
-            OverCap: a limit would be exceeded whatever running requests cost.
+            SpendingLimitError: a limit would be exceeded whatever running requests cost.
         """
         with self._lock, self._journal.turn():
             self._refresh()

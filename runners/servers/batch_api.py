@@ -72,7 +72,7 @@ class BatchApi:
         self._policy = RetryPolicy(client.server.retries, client.server.pause)
 
     def upload(self, path: Path) -> str:
-        """Upload a file of requests and return its id; raise Stopped if the server refuses it."""
+        """Upload a file of requests and return its id; raise FatalRequestError if the server refuses it."""
 
         def call(client: Any) -> Any:
             with path.open("rb") as file:
@@ -89,7 +89,7 @@ class BatchApi:
             since: when the file was written.
 
         Raises:
-            Stopped: the server refuses, cannot be reached, or does not list its batches.
+            FatalRequestError: the server refuses, cannot be reached, or does not list its batches.
         """
 
         def call(client: Any) -> Any:
@@ -112,7 +112,7 @@ class BatchApi:
         """Find the batch that an interrupted run may have created; look twice, since lists lag.
 
         Raises:
-            Stopped: the server lists no batches, or could not be reached.
+            FatalRequestError: the server lists no batches, or could not be reached.
         """
         there = self._tried(lambda: self.find(file, since))
         if there is None:
@@ -138,13 +138,13 @@ class BatchApi:
         return None
 
     def get(self, batch: str) -> BatchJob:
-        """Return the state of a batch; raise Stopped if the server does not report it."""
+        """Return the state of a batch; raise FatalRequestError if the server does not report it."""
         return self._tried(
             lambda: _parse_batch(self._object(lambda client: client.batches.with_raw_response.retrieve(batch).http_response))
         )
 
     def download(self, file: str) -> bytes:
-        """Download a file of replies; raise Stopped if the server does not send it."""
+        """Download a file of replies; raise FatalRequestError if the server does not send it."""
 
         def call(client: Any) -> Any:
             return client.files.with_raw_response.content(file).http_response
@@ -221,7 +221,7 @@ def _list_batches(query: Mapping[str, Any], client: Any) -> Any:
 
 
 def _parse_batch(entry: Any) -> BatchJob:
-    """Parse a server's description of a batch; raise Nonsense if it is invalid."""
+    """Parse a server's description of a batch; raise InvalidReplyError if it is invalid."""
     if not isinstance(entry, dict):
         raise InvalidReplyError(f"expected a batch, got {excerpt(json.dumps(entry))}")
     files = tuple(str(entry[name]) for name in ("output_file_id", "error_file_id") if entry.get(name))

@@ -93,7 +93,7 @@ class Exchange(Protocol):
         """Return the reply as `Client.ask` does, for one part of the item at this place.
 
         Raises:
-            Awaited: not yet.
+            ReplyPendingError: not yet.
         """
 
 
@@ -149,10 +149,10 @@ class Client:
             now: in no batch, whatever the settings say.
 
         Raises:
-            Rejected: this request has no answer, or none that can be used.
-            Failed: every try failed.
-            Stopped: no other request will fare better.
-            Awaited: it is on its way in a batch.
+            RequestRejectedError: this request has no answer, or none that can be used.
+            RequestFailedError: every try failed.
+            FatalRequestError: no other request will fare better.
+            ReplyPendingError: it is on its way in a batch.
         """
         if self._stop.is_set():
             raise RequestFailedError("was stopped with the others")
@@ -293,7 +293,7 @@ class Client:
             self.counters["cents spent"] = math.ceil(100 * self.budget.spent - 1e-6)
 
     def opened(self) -> Any:
-        """Return OpenAI's client, created on first use; raise Stopped without a key."""
+        """Return OpenAI's client, created on first use; raise FatalRequestError without a key."""
         import httpx
         from openai import OpenAI
 
@@ -324,7 +324,7 @@ class Client:
         """Send one try and return its reply.
 
         Raises:
-            Nonsense, Rejected, Stopped, TryAgain: there is none, by whose fault.
+            InvalidReplyError, RequestRejectedError, FatalRequestError, RetryableError: there is none, by whose fault.
         """
         rest = {name: value for name, value in body.items() if name not in ("model", "messages")}
 
@@ -337,7 +337,7 @@ class Client:
         """Run a call of OpenAI's client, with its reply limited in bytes and seconds.
 
         Raises:
-            Nonsense, Rejected, Stopped, TryAgain: it gives none, by whose fault.
+            InvalidReplyError, RequestRejectedError, FatalRequestError, RetryableError: it gives none, by whose fault.
         """
         import openai as api
 
@@ -368,7 +368,7 @@ class Client:
             raise RetryableError(self.plain(f"{error}{why}"), silent=silent) from None
 
     def accepted(self, data: bytes, body: Mapping[str, Any]) -> Completion:
-        """Parse a reply and count its remarks; raise Nonsense if it is invalid."""
+        """Parse a reply and count its remarks; raise InvalidReplyError if it is invalid."""
         key = os.environ.get(self.server.key, "") if self.server.key else ""
         if reveals(data.decode("utf-8", "replace"), key):  # before any message quotes a part of it
             raise ImpossibleReplyError("expected an answer, got one that repeats the key it was asked with; it is not kept")

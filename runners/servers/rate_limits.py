@@ -91,7 +91,7 @@ class Budget:
         """Reserve dollars, waiting for room; return the reservation's key, or WAIT if the run was stopped.
 
         Raises:
-            OverCap: there never will be room.
+            SpendingLimitError: there never will be room.
         """
         while (key := self._limit.hold(amount, key)) == WAIT and not stopped():
             # Woken when this process settles; others can only be looked at now and then.

@@ -118,9 +118,9 @@ def read_completion(data: bytes, body: Mapping[str, Any]) -> Completion:
     """Read a reply to a request.
 
     Raises:
-        NoReply: it is no JSON at all, such as a page of a proxy.
-        Nonsense: it is another JSON value, such as an error of the provider.
-        Impossible: it is cut off, has no choice, or the server broke it off.
+        NotAReplyError: it is no JSON at all, such as a page of a proxy.
+        InvalidReplyError: it is another JSON value, such as an error of the provider.
+        ImpossibleReplyError: it is cut off, has no choice, or the server broke it off.
     """
     answer = _parse(data)
     if not isinstance(answer, dict) or "choices" not in answer or (answer.get("error") and not answer["choices"]):
@@ -358,7 +358,7 @@ def _read_entry(entry: Any, where: str) -> tuple[float, dict[str, float]]:
     """Return a token's log-probability, and those of its likeliest alternatives.
 
     Raises:
-        Impossible: the probabilities add up to more than 1, or contradict each other.
+        ImpossibleReplyError: the probabilities add up to more than 1, or contradict each other.
     """
     own = _read_logprob(entry, where)
     if own <= LEAST_LOGPROB:

@@ -19,7 +19,7 @@ class SpendingLimit(Protocol):
         """Reserve dollars and return the reservation's key, or WAIT; an open key is returned unchanged.
 
         Raises:
-            OverCap: there never will be room.
+            SpendingLimitError: there never will be room.
         """
 
     def settle(self, key: str, spent: float) -> None:

@@ -90,8 +90,8 @@ def read_body(chunks: Iterable[bytes], encoding: str, largest: int) -> bytes:
     """Read and decompress a reply.
 
     Raises:
-        ReplyTooLarge: there are more than `largest`.
-        Impossible: unrequested or invalid compression.
+        ReplyTooLargeError: there are more than `largest`.
+        ImpossibleReplyError: unrequested or invalid compression.
     """
     if encoding not in ("", "identity", "gzip", "x-gzip"):
         raise ImpossibleReplyError(f"expected a reply that is plain or gzip, got content-encoding {encoding[:40]!r}")

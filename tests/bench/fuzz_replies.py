@@ -72,7 +72,7 @@ def line(url: str) -> Client:
     if url == NOWHERE:
         import qualm.runners.servers.transport
 
-        qualm.runners.servers.transport.Bounded = Handed  # type: ignore[misc]
+        qualm.runners.servers.transport.BoundedTransport = Handed  # type: ignore[misc]
     made.opened()
     return made
 

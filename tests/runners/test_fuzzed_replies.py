@@ -10,14 +10,14 @@ from tests.bench import fuzz_replies
 def key(monkeypatch):
     monkeypatch.setenv(fuzz_replies.VARIABLE, fuzz_replies.KEY)
     monkeypatch.setattr(
-        qualm.runners.servers.transport, "Bounded", qualm.runners.servers.transport.Bounded
+        qualm.runners.servers.transport, "BoundedTransport", qualm.runners.servers.transport.BoundedTransport
     )  # put back what the run takes away
 
 
 @pytest.mark.slow
 def test_handed_over():
     outcomes = fuzz_replies.handed_over(400, seed=1)
-    assert outcomes["answer"] > 140 and outcomes["NoUsableReply"] > 60 and sum(outcomes.values()) == 400
+    assert outcomes["answer"] > 140 and outcomes["UnusableReplyError"] > 60 and sum(outcomes.values()) == 400
 
 
 @pytest.mark.slow

@@ -203,7 +203,7 @@ class OpenAIModel:
         return self._reply_of(draw_part(draw), self._ask_once({**body, **seed}, draw_part(draw)).choices[0])
 
     def _check_scale(self, prompt: str, url: Sequence[str], temperature: float) -> None:
-        """Raise Stopped if log-probabilities of sampled tokens depend on the temperature."""
+        """Raise FatalRequestError if log-probabilities of sampled tokens depend on the temperature."""
         with self._checking:
             if not self._scale_tests:
                 return
