@@ -15,7 +15,7 @@ from qualm.runners.data.calibration_split import Bools, Floats
 from qualm.runners.data.splits import read_scored
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.scoring.calibration.conformal_band import band, design_effect, independent_rows, unit
+from qualm.runners.scoring.calibration.conformal_band import band, design_effect, exchangeable_unit, independent_rows
 from qualm.runners.scoring.calibration.conformal_draws import precision
 from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, calibrating_rows, check_parts, parts_of
 from qualm.runners.scoring.calibration.conformal_scores import option_scores
@@ -127,7 +127,7 @@ def _by_part(
     setting: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
     """Yield size, threshold and clean results of each part; last, questions of no part."""
-    units, by_group = units_of(samples.groups, setting), unit(samples, setting) == "group"
+    units, by_group = units_of(samples.groups, setting), exchangeable_unit(samples, setting) == "group"
     calibrating = np.zeros(samples.n, dtype=bool)
     calibrating[usable] = True
     for p, name in enumerate(parts.names):

@@ -28,8 +28,8 @@ Unit = Literal["question", "group", "split", "none"]
 UNITS: Mapping[Unit, str] = {"group": "groups of questions", **dict.fromkeys(("question", "split", "none"), "questions")}
 
 
-def unit(samples: Samples, setting: Mapping[str, Any]) -> Unit:
-    """Return what is exchangeable under a setting."""
+def exchangeable_unit(samples: Samples, setting: Mapping[str, Any]) -> Unit:
+    """Return the unit that is exchangeable under a conformal setting; `none` if there is none."""
     groups = samples.groups[samples.n_options > 0]
     if len(np.unique(groups)) == len(groups):
         return "question"
@@ -76,7 +76,7 @@ def promise(of: Unit, found: Band, clean: bool = True, within: str = "", mean: f
     }
     return (
         f"at least {found.target:g}{given} {over[of]}; "
-        f"the questions count as {found.calibration:.0f} independent ones that calibrate and {found.test:.0f} that test"
+        f"effective sample size: {found.calibration:.0f} for calibration, {found.test:.0f} for testing"
     )
 
 

@@ -26,10 +26,10 @@ from qualm.runners.scoring.calibration.conformal_band import (
     Unit,
     band,
     design_effect,
+    exchangeable_unit,
     group_means,
     independent_rows,
     promise,
-    unit,
 )
 from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, parts_of
 from qualm.runners.scoring.calibration.conformal_scores import option_scores
@@ -277,7 +277,7 @@ def redraw(
     units, slack, parts = units_of(samples.groups, setting), SLACK[precision(setting)], parts_of(samples, setting)
     kept = () if parts is not None else (threshold(own[rows], *how, units[rows]),)
     lacking = "" if parts is None else parts.lacking(parts.thresholds(own, *how, units))
-    return Redraw(own, enters, truth, units, *how, slack, probs is clean, kept, parts, lacking, unit(samples, setting))
+    return Redraw(own, enters, truth, units, *how, slack, probs is clean, kept, parts, lacking, exchangeable_unit(samples, setting))
 
 
 def precision(setting: Mapping[str, Any]) -> Precision:

@@ -62,11 +62,11 @@ class Recalibration:
 
     @property
     def rows(self) -> Ints:
-        """Rows of the cell that it is fitted on."""
+        """Indices of the cell's rows that the calibrator is fitted on."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(part.rows for part in self.parts if part.held is None)])
 
     def groups(self, resamples: Resamples) -> int:
-        """Return the number of groups that it is fitted on."""
+        """Return the number of groups that the calibrator is fitted on."""
         return self._groups.get(resamples.whole, lambda: self._count_groups(resamples.whole))
 
     def _count_groups(self, resamples: Resamples) -> int:
@@ -153,7 +153,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class FittedOn:
-    """The answers to clean inputs that calibrate."""
+    """Answers to clean inputs, with a mark for the rows that calibrate."""
 
     scores: Scores
     choice: Bools
@@ -163,7 +163,7 @@ class FittedOn:
     groups: Ints
     """(n,) group of each row."""
     calibrates: Bools
-    """(n,) which of them do."""
+    """(n,) True for the rows that calibrate."""
     held: HeldDraws | None = None
     """Draws of calibration answers outside the scored ones; None if they are among the scored ones."""
 
