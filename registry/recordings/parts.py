@@ -100,7 +100,7 @@ def choose(
     """
     of_run = [p for p in parts if p.has(run, None)]
     if not of_run:
-        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(_runs(parts, str(run)))}")
+        raise RecordingError(f"{source}: no run '{run}'; there are: {_listed(_run_names(parts, str(run)))}")
     if task is None:
         tasks = {t for p in of_run for _, t in p.names}
         task = fallback if fallback in tasks else tasks.pop() if len(tasks) == 1 else None
@@ -181,10 +181,10 @@ def _files(source: Path) -> Iterator[Path]:
             yield path
 
 
-def _runs(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
-    """Return every name of a run, those with the wanted task first.
+def _run_names(parts: Sequence[RecordingFile], wanted: str) -> list[str]:
+    """Return the names of all runs, the likeliest matches for `wanted` first.
 
-    Then come names of most files, such as a model's before a date.
+    Names that contain `wanted` come first, then names of more files: a model's name before a date.
     """
     files = Counter(run for part in parts for run in {r for r, _ in part.names})
     return sorted(files, key=lambda run: (wanted not in run, -files[run], run))

@@ -43,8 +43,8 @@ def base_of(context: ModelContext, artifact: str | None, hub: str | None, revisi
     return Base(folder, hub, revision)
 
 
-def unfold(label: str, base: Base) -> Base:
-    """Follow an adapter's folder to the whole model it belongs to.
+def resolve_adapters(label: str, base: Base) -> Base:
+    """Return the full model that adapter folders build on, with the chain of adapters to merge.
 
     Raises:
         ModelError: its config does not name an available base model, or the chain is circular.

@@ -36,15 +36,19 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
     """
     written: set[str] = set()
     for part in context.parts:
-        names, some = _columns(part)
+        names, has_images = _columns(part)
         if pictures and part.task not in written:
             written.add(part.task)
-            _tsv(context.folder / f"{part.task}.tsv", [*names, "image"] if some else names, _input(context, part, names, some))
+            _tsv(
+                context.folder / f"{part.task}.tsv",
+                [*names, "image"] if has_images else names,
+                _input_rows(context, part, names, has_images),
+            )
         folder = context.folder / slug(part.model)
         create_folder(folder)
         path = folder / f"{slug(part.model)}_{part.task}.{table}"
         names += ["prediction", KEY]
-        cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and some))
+        cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and has_images))
         if table == "xlsx":
             _xlsx(context, path, names, cells)
         else:
@@ -89,13 +93,13 @@ def _columns(part: ExportPart) -> tuple[list[str], bool]:
     return names, samples["image_id"].null_count < samples.num_rows
 
 
-def _input(context: ExportContext, part: ExportPart, names: list[str], some: bool) -> Iterator[list[Any]]:
-    """Yield questions with images; a repeated image is the index of its first row."""
+def _input_rows(context: ExportContext, part: ExportPart, names: list[str], has_images: bool) -> Iterator[list[Any]]:
+    """Yield rows of the input table; a repeated image is given as the index of its first row."""
     inputs, first = ModelInput(part), dict[str, int]()
     for entry in context.questions(part):
         key, image = inputs.key(entry), None
         if key is None:
-            if some:
+            if has_images:
                 continue
         elif key in first:
             image = str(first[key])
@@ -104,7 +108,7 @@ def _input(context: ExportContext, part: ExportPart, names: list[str], some: boo
             image = json.dumps(cells) if len(cells) > 1 else cells[0] if cells else None
             first[key] = entry.place
         row = _question(entry)
-        yield [*(row.get(name) for name in names), *([image] if some else [])]
+        yield [*(row.get(name) for name in names), *([image] if has_images else [])]
 
 
 def _tsv(path: Path, names: list[str], rows: Iterator[list[Any]]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.inference.hf.adapters import base_of, unfold
+from qualm.runners.inference.hf.adapters import base_of, resolve_adapters
 from qualm.runners.inference.hf.folder import model_fault
 from qualm.runners.prompts.thinking import ThinkingError, parse_thinking
 
@@ -74,7 +74,7 @@ def hf_vlm(
     from qualm.runners.inference.hf.model import HfVlm
 
     named = base_of(context, artifact, hub, revision, trust_remote_code)
-    base = unfold(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))
+    base = resolve_adapters(context.label, replace(named, adapters=(Path(adapter),) if adapter else ()))
     fault = model_fault(base.folder) if base.folder is not None else ""
     if fault:
         raise ModelError(f"model '{context.label}': {fault}")

@@ -52,8 +52,8 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     compared_means = results.source.scan("modality_comparisons").collect()
     drawn = {
         "modalities": grids(means),
-        "urr": _heats(urr, order, about, "tie_rate", "ties", 1.0),
-        "hcc": _heats(hcc, right, about, "hallucination_rate", "became wrong", widest(hcc)),
+        "urr": _heat_maps(urr, order, about, "tie_rate", "ties", 1.0),
+        "hcc": _heat_maps(hcc, right, about, "hallucination_rate", "became wrong", widest(hcc)),
         "kinds": kinds(results, right, about, tested),
     }
     figures = by_kind(results, right, about, tested)
@@ -106,8 +106,17 @@ def _head(variant: str, about: dict[str, Any], unchanged: float | None, collapse
     return name, " · ".join(p for p in parts if p)
 
 
-def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside: str, label: str, most: float) -> list[Heat]:
-    """Return a grid per model, dataset and metric."""
+def _heat_maps(frame: pl.DataFrame, order: list[str], about: dict[str, Any], side_column: str, side_label: str, scale: float) -> list[Heat]:
+    """Return a heat map per model, dataset and metric: estimators in rows, variants in columns.
+
+    Args:
+        frame: Points of one chart.
+        order: Variants in the order of the page.
+        about: Variant -> its entry in the stage's parameters.
+        side_column: Column with a second number for each cell.
+        side_label: Its name on the page.
+        scale: Absolute value with the strongest colour.
+    """
     if frame.is_empty():
         return []
     heats = []
@@ -115,7 +124,7 @@ def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside:
         cells = {(r["estimator"], r["variant"]): r for r in part.iter_rows(named=True)}
         variants = [v for v in order if any(k[1] == v for k in cells)]
         names = list(dict.fromkeys(k[0] for k in cells))
-        rows = [(words(e), [_cell(cells.get((e, v)), beside, label, most) for v in variants]) for e in names]
+        rows = [(words(e), [_cell(cells.get((e, v)), side_column, side_label, scale) for v in variants]) for e in names]
         of_variant = {v: next(r for (_, other), r in cells.items() if other == v) for v in variants}
         sweep = str(metric).partition("@")[2]
         caption = " · ".join(visible(t, 60) for t in (model, dataset, sweep) if t)
@@ -124,24 +133,24 @@ def _heats(frame: pl.DataFrame, order: list[str], about: dict[str, Any], beside:
     return heats
 
 
-def _cell(row: dict[str, Any] | None, beside: str, label: str, most: float) -> HeatCell:
+def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: float) -> HeatCell:
     if row is None:
         return HeatCell("–", title="not measured")
     n = counted(row)
-    other = f"{label} {number(row[beside])}" if row[beside] is not None else ""
+    side = f"{side_label} {number(row[side_column])}" if row[side_column] is not None else ""
     if row["value"] is None:
         why = visible(row["why"] or "undefined", 80)
-        return HeatCell("undefined", why, title="; ".join(t for t in (why, other, n) if t), undefined=True)
+        return HeatCell("undefined", why, title="; ".join(t for t in (why, side, n) if t), undefined=True)
     interval, p = between(row), row["p_adjusted"]
-    small = f"{label} {number(row[beside])}" if beside == "tie_rate" and (row[beside] or 0) >= 0.1 else interval
+    small = side if side_column == "tie_rate" and (row[side_column] or 0) >= 0.1 else interval
     if row["unchanged_rate"] and row["value_changed"] is not None:
         small = f"{number(row['value_changed'])} of changed"
-    title = [interval, other, n, "" if p is None else f"p = {number(p, 4)} corrected", _changed(row)]
+    title = [interval, side, n, "" if p is None else f"p = {number(p, 4)} corrected", _changed(row)]
     if row["collapsed"]:
         return HeatCell(rounded(row), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
-    heat, tone = shade(row["value"], most)
+    heat, tone = shade(row["value"], scale)
     clear = p is not None and p < SURE
-    if clear and beside == "hallucination_rate" and not leaves_out_zero(row):
+    if clear and side_column == "hallucination_rate" and not leaves_out_zero(row):
         clear = False
         title.append("not significant, since its interval contains 0")
     return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")

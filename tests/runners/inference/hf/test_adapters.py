@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import ModelError
-from qualm.runners.inference.hf.adapters import CONFIG, WEIGHTS, Base, merge, read_config, unfold
+from qualm.runners.inference.hf.adapters import CONFIG, WEIGHTS, Base, merge, read_config, resolve_adapters
 
 
 def adapter(folder, weights=True, **config):
@@ -20,23 +20,23 @@ def test_a_chain_of_adapters_is_followed_down_to_the_whole_model(tmp_path):
     (tmp_path / "whole").mkdir()
     first = adapter(tmp_path / "first", base_model_name_or_path=str(tmp_path / "whole"))
     second = adapter(tmp_path / "second", base_model_name_or_path=str(first))
-    assert unfold("m", Base(second, None, None)) == Base(tmp_path / "whole", None, None, (first, second))
-    assert unfold("m", Base(tmp_path / "whole", None, None)) == Base(tmp_path / "whole", None, None)
-    assert unfold("m", Base(None, "hub/x", "main")) == Base(None, "hub/x", "main")
+    assert resolve_adapters("m", Base(second, None, None)) == Base(tmp_path / "whole", None, None, (first, second))
+    assert resolve_adapters("m", Base(tmp_path / "whole", None, None)) == Base(tmp_path / "whole", None, None)
+    assert resolve_adapters("m", Base(None, "hub/x", "main")) == Base(None, "hub/x", "main")
 
 
 def test_a_hub_model_needs_a_commit(tmp_path):
     pinned = adapter(tmp_path / "pinned", base_model_name_or_path="hub/x", revision="a" * 40)
-    assert unfold("m", Base(pinned, None, None)) == Base(None, "hub/x", "a" * 40, (pinned,))
+    assert resolve_adapters("m", Base(pinned, None, None)) == Base(None, "hub/x", "a" * 40, (pinned,))
     loose = adapter(tmp_path / "loose", base_model_name_or_path="hub/x", revision="main")
     with pytest.raises(ModelError, match="names the base model 'hub/x', which is neither a folder here nor a hub model with a commit"):
-        unfold("m", Base(loose, None, None))
+        resolve_adapters("m", Base(loose, None, None))
 
 
 def test_a_chain_that_closes_on_itself(tmp_path):
     folder = adapter(tmp_path / "a", base_model_name_or_path=str(tmp_path / "a"))
     with pytest.raises(ModelError, match="is an adapter of itself"):
-        unfold("m", Base(folder, None, None))
+        resolve_adapters("m", Base(folder, None, None))
 
 
 def test_what_is_no_adapter(tmp_path):
