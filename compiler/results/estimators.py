@@ -1,4 +1,4 @@
-"""Which estimator of uncertainty is best, and which may be: lines below the scores of `qualm show`."""
+"""Best uncertainty estimators and those tied with them: lines below the scores of `qualm show`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qualm.runners.scoring.measuring.labels import of_estimator
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
-    """Print a line for each model, dataset and metric of estimators among the scores that are shown."""
+    """Print the best estimator of each shown model, dataset and metric, and those tied with it."""
     lines = list(best_estimators(rankings, scores))
     for line in lines:
         console.print(Text(line))

@@ -139,7 +139,7 @@ _SHA256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Address(_Strict):
-    """A file with an address of its own."""
+    """URL, checksum and size of one file to download."""
 
     url: Annotated[str, Field(pattern=_URL)]
     sha256: _SHA256 | None = None

@@ -63,10 +63,10 @@ class PairContext:
         return True
 
     def parts(self, rows: Sequence[Row], each: int = 1) -> Iterator[list[Row]]:
-        """Yield source rows in parts of about as many as pairs are missing; without a limit all at once.
+        """Yield source rows in batches, each about the number of missing pairs; without a limit, in one batch.
 
-        With a limit, rows come in an order drawn by the seed, so that a larger limit only adds pairs. The second and later parts allow
-        for the share of rows that became pairs so far.
+        With a limit, rows come in an order drawn by the seed, so that a larger limit only adds pairs. The second and later batches
+        allow for the share of rows that became pairs so far.
 
         Args:
             rows: rows of SAMPLES.

@@ -121,7 +121,7 @@ def greedy(tested: ModelUnderTest) -> CheckResult:
 
 
 def draws(tested: ModelUnderTest) -> CheckResult:
-    """Check sampled tokens against their random numbers and a plain pass."""
+    """Check sampled tokens against their random numbers and an uncached forward pass."""
     import torch
 
     from qualm.runners.inference.hf.sampling import uniforms

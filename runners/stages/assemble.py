@@ -140,7 +140,7 @@ def _read(label: str, folder: Path) -> RecipeOutput:
 
 
 def _check_ids(recipes: list[RecipeOutput]) -> None:
-    """Return ids are one recipe's each, and every pair is whole."""
+    """Raise StageError if two recipes share a sample id or a pair lacks a member."""
     owner: dict[str, str] = {}
     for recipe in recipes:
         members: dict[str | None, list[bool]] = {}

@@ -28,7 +28,7 @@ class FolderError(Exception):
 
 
 def model_folder(artifact: str | None, hub: str | None, revision: str | None) -> Path:
-    """Return the folder of a model that is an entry, or that `qualm fetch` brought from the hub.
+    """Return the local folder of a model: its `artifact`, or the hub model that `qualm fetch` downloaded.
 
     Raises:
         FolderError: nothing or both name it, the hub model has no commit, or it is not on this disk.

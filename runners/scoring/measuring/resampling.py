@@ -145,13 +145,13 @@ def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tup
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in values of each slice at the sample's own sets, of resamples and of the jackknife."""
+    """Fill in each task's values in bootstrap resamples and jackknife deletions, slice by slice."""
     for of, resamples in _by_slice(tasks, bootstrap):
         _resample_slice(of, resamples)
 
 
 def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in values at the sample's own sets, of resamples and of the jackknife."""
+    """Fill in the tasks' values in bootstrap resamples and jackknife deletions of one slice."""
     values: list[list[Floats]] = [[] for _ in tasks]
 
     def draws() -> Iterator[Weights]:
