@@ -148,7 +148,7 @@ def compile_(
             autocompletion=completion.specs,
         ),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of step.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a compiled file is out of date.")] = False,
 ) -> None:
     """Write dvc.yaml, stages/*.json and ignore blocks of specs.
 

@@ -141,7 +141,7 @@ class Layout:
         modules = [of.module, *(p.module for p in plugins)]
         code, package, engine = self._code(frozenset(modules), of.costly)
         for key in _keys([params, inputs, outputs]) & DVC_IGNORES:
-            raise SpecError([clash(self.resolved, f"the name '{key}' is one that DVC's run cache does not see")])
+            raise SpecError([clash(self.resolved, f"DVC's run cache ignores changes of a parameter with the name '{key}'")])
         seed = self.resolved.seed if of.seeded else 0
         refs = tuple(u for u in used if isinstance(u, Ref))
         name, title = name or "-".join([kind, *map(slug, names.values())]), of.title.format(**names)

@@ -34,7 +34,7 @@ def templates() -> dict[str, str]:
         "set_sizes": _set_sizes(),
         "sweeps": _sweeps(),
         "urr": _heat_map(
-            "Share of samples that are more uncertain perturbed than clean. Ties count as no reaction: their share is in the tooltip.",
+            "Share of samples that become more uncertain when perturbed. Ties count as no reaction; the tooltip has their share.",
             {"domain": [0, 1], "range": ["#ffffff", "#5b8bc6"]},
             ("tie_rate", "ties"),
         ),

@@ -155,7 +155,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
                 raise ProjectError(f"no {kind} '{name}' in {plan.spec}; {nearest(name, names_of[kind])}")
     if missing:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{name}" for name in dict.fromkeys(missing))
-        raise ProjectError(f"answers that are not here; make or fetch them: dvc repro --pull {command}")
+        raise ProjectError(f"answers are missing; compute or fetch them with `dvc repro --pull {command}`")
     if not parts:
         raise ProjectError(f"{plan.spec}: has no models that answer anything; add `models:`")
     return tuple(sorted(parts, key=lambda p: (p.model, p.dataset)))
@@ -177,7 +177,7 @@ def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[st
     folders = {name: Path(stage_of[name].outputs["dataset"]) for name in names}
     if missing := [stage_of[name].name for name, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
         command = " ".join(f"specs/{plan.spec}/dvc.yaml:{stage}" for stage in missing)
-        raise ProjectError(f"datasets that are not here; make or fetch them: dvc repro --pull {command}")
+        raise ProjectError(f"datasets that are not here; make or fetch them: dvc repro --pull {command}`")
     return folders
 
 

@@ -145,7 +145,7 @@ def layer_range(word: str, layers: int) -> list[int]:
 
 def _place(column: str, place: str, drawn: bool) -> str:
     if place not in PLACES:
-        raise ValueError(f"{column}: expected a place of {', '.join(PLACES)} at its end, got '{place}'")
+        raise ValueError(f"{column}: expected one of {', '.join(PLACES)} at its end, got '{place}'")
     if drawn and place in OF_PROMPT:
         raise ValueError(f"{column}: all answers to a question have one prompt; read {column.removeprefix(DRAWN_BY)}")
     return place

@@ -455,7 +455,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         where = f"{path}:{argument.lineno}: parameter '{argument.arg}' of {name}"
         if argument.arg in DVC_IGNORES:
-            raise PluginError(f"{where}: choose another name; DVC's run cache does not see parameters of this one")
+            raise PluginError(f"{where}: choose another name; DVC's run cache ignores changes of a parameter with this name")
         if argument.annotation is None:
             raise PluginError(f"{where}: has no annotation; the spec's schema is made from it")
         annotation = _annotation(argument.annotation, where)

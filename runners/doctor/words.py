@@ -35,7 +35,7 @@ def thinking(tested: ModelUnderTest) -> CheckResult:
     declared, style = tested.model.thinking, detect_thinking(tested.model.template)
     if declared is not None:
         tags = " and ".join(map(repr, declared.tags or ()))
-        what = f"thinks up to {declared.budget:,} tokens between {tags}" if declared.on else f"answers at once; thinking is between {tags}"
+        what = f"thinks up to {declared.budget:,} tokens between {tags}" if declared.on else f"does not think; its tags are {tags}"
         return CheckResult("thinking", "ok", what + (f"; switched by {declared.switch}" if declared.switch else ""))
     if style is None:
         return CheckResult("thinking", "ok", "the chat template shows none")

@@ -51,7 +51,7 @@ COUNTED: Mapping[int, str] = {
 }
 SPLIT_VERSION = 2
 """Version of the rule for the end of thinking. 2: nested tags are counted (1: the first closing tag ended it)."""
-UNPARTED = "answers that hold thinking, of which the spec says nothing (`thinking: true`)"
+UNPARTED = "answers with thinking that the spec does not declare (set `thinking: true`)"
 """Counter of answers whose thinking would be scored as part of the answer."""
 SETTINGS = ("tags", "budget", "of", "switch", "effort")
 

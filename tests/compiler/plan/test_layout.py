@@ -97,7 +97,7 @@ def test_each_model_counts_towards_the_most_stages(more: str, stages: int, tmp_p
 
 
 def test_a_name_that_dvc_does_not_see_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="the name 'size' is one that DVC's run cache does not see"):
+    with pytest.raises(SpecError, match="DVC's run cache ignores changes of a parameter with the name 'size'"):
         make(tmp_path, SPEC.replace("scenes_mc:", "size:"))
 
 

@@ -35,9 +35,9 @@ def test_every_way_to_name_a_layer_has_one_text(word, stored):
         ("hidden_states/0.0/answer_last", None),
         (
             "hidden_states/middle/first",
-            "expected a place of prompt_last, image_last, image_mean, answer_last, answer_mean at its end, got 'first'",
+            "expected one of prompt_last, image_last, image_mean, answer_last, answer_mean at its end, got 'first'",
         ),
-        ("hidden_states/middle", "expected a place of"),
+        ("hidden_states/middle", "expected one of"),
         ("attention/all/next", "expected previous, image_share, image_entropy at its end, got 'next'"),
         ("attention/middle/previous", "expected layers as `all`, `middle_third` or FROM:TO, got 'middle'"),
         ("image_information/all/0", "expected a share of the picture's tokens above 0 and at most 1, got '0'"),

@@ -61,7 +61,7 @@ def thing(confidence, correct, weights, *, bins: int = 15, rate: Annotated[float
         ("def thing(*, x: np.ndarray): ...", "annotation 'np.ndarray' is not one a spec can hold"),
         ("def thing(*, x: int = f()): ...", "must be written out as a literal"),
         ("def thing(*, x: int | float = 1): ...", "mixes bool, int and float, between which DVC sees no change"),
-        ("def thing(*, size: int = 1): ...", "DVC's run cache does not see parameters of this one"),
+        ("def thing(*, size: int = 1): ...", "DVC's run cache ignores changes of a parameter with this name"),
         ("def thing(*, x: Annotated[int, Foo(1)] = 1): ...", "is not one a spec can hold ('Foo(1)' is unknown); use"),
         ("def thing(*, x: list[int, str]): ...", "is not one a spec can hold"),
         ("def thing(*, x: dict[str]): ...", "is not one a spec can hold"),
