@@ -199,9 +199,9 @@ def uncertainty_finding(folder: Path, dataset: str) -> str:
     rest = f" (not: {', '.join(useless)})" if useless else ""
     return (
         f"**{VUB_DATASETS[dataset]}**: the AUROC of confidence is above .5 for {len(useful)} of {len(auroc)} models{rest}, from "
-        f"{number(auroc[order[-1]]['value'], 2)} ({order[-1]}) to {number(auroc[order[0]]['value'], 2)} ({order[0]}). Answering the more "
-        f"confident half raises accuracy by {number(min(gains.values()), 2)} to {number(max(gains.values()), 2)}, with separate "
-        f"intervals for {len(clear)} models. The most accurate model, {by_accuracy[0]}, is number "
+        f"{number(auroc[order[-1]]['value'], 2)} ({order[-1]}) to {number(auroc[order[0]]['value'], 2)} ({order[0]}). Accuracy on the "
+        f"more confident half minus accuracy on all answers is {number(min(gains.values()), 2)} to {number(max(gains.values()), 2)}; for "
+        f"{len(clear)} models the interval on this half lies above the other. The most accurate model, {by_accuracy[0]}, is number "
         f"{order.index(by_accuracy[0]) + 1} by AUROC"
     )
 
@@ -271,10 +271,10 @@ def blink_findings(folder: Path) -> str:
         [
             f"**Agreement**: {equal} of {len(BLINK_PUBLISHED)} published values are recomputed to a decimal.",
             f"**Ranks**: {ties(rows)}.",
-            f"**Chance**: the 95% interval of {len(chance)} models reaches down to the {100 * BLINK_RANDOM:.1f}% of "
-            f"guessing: {', '.join(chance)}.",
+            f"**Chance**: the 95% interval of the mean over tasks contains the {100 * BLINK_RANDOM:.1f}% of guessing for "
+            f"{len(chance)} models: {', '.join(chance)}.",
             f"**Unread replies**: {', '.join(f'{name} {number(unread[name], 2)}' for name in most)}. The authors count them as wrong, "
-            "so these models' ranks mix perception with following the format.",
+            "so the ranks of these models depend on perception and on following the format.",
             f"**Power**: {power_finding(folder, 'blink')}.",
         ]
     )
@@ -334,10 +334,10 @@ def mathvista_findings(folder: Path) -> str:
         [
             f"**Empty replies**: {len(empty):,} of the {len(blip):,} recorded replies of InstructBLIP are empty. The authors let GPT-4 "
             f"extract an answer from each, and count {sum(bool(row['true_false']) for row in empty)} as right.",
-            f"**Abstentions**: text-only GPT-4 abstains on {len(declined):,} questions, as it sees no image. The authors take the option "
-            f"that is most similar to the extracted text, and count {sum(bool(row['true_false']) for row in declined)} as right.",
-            f"**Other questions**: LLaVA, InstructBLIP, mPLUG-Owl and IDEFICS were asked {len(masked)} questions with placeholders for the "
-            "numbers (`CB = N_0, DB = N_1`). These are left out.",
+            f"**Abstentions**: text-only GPT-4 abstains on {len(declined):,} questions, since it sees no image. The authors take the "
+            f"option that is most similar to the extracted text, and count {sum(bool(row['true_false']) for row in declined)} as right.",
+            f"**Other questions**: the recorded questions of LLaVA, InstructBLIP, mPLUG-Owl and IDEFICS have placeholders instead of "
+            f"numbers in {len(masked)} cases (`CB = N_0, DB = N_1`). These are left out.",
             f"**Ranks**: between {number(min(unread.values()), 2)} and {number(max(unread.values()), 2)} of the replies are unread or "
             "left out, so the models are not ranked. Their order depends on how such replies count.",
             "**Read replies**: where at most 2% are unread, ours minus the published value is "

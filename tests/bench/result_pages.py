@@ -216,8 +216,8 @@ def model_summary(folder: Path) -> str:
     return bullets(
         [
             "**CertainlyUncertain**: on drawn scenes, SFT on contrastive pairs raises confidence-weighted accuracy from "
-            f"{interval(study.score['base', *place])} to {interval(study.score['sft_ours', *place])}, and lowers it on plain questions "
-            f"from {plain[0]} to {plain[1]}. [Table and baselines](docs/results/certainly_uncertain.md)"
+            f"{interval(study.score['base', *place])} to {interval(study.score['sft_ours', *place])}, and lowers it on ordinary "
+            f"answerable questions from {plain[0]} to {plain[1]}. [Table and baselines](docs/results/certainly_uncertain.md)"
         ]
     )
 
