@@ -103,7 +103,7 @@ def _tracked(lock: dict[str, Any], spec: str, stage: str) -> dict[str, Any]:
 
 
 def _recorded(root: Path, paths: Iterable[str | Path]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield output, spec, lock and recorded hash of each path in `results/`, outputs once; lock and hash are "" if no lock has it."""
+    """Yield (output, spec, lock file, recorded hash) of the outputs that hold paths in `results/`; "" where no lock names one."""
     locks: dict[str, dict[str, tuple[str, str]]] = {}
     seen = set[str]()
     for path in paths:

@@ -17,7 +17,7 @@ HEAD = 20
 
 
 def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield (FILE:LINE, object) of each line, `between` aside; a fault for invalid lines."""
+    """Yield (FILE:LINE, object) of each line without a trailing `between`, or a Fault for an invalid line."""
     number = 0
     with path.open("rb") as handle:
         while line := handle.readline(MAX_LINE + 1):

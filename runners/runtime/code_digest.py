@@ -53,7 +53,7 @@ class Engine:
 
 
 def reaches(kind: str, part: str) -> bool:
-    """Return True if a part of an answer by our own model plugin depends on a kind's version."""
+    """Return True if a stored part of an answer depends on the version of a kind of code."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 
 

@@ -157,7 +157,7 @@ def only_writer(stage: Stage) -> Iterator[None]:
 
 
 def write_answers(stage: Stage, answers: Mapping[str, Any]) -> None:
-    """Record which answers the store holds, after a run that did not finish."""
+    """Record the stored answers of an unfinished run in the stage's local record."""
     record = {**read_record(Path(), stage.spec, stage.name), ANSWERS: answers}
     atomic.write_text(LOCAL / "runs" / stage.spec / f"{stage.name}.json", json.dumps(record, indent=1, sort_keys=True) + "\n")
 

@@ -242,7 +242,7 @@ def balanced_spread(deviations: NDArray[np.floating[Any]]) -> Floats:
 
 
 def spread_of_sizes(sizes: NDArray[np.floating[Any]]) -> Floats:
-    """Compute `balanced_spread` from absolute deviations."""
+    """Return the robust spread of `balanced_spread` from absolute deviations."""
     n = sizes.shape[-1]
     place = (n - 1) * TAIL
     low = math.floor(place)

@@ -102,7 +102,7 @@ class _Refusing:
         return {name: partial(features_of, DatasetFolder(name, Path(folders[name]))) for name in names}
 
     def check(self) -> None:
-        """Count datasets on which a refuser has no say; raise StageError if it has none on any."""
+        """Count the datasets without a trained abstention baseline; raise StageError if no dataset has one."""
         silent = {name: r.why for name, r in self._refusers.items() if r.why}
         if self.models and len(silent) == len(self._refusers):
             reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no dataset has open questions"

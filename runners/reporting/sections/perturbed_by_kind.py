@@ -79,7 +79,7 @@ def by_kind(results: Report, order: list[str], about: dict[str, Any], tested: Te
 
 
 def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
-    """Return the cell of one kind of question."""
+    """Return the heat map's cell for the hallucination coefficient of one kind of question."""
     if row is None:
         return HeatCell("–", title="not measured")
     if row["value"] is None:
