@@ -323,7 +323,7 @@ def _grids(chart: str, title: str) -> Callable[[Source], Iterator[PrintFigure]]:
             caption = f"{of.dataset}, {model}: {title} of each estimator under each perturbation."
             held = " and an interval without 0" if chart == "hcc" else ""
             stars = f" * p < 0.05, ** p < 0.01, *** p < 0.001, corrected{held}. Hatched: undefined."
-            stars += " No colour or star: a collapse, answers ignore the input." if any(row["collapsed"] for row in rows) else ""
+            stars += " No colour or star: answers ignore the input." if any(row["collapsed"] for row in rows) else ""
             yield of.figure(chart, grid(of.width, rows, modality, most), caption + stars, model)
 
     return drawn

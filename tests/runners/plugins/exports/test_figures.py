@@ -107,9 +107,7 @@ def test_no_star_beside_a_coefficient_whose_interval_holds_0_or_under_a_collapse
     made.points["hcc"] = tmp_path / "made" / "hcc.csv"
     (grid,) = figures(made, "hcc", "column", "")
     assert {"+.50**", "+.40", "+.30"} <= set(words(grid.svg))
-    assert "corrected and an interval without 0." in grid.caption and grid.caption.endswith(
-        "No colour or star: a collapse, answers ignore the input."
-    )
+    assert "corrected and an interval without 0." in grid.caption and grid.caption.endswith("No colour or star: answers ignore the input.")
 
 
 def test_no_order_has_less_risk() -> None:
