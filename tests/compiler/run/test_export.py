@@ -145,7 +145,7 @@ def test_answers_that_are_not_made(project, tmp_path):
     path = project.root / "results/bench/generations/m/e.parquet"
     hidden = path.rename(path.with_name("hidden"))
     try:
-        with pytest.raises(ProjectError, match=r"make or fetch them: dvc repro --pull specs/bench/dvc.yaml:infer-m-e$"):
+        with pytest.raises(ProjectError, match=r"compute or fetch them with `dvc repro --pull specs/bench/dvc.yaml:infer-m-e`$"):
             run(project, tmp_path)
         run(project, tmp_path, datasets=["d"])
     finally:

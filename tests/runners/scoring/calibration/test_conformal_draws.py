@@ -184,9 +184,8 @@ def test_a_promise_that_nobody_can_break():
     assert (band(0.1, "standard", [(5, 40)], 1.0).low, band(0.1, "standard", [(5, 40)], 1.0).high) == (1, 1)
     found = band(0.1, "standard", [(50, 40)], 2.0)
     assert promise("question", found, clean=False).startswith("nothing is promised")
-    assert promise("question", found).startswith("at least 0.9 on average over draws") and "25 for calibration" in promise(
-        "question", found
-    )
+    sentence = promise("question", found)
+    assert sentence.startswith("at least 0.9 on average over draws") and "25 for calibration" in sentence
 
 
 def test_each_promise_names_what_is_exchangeable():
