@@ -145,7 +145,7 @@ class BatchExchange:
         return True
 
     def _check(self, batch: Sent, now: BatchJob, answered: int) -> None:
-        """Raise Stopped if resending a batch's requests is useless."""
+        """Raise FatalRequestError if resending a batch's requests is useless."""
         unanswered = len(batch.keys) - answered
         if now.status == "expired":
             self.counters["requests expired"] += unanswered
