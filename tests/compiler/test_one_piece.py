@@ -139,7 +139,10 @@ SAMPLES = {
     ],
     "files are appended to": ["open(p, 'ab')", "p.open('a')", "p.open(mode='a+')", "os.open(p, os.O_WRONLY | os.O_APPEND)"],
 }
-HARMLESS = "t.replace('a', 'b')\nframe.rename({'a': 'b'})\nreplace(row, x=1)\nwhen.replace(hour=1)\np.open('rb')\nname.isprintable()\nzipfile.open(x)\nImageOps.fit(x)"
+HARMLESS = (
+    "t.replace('a', 'b')\nframe.rename({'a': 'b'})\nreplace(row, x=1)\nwhen.replace(hour=1)\n"
+    "p.open('rb')\nname.isprintable()\nzipfile.open(x)\nImageOps.fit(x)"
+)
 
 
 @pytest.mark.parametrize("job", PIECES)
