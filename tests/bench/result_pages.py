@@ -104,8 +104,9 @@ def model_findings(folder: Path) -> str:
     """Return what training on the pairs changes."""
     study, weighted, sft = Study(folder), "confidence_weighted_accuracy", "sft_ours"
     rivals = {name.replace("**", ""): model for name, model in MODELS.items() if model == "base" or "+" in model or model == "sft_other"}
-    tests = {name: study.test.get((model, sft, "ours", weighted)) for name, model in rivals.items() if model != f"{sft}+recalibrated"}
-    beaten = [t for t in tests.values() if t is not None and t["difference"] > 0 and t["p_adjusted"] <= 0.05]
+    asked = {name: study.test.get((model, sft, "ours", weighted)) for name, model in rivals.items() if model != f"{sft}+recalibrated"}
+    tests = {name: test for name, test in asked.items() if test is not None}
+    beaten = [t for t in tests.values() if t["difference"] > 0 and t["p_adjusted"] <= 0.05]
     others = [name for name, t in tests.items() if t not in beaten]
     exceptions = f"; not than {', '.join(others)}" if others else ""
     highest = max(t["p_adjusted"] for t in beaten)
@@ -122,7 +123,7 @@ def model_findings(folder: Path) -> str:
             f"{seen:.1f}% are worded as a training question. Their images are in no other split. Classifiers of the question or the image "
             f"alone reach a balanced accuracy of {' to '.join([reach[0], *reach[1:][-1:]])} in every category.",
             f"**SFT on the pairs helps.** Its confidence-weighted accuracy is significantly higher than that of {len(beaten)} of "
-            f"{len(tests)} baselines ({'p < .001' if highest < 0.001 else f'p ≤ {number(highest)}'} each{exceptions}).",
+            f"{len(tests)} tested baselines ({'p < .001' if highest < 0.001 else f'p ≤ {number(highest)}'} each{exceptions}).",
             f"**It uses the image.** With another image F1<sub>idk</sub> falls from {study.value(sft, 'ours', 'f1_idk')} to "
             f"{study.value(f'{sft}+swapped_picture', 'ours', 'f1_idk')}.",
             "**Part of the gain is learning to answer.** The base model was never shown puddles, scratches or trails: "
