@@ -97,7 +97,7 @@ print(opened["asked"], opened["code"] == bundle + "/code", sys.modules.get("qual
 
 
 def test_a_stage_is_opened_by_the_code_that_was_sent_whatever_is_installed_or_imported(tmp_path: Path) -> None:
-    folder = tmp_path / "tree/code/qualm/runners/inference/cluster"
+    folder = tmp_path / "tree/code/qualm/runners/inference"
     folder.mkdir(parents=True)
     (folder / "shards.py").write_text(
         "class Shards:\n"
