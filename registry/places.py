@@ -13,7 +13,7 @@ def project_root(start: Path | None = None) -> Path | None:
 
 
 def is_checkout(root: Path) -> bool:
-    """Return whether a folder is a checkout of Qualm itself."""
+    """Return True if a folder is a checkout of Qualm itself, not a project of a user."""
     return (root / "registry" / "places.py").is_file()
 
 

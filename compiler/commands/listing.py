@@ -13,7 +13,7 @@ from qualm.compiler.commands import examples
 from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins import foreign_names, registry
-from qualm.registry.plugins.declarations import declared
+from qualm.registry.plugins.declarations import declarations_of
 from qualm.registry.plugins.registry import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
 from qualm.registry.published.models import Published, published
 from qualm.registry.system.console import Console
@@ -147,7 +147,7 @@ def _declarations(plugin: Plugin) -> list[str]:
     def text_of(value: Any) -> str:
         return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
-    return [f"{name}: {text_of(value)}" for name, value in declared(plugin).items()]
+    return [f"{name}: {text_of(value)}" for name, value in declarations_of(plugin).items()]
 
 
 def _near(path: Path) -> str:
@@ -167,7 +167,7 @@ def _plugin_json(plugin: Plugin) -> dict[str, Any]:
         "help": plugin.doc,
         "reads": list(plugin.reads),
         "parameters": parameters,
-        "declares": declared(plugin),
+        "declares": declarations_of(plugin),
     }
 
 

@@ -146,13 +146,11 @@ def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterat
             continue
         from qualm.runners.data.dataset import DatasetFolder
         from qualm.runners.prompts.question import Prompt
-        from qualm.runners.prompts.templates import PromptError, check_fit
+        from qualm.runners.prompts.templates import misfit
 
         in_words = "model" in stage.outputs or IN_WORDS in stage.params  # a model is trained on words
-        try:
-            check_fit(Prompt(**{k: v for k, v in prompt.items() if k != "examples"}), name, DatasetFolder(name, root / folder), in_words)
-        except PromptError as error:
-            yield Need("prompt", name, str(error).partition("prompt: ")[2])
+        if why := misfit(Prompt.read(prompt), DatasetFolder(name, root / folder), in_words):
+            yield Need("prompt", name, why)
 
 
 def _variables(stage: PlannedStage, settings: Settings) -> Iterator[Need]:

@@ -8,9 +8,10 @@ from typing import Any
 import polars as pl
 
 from qualm.compiler.viewing.chunks import finite
-from qualm.runners.reporting.load import decimals_of, with_decimals
+from qualm.runners.reporting.load import ALL_CLEAN, column_decimals, with_decimals
 from qualm.runners.reporting.text import titled, words
 from qualm.runners.results.results import Results
+from qualm.runners.results.tables import labelled
 
 SCORE_COLUMNS = (
     *("dataset", "variant", "slice", "model", "label", "metric", "parameters", "estimator", "conformal", "nonconformity", "calibrator"),
@@ -25,7 +26,9 @@ MODELS, ESTIMATORS = "models", "estimators"
 
 def board(results: Results) -> dict[str, Any]:
     """Return all scores by column, and titles and directions of metrics."""
-    scores = ranked(results).with_columns(with_decimals(results.labelled().collect(), decimals_of(results))["decimals"])
+    scores = ranked(results)
+    rows = labelled(scores.lazy()).collect()
+    scores = scores.with_columns(with_decimals(rows, column_decimals(rows.filter(ALL_CLEAN)))["decimals"])
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
     return packed(scores.to_dicts(), [name for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns]) | {
         "metrics": {name: {"title": titled(name), "higher_is_better": better} for name, better in metrics},

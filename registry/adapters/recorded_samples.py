@@ -58,7 +58,7 @@ def recorded_samples(
             `auto` = the former, where the right option is known.
         faults: Rows that are not as the format has them end the run (`stop`), or are listed and left out.
         pictures: Those in the log or in the input table beside it, or `none`.
-        category_in_id: A regular expression that fits each whole id; its only group is the category: `val_(.+)_\\d+` for
+        category_in_id: A regular expression that fits each whole id; its only group is the category: `val_(.+)_\d+` for
             `val_Art_Style_12`.
         answer_is: Of a table's questions with options, what the reference answer is: the option's letter, its text, or whichever fits one
             option only (`auto`); options may be letters in another order.
@@ -71,7 +71,7 @@ def recorded_samples(
         how = ReadOptions(fields, run=run or "", answer_is=answer_is)
         part, table, name = _choose_file(source, format, run, task, pictures, how)
         if answer_is != "auto" and part.format != "table":
-            raise AdapterError(f"{part.path}: `answer_is: {answer_is}` is of tables (`format: table`), and this is read as {part.format}")
+            raise AdapterError(f"{part.path}: `answer_is: {answer_is}` needs `format: table`, and this is read as {part.format}")
         if part.format == "seedbench":
             raise AdapterError(f"{part.path}: SEED-Bench's predictions have no questions in them; `card: seedbench` reads those")
         recorded_pictures = _Pictures(table, pictures == "auto")

@@ -26,7 +26,7 @@ class EntryError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """Row of `qualm data ls`: a tracked folder, or a card whose files are not added."""
+    """Dataset or model of the registry: a folder that DVC tracks, or a card whose files are not added yet."""
 
     root: Path
     name: str

@@ -46,7 +46,7 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def option_logits(values: Any) -> list[float] | ImplausibleReason:
-    """Return logits of options, those of -Infinity so far below the others that their probability is 0, and finite.
+    """Return finite logits of options: -Infinity becomes a number 10,000 below the others, of probability 0.
 
     Tools log -Infinity for an option that cannot be generated (a masked token, an underflow). Where all options have it, none is preferred:
     they come out equal.

@@ -9,8 +9,8 @@ from qualm.registry.plugins.protocols import declarations
 from qualm.registry.plugins.registry import REQUIRED, Plugin
 
 
-def declared(plugin: Plugin) -> dict[str, Any]:
-    """Return a plugin's declarations in the order of its contract."""
+def declarations_of(plugin: Plugin) -> dict[str, Any]:
+    """Return the module constants that describe a plugin (`GIVES`, `CITES`...), in the order of its kind's contract."""
     return {name: plugin.declares[name] for name in declarations(plugin.kind) if name in plugin.declares}
 
 

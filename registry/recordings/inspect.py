@@ -247,7 +247,7 @@ class Archive:
         """Read the directory of a zip archive.
 
         Raises:
-            ArchiveError: not a zip archive, or its members claim more bytes than the file has.
+            LogArchiveError: not a zip archive, or its members claim more bytes than the file has.
         """
         self._handle = path.open("rb")
         try:
@@ -274,7 +274,7 @@ class Archive:
         """Return a member's bytes.
 
         Raises:
-            ArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.
+            LogArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.
         """
         info = self.members[name]
         limit = min(limit, max(FREE, RATIO * info.compress_size))

@@ -186,7 +186,7 @@ class PlanFile:
         self.path = self.folder / f"{total.hexdigest()[:32]}.json"
         self.notes = self.path.with_suffix(".limits")
 
-    def work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
+    def remaining_work(self, asker: Asker, tasks: list[AnswerTask], store: StoredAnswers, sizes: Sizes) -> Work:
         """Return the remaining batches, and the limits found so far."""
         batches = self._batches(asker, tasks, store, sizes)
         try:

@@ -376,9 +376,8 @@ def _length(prompt: str, size: tuple[int, int] | None) -> int:
 
 def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
     """Return the prompt of a stage for one of its datasets."""
-    given = dict(stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {})))
-    how = given.pop("examples", None)
-    prompt = Prompt(**given)
+    given = stage.params.get("prompts", {}).get(dataset.name, stage.params.get("prompt", {}))
+    how, prompt = given.get("examples"), Prompt.read(given)
     if not how:
         return prompt
     whole, of = DatasetFolder(dataset.name, dataset.folder), rule(stage.params, dataset.name)

@@ -228,7 +228,7 @@ def _answer(
         return
     work = batch_plan.Work(())
     if lookup.missing:
-        work = batch_plan.PlanFile(asker, cells).work(asker, lookup.missing, store, sizes(asker, store, together))
+        work = batch_plan.PlanFile(asker, cells).remaining_work(asker, lookup.missing, store, sizes(asker, store, together))
     if elsewhere:
         driver.Answering(asker, store, work.batches, opener).run()
     else:

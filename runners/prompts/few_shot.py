@@ -16,8 +16,8 @@ from qualm.runners.prompts.templates import PromptError
 COLUMNS = ["sample_id", "image_id", "question", "references", "choices", "answer_index", "answerable", "split", "group", "meta"]
 
 
-class Folder(Protocol):
-    """All samples of a dataset."""
+class ExampleSource(Protocol):
+    """Dataset that few-shot examples are taken from: its name, table of samples, and image files of a row."""
 
     name: str
     table: Any
@@ -25,7 +25,7 @@ class Folder(Protocol):
     def files(self, row: int) -> tuple[bytes, ...]: ...
 
 
-def examples_of(how: Mapping[str, Any], prompt: Prompt, folder: Folder, asked: Sequence[bool], seed: int) -> tuple[Example, ...]:
+def examples_of(how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, asked: Sequence[bool], seed: int) -> tuple[Example, ...]:
     """Return the examples of a prompt for one dataset.
 
     Args:
@@ -65,13 +65,13 @@ def user_turn(params: Mapping[str, Any], sample: Mapping[str, Any], question: st
         sample: row of SAMPLES.
         question: its question under a variant.
     """
-    prompt, hint = Prompt(**{key: value for key, value in params.items() if key != "examples"}), ""
+    prompt, hint = Prompt.read(params), ""
     if "{hint}" in prompt.template:
         hint, question = split_hint(question, sample["question"], dict(sample["meta"] or ()).get("hint") or "")
     return prompt.text(question, sample["choices"] or (), hint)
 
 
-def _written(entry: Mapping[str, Any], folder: Folder, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> Example:
+def _written(entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> Example:
     data = tuple(Path(image).read_bytes() for image in entry.get("images", ()))
     for number, (row, is_asked) in enumerate(zip(rows, asked, strict=True)):
         if is_asked and row["question"].strip() == entry["question"].strip() and folder.files(number) == data:
@@ -84,7 +84,7 @@ def _written(entry: Mapping[str, Any], folder: Folder, rows: Sequence[Mapping[st
 
 
 def _drawn(
-    how: Mapping[str, Any], prompt: Prompt, folder: Folder, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool], seed: int
+    how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool], seed: int
 ) -> tuple[Example, ...]:
     where, split = f"dataset {folder.name}: prompt: examples", how["split"]
     free = sorted(
@@ -135,7 +135,7 @@ def _answer(row: Mapping[str, Any], prompt: Prompt, where: str) -> str | None:
         raise PromptError(f"{where}: {error}; write the examples, or put them in a file") from error
 
 
-def _example(folder: Folder, row: Mapping[str, Any], number: int, answer: str, has_hint: bool) -> Example:
+def _example(folder: ExampleSource, row: Mapping[str, Any], number: int, answer: str, has_hint: bool) -> Example:
     question, hint = row["question"], ""
     if has_hint:
         hint, question = split_hint(question, question, dict(row["meta"] or ()).get("hint") or "")

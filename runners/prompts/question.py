@@ -62,6 +62,11 @@ class Prompt:
     hint: str = ""
     """Hint of the question that is asked."""
 
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> Prompt:
+        """Return the prompt of a stage's parameters, without its few-shot examples."""
+        return cls(**{key: value for key, value in params.items() if key != "examples"})
+
     @property
     def example_images(self) -> tuple[PIL.Image.Image, ...]:
         """Return the images of all examples, in order."""

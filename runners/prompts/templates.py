@@ -75,26 +75,34 @@ class Questions(Protocol):
 def check_fit(prompt: Prompt, dataset: str, questions: Questions, in_words: bool) -> None:
     """Check that a prompt fits the questions of a dataset.
 
+    Raises:
+        PromptError: it does not; see `misfit`.
+    """
+    if why := misfit(prompt, questions, in_words):
+        raise PromptError(f"dataset {dataset}: prompt: {why}")
+
+
+def misfit(prompt: Prompt, questions: Questions, in_words: bool) -> str:
+    """Return why a prompt does not fit some questions: it needs or lacks options, or needs hints; empty if it fits.
+
     Args:
         in_words: a judge reads answers in words to questions with options.
-
-    Raises:
-        PromptError: the prompt needs or lacks options, or needs hints.
     """
     names, choices = set(PLACEHOLDER.findall(prompt.template)), [bool(sample["choices"]) for sample in questions.samples]
     way = "set another `prompt:` for this dataset"
     if not choices:
-        return
+        return ""
     needs_options = prompt.answer_format == "letter" or (prompt.template != TEMPLATE and names & {"options", "letters"})
     if needs_options and not any(choices):
         what = "`answer_format: letter`" if prompt.answer_format == "letter" else "{options}"
-        raise PromptError(f"dataset {dataset}: prompt: {what} needs questions with options, and all of this dataset are open; {way}")
+        return f"{what} needs questions with options, and all of this dataset are open; {way}"
     if "options" not in names and any(choices):
-        raise PromptError(f"dataset {dataset}: prompt: expected {{options}} in the template, as the dataset has questions with options")
+        return "expected {options} in the template, as the dataset has questions with options"
     if "hint" in names and not any(questions.hints):
-        raise PromptError(f"dataset {dataset}: prompt: the template has {{hint}}, and no sample has a hint (`meta.hint`); {way}")
+        return f"the template has {{hint}}, and no sample has a hint (`meta.hint`); {way}"
     if any(choices) and prompt.answer_format in ("free", "short", "json") and not in_words:
-        raise PromptError(
-            f"dataset {dataset}: prompt: `answer_format: {prompt.answer_format}` answers questions with options in words, "
-            "which a judge reads: add `judges: [option_match]`, or `answer_format: letter`"
+        return (
+            f"`answer_format: {prompt.answer_format}` answers questions with options in words, which a judge reads: "
+            "add `judges: [option_match]`, or `answer_format: letter`"
         )
+    return ""

@@ -35,11 +35,12 @@ from qualm.runners.scoring.calibration.comparisons import Comparisons
 from qualm.runners.scoring.calibration.fits import RAW
 from qualm.runners.scoring.cells import PAIRED, Cell
 from qualm.runners.scoring.families import Evidence, Family
+from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.curves import FIELDS, Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import described
-from qualm.runners.scoring.measuring.measured import Slice
-from qualm.runners.scoring.measuring.metrics import read_metrics
+from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.over_datasets import OverDatasets
 from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.score_table import count_undefined, in_parts, score_rows, shown_values
@@ -199,10 +200,7 @@ class Scoring:
     def _score_cell(self, cell: Cell, slices: Sequence[Slice]) -> None:
         rows: list[dict[str, Any]] = []
         for part in slices:
-            values = evaluate(self.metrics, cell, part)
-            limits, columns = described([measured for _, measured in values], self.level, part.bootstrap.groups)
-            rows += score_rows(cell, part, values, columns)
-            self.stage.count(**count_undefined(values))
+            values, limits = self._measure(self.metrics, cell, part, rows)
             if "rankings" in self.stage.outputs:
                 self.rankings.add(cell, part, values, part is slices[0], cell.variant == CLEAN)
             if self.study and part.label == ALL:
@@ -213,15 +211,22 @@ class Scoring:
             if self._tested and not part.macro and "clean_correct" in cell.columns:
                 self.effects += self._together(effect_rows(self._tested, cell, part, values))
         for part in changed_slices(cell, slices[0]):
-            values = evaluate(self._paired, cell, part)
-            limits, columns = described([measured for _, measured in values], self.level, part.bootstrap.groups)
-            rows += score_rows(cell, part, values, columns)
-            self.stage.count(**count_undefined(values))
+            values, limits = self._measure(self._paired, cell, part, rows)
             if self.study:
                 self.study.add_changed(cell, values, limits)
             of_correlation = [metric for metric in self._tested if is_of_correlation(metric)]
             self.effects += self._together(effect_rows(of_correlation, cell, part, values))
         self.scores.append(pa.Table.from_pylist(rows, schema=LABELLED_SCORES))
+
+    def _measure(
+        self, metrics: Sequence[Metric], cell: Cell, part: Slice, rows: list[dict[str, Any]]
+    ) -> tuple[list[tuple[str, Measured]], list[Limits]]:
+        """Measure metrics on one cell and slice, and append their rows of scores; return the values and their intervals."""
+        values = evaluate(metrics, cell, part)
+        limits, columns = described([measured for _, measured in values], self.level, part.bootstrap.groups)
+        rows += score_rows(cell, part, values, columns)
+        self.stage.count(**count_undefined(values))
+        return values, limits
 
     def _together(self, tests: Iterable[tuple[dict[str, Any], Evidence]]) -> Iterator[dict[str, Any]]:
         """Yield the rows of tests, whose p-values are corrected together."""

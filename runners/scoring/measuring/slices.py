@@ -45,16 +45,16 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int, aver
 
 
 def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Yield each occurring combination of field values and its rows."""
-    rows_of = _values(samples, fields[0])
+    """Return the rows of each combination of field values that occurs."""
+    rows_of = _rows_by_value(samples, fields[0])
     for field in fields[1:]:
-        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _values(samples, field).items()}
+        both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _rows_by_value(samples, field).items()}
         rows_of = {value: rows for value, rows in both.items() if len(rows)}
     return rows_of
 
 
-def _values(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
-    """Yield each value of a field and its rows; for categories also every parent in the taxonomy.
+def _rows_by_value(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
+    """Return the rows of each value of a field; for categories also of every parent in the taxonomy.
 
     `epistemic` comes before `epistemic/knowledge` and holds its rows.
     """

@@ -14,7 +14,7 @@ from qualm.compiler.commands.listing import command
 from qualm.compiler.project.checkout import Project
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import registry
-from qualm.registry.plugins.declarations import declared
+from qualm.registry.plugins.declarations import declarations_of
 from qualm.registry.plugins.options import options
 from qualm.registry.plugins.protocols import PROTOCOLS, declarations
 from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT
@@ -99,7 +99,7 @@ def test_the_command_prints_that_example() -> None:
 
 def test_constants_that_are_no_declaration_are_not_shown() -> None:
     assert "_WORDS" not in qualm("ls", "nli", "hf").stdout + qualm("ls", "nli", "--json").stdout
-    assert all(set(declared(registry.get(*one))) <= declarations(one[0]).keys() for one in ALL)
+    assert all(set(declarations_of(registry.get(*one))) <= declarations(one[0]).keys() for one in ALL)
 
 
 def reads() -> Iterator[str]:

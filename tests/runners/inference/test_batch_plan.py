@@ -56,7 +56,7 @@ def store(tmp_path):
 
 
 def planned(asker, every, store, size=4):
-    return PlanFile(asker, every).work(asker, look_up(asker, every, store).missing, store, lambda _: size).batches
+    return PlanFile(asker, every).remaining_work(asker, look_up(asker, every, store).missing, store, lambda _: size).batches
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -148,10 +148,10 @@ def test_a_plan_that_is_no_plan_is_made_anew(store, capfd):
 
 def test_what_memory_holds_is_remembered(store):
     asker, every = Asker(), [cell(i) for i in range(8)]
-    work = PlanFile(asker, every).work(asker, look_up(asker, every, store).missing, store, lambda _: 8)
+    work = PlanFile(asker, every).remaining_work(asker, look_up(asker, every, store).missing, store, lambda _: 8)
     (batch,) = work.batches
     assert work.limit(batch) == 8
     work.halve(batch)
-    again = PlanFile(asker, every).work(asker, look_up(asker, every, store).missing, store, lambda _: 8)
+    again = PlanFile(asker, every).remaining_work(asker, look_up(asker, every, store).missing, store, lambda _: 8)
     assert again.limit(batch) == 4 and [len(p.places) for p in batch.cut(4)] == [4, 4]
     assert Work((), {"another": 2}).limit(batch) == 8

@@ -41,7 +41,7 @@ def test_its_rows_are_those_of_the_stage(project: Project) -> None:
     stage.settings = Settings(device="cpu", batch_size=2, workers=1, progress=False, store="empty")
     asker.stage = stage
     empty = open_store(asker, {})
-    work = PlanFile(asker, cells).work(asker, look_up(asker, cells, empty).missing, empty, lambda _: 2)
+    work = PlanFile(asker, cells).remaining_work(asker, look_up(asker, cells, empty).missing, empty, lambda _: 2)
     batch = work.batches[0]
     assert isinstance(batch, Batch) and len(batch.places) == 2 and not stored(asker, batch, empty).any()
     answers = shards.answer(batch, None, False)
