@@ -161,7 +161,7 @@ function legend(rows) {
 /** All metrics of models in numbers. */
 function matrix(rows, families, title, arrow, to, family) {
   const models = [...new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}`, row])).values()]
-    .sort((a, b) => (a.result === b.result ? a.result.models.indexOf(a.model) - a.result.models.indexOf(b.model) : 0));
+    .sort((a, b) => site.results.indexOf(a.result) - site.results.indexOf(b.result) || a.result.models.indexOf(a.model) - b.result.models.indexOf(b.model));
   if (!models.length || families.length < 2) return null;
   const cells = new Map(rows.filter((row) => !wayOf(row)).map((row) => [`${row.result.key}\n${row.model}\n${row.label}`, row]));
   return el("section", { class: "numbers" }, el("h2", null, "All metrics"),
