@@ -121,7 +121,7 @@ def test_pictures_that_are_shown_count_as_much_as_their_server_says(tmp_path: Pa
     cost = found(tmp_path, text, Settings(servers={URL: {"price": Price(1.0, 2.0), **told}}))["pairinpainte"]
     one = tokens(read_prompt("extraneous")) + 16 + tokens("Not there. Decline.") + 2 * each
     assert cost.load.requests == 5 and cost.load.sent == 5 * one + sum(tokens(row["question"]) for row in rows)
-    assert cost.arithmetic[0].startswith("1 requests for each") and f"picture {each}" in cost.arithmetic[0]
+    assert cost.arithmetic[0].startswith("1 requests for each") and f"image {each}" in cost.arithmetic[0]
 
 
 def test_models_of_our_own_and_rules_cost_nothing(tmp_path: Path) -> None:
