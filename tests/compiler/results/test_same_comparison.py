@@ -101,7 +101,9 @@ def test_the_report(scored: Project, results: Report, tests: list[dict[str, Any]
     assert len(rows) == len(sheet.rows), "no two metrics have the same name"
     for metric, title in zip(METRICS, ["accuracy ↑", "brier ↓", "ECE ↓ (squared ece_debiased)"], strict=True):
         # A column has the decimals of its narrowest interval.
-        test = of(tests, "options", metric) | {"decimals": of(results.comparisons.to_dicts(), "options", metric)["decimals"]}
+        test = of(tests, "options", metric) | {
+            "decimals": of(results.comparisons.filter(slice="all").to_dicts(), "options", metric)["decimals"]
+        }
         name, _, values, change, limits, p, finding, *margins = rows[title]
         assert name == "other against base" and change == rounded(test, "difference", signed) and finding == in_words(test)
         assert values == f"{rounded(test, 'value_b')} and {rounded(test, 'value_a')}" and p == number(test["p_adjusted"], 4)
