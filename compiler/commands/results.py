@@ -153,7 +153,7 @@ def compare(
       qualm compare main:mine:base longer:mine:base  two branches
       qualm compare HEAD:mine fewer-bins:mine        a DVC experiment
     """
-    from qualm.compiler.results.show import compare_results
+    from qualm.compiler.results.compare import compare_results
 
     if len(words) not in (2, 3):
         raise ProjectError(f"expected [SPEC] A B, two sides to compare, got {len(words)}: {' '.join(words)}")

@@ -9,7 +9,6 @@ from typing import Any
 from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.compare import compare_results as compare_results
 from qualm.compiler.results.comparisons import matching, show_tests
 from qualm.compiler.results.estimators import show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed

@@ -14,9 +14,9 @@ from qualm.compiler.results.power import Assumptions
 
 run = CliRunner()
 BEHIND = {
-    "results.revisions.diff_revision": {"spec": "s"}, "terminal.views.print_diff": None, "results.diff_page.markdown": "# page",
-    "results.experiments.experiments": [{"name": "x"}], "terminal.views.print_experiments": None, "provenance.run_facts.show_how": None,
-    "results.show.show_results": None, "results.stats.show_statistics": None, "results.show.compare_results": None,
+    "results.revisions.diff_revision": {"spec": "s"}, "project.views.print_diff": None, "results.diff_page.markdown": "# page",
+    "results.experiments.experiments": [{"name": "x"}], "project.views.print_experiments": None, "results.run_facts.show_how": None,
+    "results.show.show_results": None, "results.stats.show_statistics": None, "results.compare.compare_results": None,
     "results.power.show_power": None, "viewing.failures.show_failures": None,
 }  # fmt: skip
 
