@@ -442,8 +442,9 @@ class Generator(Plugin, Protocol):
 class Nli(Plugin, Protocol):
     """Tell whether one text follows from another, contradicts it, or neither: an `NliEngine` (`qualm.runners.contracts.nli`).
 
-    - It returns the logits ENTAILMENT, NEUTRAL, CONTRADICTION per pair, which depend only on that pair, up to rounding at float32. Weights
-      are read for the first pair. `identity` changes with everything that logits depend on; an empty one is not worth storing.
+    - It returns the logits ENTAILMENT, NEUTRAL, CONTRADICTION per pair (`classes = 3`), or those of entailment and its absence (`classes =
+      2`), which depend only on that pair, up to rounding at float32. Weights are read for the first pair. `identity` changes with
+      everything that logits depend on; an empty one is not worth storing.
     - Equal pairs are inferred once and stored in `.qualm/nli`. Without asking it, a text entails itself with certainty, and a text without
       visible characters contradicts one with.
     """

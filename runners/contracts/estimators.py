@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from qualm.runners.contracts.nli import NliContext
+from qualm.runners.contracts.nli import NliContext, NliError
 from qualm.runners.inference.nli import CACHE, Nli, open_nli
 from qualm.runners.runtime.settings import Settings
 
@@ -30,12 +30,26 @@ class EstimatorContext:
     cache: Path = CACHE
     _opened: dict[str, Nli] = field(default_factory=dict)
 
-    def nli(self, chosen: Any) -> Nli:
-        """Return the NLI model of a `Chosen` parameter, opened once; NliError if it cannot be."""
+    def nli(self, chosen: Any, contradiction: bool = True) -> Nli:
+        """Return the NLI model of a `Chosen` parameter, opened once.
+
+        Args:
+            chosen: value of the parameter.
+            contradiction: whether the estimator reads contradictions; without it a model of two classes will do.
+
+        Raises:
+            NliError: the model cannot be opened, or does not tell contradictions.
+        """
         name = json.dumps(chosen, sort_keys=True)
         if name not in self._opened:
             self._opened[name] = open_nli(chosen, NliContext(self.settings, self.counters), self.cache)
-        return self._opened[name]
+        model = self._opened[name]
+        if contradiction and model.classes < 3:
+            raise NliError(
+                f"{model.engine.name} has two classes, entailment and no entailment; contradictions are needed here: choose an NLI model "
+                "of three classes, or, where the estimator has it, `similarity: entailment` or `same: entailment`"
+            )
+        return model
 
 
 def sums(rows: Rows) -> tuple[Floats, Floats]:

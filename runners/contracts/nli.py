@@ -13,7 +13,8 @@ from qualm.runners.runtime.settings import Settings
 Pair = tuple[str, str]
 
 
-Logits = tuple[float, float, float]
+Logits = tuple[float, ...]
+"""Of one pair: entailment, neutral, contradiction; or entailment, no entailment."""
 
 
 Floats = NDArray[np.float64]
@@ -32,6 +33,8 @@ class NliContext:
 class NliEngine(Protocol):
     identity: str
     name: str
+    classes: int
+    """3: entailment, neutral, contradiction. 2: entailment, no entailment."""
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
         """Yield logits with the indices of their pairs; NliError on failure."""

@@ -20,7 +20,7 @@ SURE = 50.0
 """A logit so far above another that its probability is 1 in float64, while every ratio stays defined."""
 
 FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 0.0, SURE)
-"""Logits of pairs that a rule decides."""
+"""Logits of pairs that a rule decides. Of two classes the first is as here, and the second its negative."""
 
 
 class Nli:
@@ -28,10 +28,11 @@ class Nli:
 
     def __init__(self, engine: NliEngine, context: NliContext, cache: Path = CACHE) -> None:
         self.engine, self.settings, self.counters = engine, context.settings, context.counters
-        self._cache = Inferences(cache, engine.identity)
+        self.classes = engine.classes
+        self._cache = Inferences(cache, engine.identity, engine.classes)
 
     def logits(self, pairs: Sequence[Pair]) -> Floats:
-        """Return (n, 3) logits of the pairs, in order.
+        """Return (n, classes) logits of the pairs, in order; entailment is the first class.
 
         Raises:
             NliError: the engine failed; the inferences so far are stored.
@@ -40,11 +41,11 @@ class Nli:
         # `len(numbers)` is evaluated first, so a new pair gets the next number and an old one keeps its own.
         place = np.fromiter((numbers.setdefault(pair, len(numbers)) for pair in pairs), np.int64, len(pairs))
         distinct = list(numbers)
-        logits = np.empty((len(distinct), 3))
+        logits = np.empty((len(distinct), self.classes))
         ruled = [_rule_logits(*pair) for pair in distinct]
         for i, rule in enumerate(ruled):
             if rule is not None:
-                logits[i] = rule
+                logits[i] = rule if self.classes == 3 else (rule[0], -rule[0])
         open_pairs = [i for i, rule in enumerate(ruled) if rule is None]
         if open_pairs:
             logits[open_pairs] = self._logits([distinct[i] for i in open_pairs])
@@ -55,7 +56,7 @@ class Nli:
 
     def _logits(self, pairs: list[Pair]) -> Floats:
         if not self.engine.identity:
-            logits = np.empty((len(pairs), 3))
+            logits = np.empty((len(pairs), self.classes))
             for done in self.engine.infer(pairs):
                 logits[[i for i, _ in done]] = [logits for _, logits in done]
             return logits

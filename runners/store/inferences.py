@@ -26,12 +26,13 @@ _ORDER = "<f4"
 class Inferences:
     """Inferences of one engine; opening reads and checks all its files."""
 
-    def __init__(self, root: Path, identity: str) -> None:
+    def __init__(self, root: Path, identity: str, classes: int = 3) -> None:
+        self._classes = classes
         self.folder = root / hashlib.sha256(f"{MAGIC} {identity}".encode()).hexdigest()[:32]
         self._lines = LineLog(self.folder, "inferences")
         self._rows: dict[bytes, int] = {}
-        self._blocks: list[NDArray[np.float32]] = [np.empty((0, 3), np.float32)]
-        for keys, logits in self._lines.read(_parse_line) if identity else ():
+        self._blocks: list[NDArray[np.float32]] = [np.empty((0, classes), np.float32)]
+        for keys, logits in self._lines.read(self._parse_line) if identity else ():
             self._add(keys, logits)
 
     def __contains__(self, key: bytes) -> bool:
@@ -41,7 +42,7 @@ class Inferences:
         return len(self._rows)
 
     def take(self, keys: Sequence[bytes]) -> NDArray[np.float64]:
-        """Return the (n, 3) logits of these keys, which must be stored."""
+        """Return the (n, classes) logits of these keys, which must be stored."""
         # Joined when read, not when added: adding n batches one by one would copy n^2 rows.
         self._blocks = [np.concatenate(self._blocks)]
         logits: NDArray[np.float64] = self._blocks[0][[self._rows[key] for key in keys]].astype(np.float64)
@@ -53,7 +54,7 @@ class Inferences:
         Raises:
             OSError: the disk is full or cannot be written; all earlier batches stay readable.
         """
-        block = np.asarray(logits, _ORDER).reshape(-1, 3)
+        block = np.asarray(logits, _ORDER).reshape(-1, self._classes)
         parts = {"keys": b"".join(keys), "logits": block.tobytes()}
         self._lines.append([json.dumps({name: base64.b64encode(raw).decode() for name, raw in parts.items()}).encode()])
         self._add(keys, block)
@@ -65,13 +66,12 @@ class Inferences:
             # The first counts, as in the store of answers, however many processes computed the same pair.
             self._rows.setdefault(key, row)
 
-
-def _parse_line(body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
-    """Parse a line's keys and logits; raise ValueError, TypeError or KeyError if damaged."""
-    entry = json.loads(body)
-    keys = base64.b64decode(entry["keys"])
-    logits = np.frombuffer(base64.b64decode(entry["logits"]), _ORDER).reshape(-1, 3)
-    # One NaN would make every cluster it takes part in undefined, for ever: better computed again.
-    if len(keys) != _KEY * len(logits) or not np.isfinite(logits).all():
-        raise ValueError
-    return [keys[i : i + _KEY] for i in range(0, len(keys), _KEY)], logits
+    def _parse_line(self, body: bytes) -> tuple[list[bytes], NDArray[np.float32]]:
+        """Parse a line's keys and logits; raise ValueError, TypeError or KeyError if damaged."""
+        entry = json.loads(body)
+        keys = base64.b64decode(entry["keys"])
+        logits = np.frombuffer(base64.b64decode(entry["logits"]), _ORDER).reshape(-1, self._classes)
+        # One NaN would make every cluster it takes part in undefined, for ever: better computed again.
+        if len(keys) != _KEY * len(logits) or not np.isfinite(logits).all():
+            raise ValueError
+        return [keys[i : i + _KEY] for i in range(0, len(keys), _KEY)], logits

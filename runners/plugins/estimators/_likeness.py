@@ -23,17 +23,17 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
     """
     if similarity == "jaccard":
         return [jaccard(t) for t in texts]
-    chances = [probabilities(logits) for logits in inferred(context.nli(nli), texts)]
+    chances = [probabilities(logits) for logits in inferred(context.nli(nli, contradiction=similarity == "contradiction"), texts)]
     return [p[..., ENTAILMENT] if similarity == "entailment" else 1.0 - p[..., CONTRADICTION] for p in chances]
 
 
 def inferred(nli: Nli, texts: Texts) -> list[Floats]:
-    """Compute for each sample (N, N, 3) logits, answer i as premise, answer j as hypothesis."""
+    """Compute for each sample (N, N, classes) logits, answer i as premise, answer j as hypothesis."""
     different = [list(dict.fromkeys(t)) for t in texts]
     logits = nli.logits([(a, b) for d in different for a in d for b in d])
     squares, start = [], 0
     for own, d in zip(texts, different, strict=True):
-        square = logits[start : start + len(d) ** 2].reshape(len(d), len(d), 3)
+        square = logits[start : start + len(d) ** 2].reshape(len(d), len(d), logits.shape[1])
         start += len(d) ** 2
         place = places(own, d)
         squares.append(square[np.ix_(place, place)])

@@ -36,8 +36,8 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
     if similarity == "jaccard":
         alike = np.array([jaccard(pair)[0, 1] if pair[0] != pair[1] else 1.0 for pair in pairs])
     else:
-        logits = context.nli(nli).logits([pair for a, b in pairs for pair in ((a, b), (b, a))])
-        chances = probabilities(logits)
+        model = context.nli(nli, contradiction=similarity == "contradiction")
+        chances = probabilities(model.logits([pair for a, b in pairs for pair in ((a, b), (b, a))]))
         own = chances[:, ENTAILMENT] if similarity == "entailment" else 1.0 - chances[:, CONTRADICTION]
         alike = own.reshape(-1, 2).mean(axis=1)
     starts = np.cumsum([0, *map(len, shorter)])

@@ -1,4 +1,4 @@
-"""NLI models of transformers: sequence classifiers with the classes entailment, neutral and contradiction.
+"""NLI models of transformers: sequence classifiers with the classes entailment, neutral and contradiction, or entailment and its absence.
 
 Published models order these classes differently, so the order comes from the model's config or from the spec, and is never guessed.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,9 +24,9 @@ from qualm.runners.runtime.precision import stored_value
 if TYPE_CHECKING:
     from qualm.registry.plugins.registry import Artifact
 
-_CLASSES = "entailment, neutral and contradiction"
-_WORDS = ("entail", "neutral", "contradict")
-"""Prefixes of the class names, in our order."""
+_CLASSES = "entailment, neutral and contradiction, or entailment and not_entailment"
+_WORDS = (("entail", "neutral", "contradict"), ("entail", "not_entail"))
+"""Prefixes of the class names, in our order; "non-entailment" counts as "not_entailment"."""
 TOKENS_PER_PROMPT = {"cpu": 24}
 """Tokens per prompt of `batch_size` that a batch holds, padding included; more gain nothing there."""
 ELSEWHERE = 512
@@ -51,8 +52,9 @@ def hf(
         artifact: the entry of registry/data/ that holds it.
         hub: or its name on the Hugging Face hub; `qualm fetch SPEC` downloads it.
         revision: branch, tag or commit of the hub repository, `main` unless given. `qualm fetch` pins its commit in registry/fetch.lock.
-        labels: the classes in the order of its outputs, [entailment, neutral, contradiction] in any order, for a model whose config
-            calls them LABEL_0 and so on.
+        labels: the classes in the order of its outputs, [entailment, neutral, contradiction] or [entailment, not_entailment] in any
+            order, for a model whose config calls them LABEL_0 and so on. A model of two classes tells no contradictions; where they are
+            needed, it is refused.
         dtype: of the weights; null is float32, at which the result of a pair depends on its batch by rounding only (about 1e-6). At
             float64 all is computed in double precision, and results depend on neither batch nor machine.
 
@@ -69,11 +71,11 @@ def hf(
     return HfNli(hub or folder.name, folder, class_order(folder, labels), dtype or "float32", context)
 
 
-def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
-    """Return the indices of entailment, neutral and contradiction among the outputs.
+def class_order(folder: Path, labels: list[str] | None) -> tuple[int, ...]:
+    """Return the indices of entailment, neutral and contradiction, or of entailment and its absence, among the outputs.
 
     Raises:
-        NliError: neither `id2label` nor the spec names exactly these three, or both do and differ.
+        NliError: neither `id2label` nor the spec names exactly these classes, or both do and differ.
     """
     try:
         raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -82,13 +84,13 @@ def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
         raise NliError(f"nli hf: {folder}/config.json cannot be read: {error}") from error
     own, spec_order = _order(named), _order(labels or [])
     if labels is not None and spec_order is None:
-        raise NliError(f"nli hf: labels: expected {_CLASSES} in some order, got {', '.join(labels) or 'nothing'}")
+        raise NliError(f"nli hf: labels: expected {_CLASSES}, in some order, got {', '.join(labels) or 'nothing'}")
     if own is not None and spec_order is not None and own != spec_order:
         raise NliError(
             f"nli hf: the spec says that the classes of {folder.name} are {', '.join(labels or ())}; its config says {', '.join(named)}"
         )
-    if spec_order is not None and named and len(named) != len(_WORDS):
-        raise NliError(f"nli hf: {folder.name} has {len(named)} classes ({', '.join(named)}); expected {_CLASSES}")
+    if spec_order is not None and named and len(named) != len(spec_order):
+        raise NliError(f"nli hf: {folder.name} has {len(named)} classes ({', '.join(named)}); `labels` names {len(spec_order)}")
     order = own or spec_order
     if order is None:
         raise NliError(
@@ -98,19 +100,20 @@ def class_order(folder: Path, labels: list[str] | None) -> tuple[int, int, int]:
     return order
 
 
-def _order(names: Sequence[str]) -> tuple[int, int, int] | None:
-    plain = [name.strip().lower() for name in names]
-    places_by_class = [[i for i, name in enumerate(plain) if name.startswith(word)] for word in _WORDS]
-    if len(plain) != len(_WORDS) or any(len(places) != 1 for places in places_by_class):
-        return None
-    return places_by_class[0][0], places_by_class[1][0], places_by_class[2][0]
+def _order(names: Sequence[str]) -> tuple[int, ...] | None:
+    plain = [re.sub("^no[nt]?[-_ ]?(?=entail)", "not_", name.strip().lower()) for name in names]
+    for words in _WORDS:
+        places_by_class = [[i for i, name in enumerate(plain) if name.startswith(word)] for word in words]
+        if len(plain) == len(words) and all(len(places) == 1 for places in places_by_class):
+            return tuple(places[0] for places in places_by_class)
+    return None
 
 
 class HfNli:
     """See `qualm.runners.contracts.nli.NliEngine`."""
 
-    def __init__(self, name: str, folder: Path, order: tuple[int, int, int], dtype: str, context: NliContext) -> None:
-        self.folder, self.order, self.dtype = folder, order, dtype
+    def __init__(self, name: str, folder: Path, order: tuple[int, ...], dtype: str, context: NliContext) -> None:
+        self.folder, self.order, self.dtype, self.classes = folder, order, dtype, len(order)
         self.settings, self.counters = context.settings, context.counters
         self.name = f"hf ({name})"
         material = ["hf", folder_digest(folder), order, dtype, engine_digest(__name__)]
@@ -168,7 +171,7 @@ class HfNli:
             return None
         if not torch.isfinite(logits).all():
             raise NliError(f"{self.name}: gives logits that are not numbers in {self.dtype}; try `dtype: float32`")
-        return [tuple(map(stored_value, row)) for row in logits.tolist()]  # type: ignore[misc]
+        return [tuple(map(stored_value, row)) for row in logits.tolist()]
 
     def _open(self) -> None:
         if self._model is not None:

@@ -30,6 +30,7 @@ def lexical(context: NliContext) -> NliEngine:
 class _Lexical:
     identity = ""
     name = "lexical"
+    classes = 3
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
         words = {text: words_of(text) for pair in pairs for text in pair}

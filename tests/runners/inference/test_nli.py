@@ -10,7 +10,7 @@ from qualm.runners.runtime.settings import Settings
 
 
 class Engine:
-    name = "the model"
+    name, classes = "the model", 3
 
     def __init__(self, identity="i"):
         self.identity, self.asked = identity, []

@@ -208,6 +208,20 @@ def test_a_model_of_inference_is_opened_once_and_asked_once(world, tmp_path):
         run(world, ref("deg_mat", nli={"plugin": "hf", "args": {"artifact": "nowhere"}}))
 
 
+def test_a_model_of_two_classes_serves_estimators_of_entailment(world, tmp_path):
+    folder = nli_model(tmp_path / "nli", labels=["entailment", "not_entailment"])
+    nli = {"plugin": "hf", "args": {"artifact": str(folder), "labels": None, "dtype": None}}
+    of_entailment = [ref("deg_mat", nli=nli), ref("semantic_entropy", nli=nli, version="frequency"), ref("cocoa", nli=nli)]
+    _, found = run(world, *of_entailment, device="cpu", progress=False)
+    assert {key[3] for key, value in found.items() if value is not None} == {"deg_mat", "semantic_entropy", "cocoa"}
+    refused = ["luq", "kernel_language_entropy", "semantic_density"]
+    refused = [*map(ref, refused), ref("deg_mat", similarity="contradiction"), ref("semantic_entropy", same="no_contradiction")]
+    for one in [*refused, ref("number_of_semantic_sets", sets="components"), ref("cocoa", similarity="contradiction")]:
+        one["args"]["nli"] = nli
+        with pytest.raises(StageError, match="two classes, entailment and no entailment; contradictions are needed here"):
+            run(world, one, device="cpu", progress=False)
+
+
 def test_hidden_states_are_read_a_group_at_a_time_and_matched_by_sample(world, tmp_path):
     """s2 lacks its last draw and s3 has none; what is not there is undefined, wherever its row group stands."""
     signal = "hidden_states/-1/answer_last"

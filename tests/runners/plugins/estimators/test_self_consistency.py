@@ -33,7 +33,7 @@ def test_it_is_what_cocoa_multiplies_with():
 
 @pytest.mark.parametrize("similarity", ["entailment", "contradiction"])
 def test_probabilities_of_both_directions_against_the_definition(similarity, monkeypatch):
-    monkeypatch.setattr(EstimatorContext, "nli", lambda self, chosen: Table())
+    monkeypatch.setattr(EstimatorContext, "nli", lambda self, chosen, contradiction: Table())
     answer, draws = "ab", ["a", "abc", "abcd"]
 
     def like(a, b):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.contracts.nli import NliContext, NliError
-from qualm.runners.inference.nli import open_nli
+from qualm.runners.inference.nli import ENTAILMENT, open_nli, probabilities
 from qualm.runners.plugins.nli.hf import class_order
 from qualm.runners.runtime.settings import Settings
 from tests.support.models.tiny_nli import LABELS, nli_model
@@ -131,7 +131,7 @@ def test_classes_that_cannot_be_told(folder, tmp_path):
     with pytest.raises(NliError, match=re.escape("its config names LABEL_0, LABEL_1, LABEL_2; if it is an NLI model, say `labels: [...]`")):
         class_order(unnamed, None)
     assert class_order(unnamed, ["neutral", "entailment", "contradiction"]) == (1, 0, 2)
-    with pytest.raises(NliError, match="labels: expected entailment, neutral and contradiction in some order, got yes, no"):
+    with pytest.raises(NliError, match=r"labels: expected entailment, neutral and contradiction, or .*, in some order, got yes, no"):
         class_order(unnamed, ["yes", "no"])
     with pytest.raises(NliError, match="the spec says"):
         class_order(folder, ["entailment", "neutral", "contradiction"])
@@ -140,9 +140,36 @@ def test_classes_that_cannot_be_told(folder, tmp_path):
         class_order(change(folder, tmp_path / "twice", ["entailment", "neutral", "neutral "]), None)
     (tmp_path / "two").mkdir()
     two = change(folder, tmp_path / "two", ["entailment", "not_entailment"])
-    for said in (None, ["entailment", "neutral", "contradiction"]):
-        with pytest.raises(NliError, match="entailment, not_entailment"):
-            class_order(two, said)
+    with pytest.raises(NliError, match="the spec says"):
+        class_order(two, ["entailment", "neutral", "contradiction"])
+    (tmp_path / "unnamed").mkdir()
+    with pytest.raises(NliError, match=re.escape("has 2 classes (LABEL_0, LABEL_1); `labels` names 3")):
+        class_order(change(folder, tmp_path / "unnamed", ["LABEL_0", "LABEL_1"]), ["entailment", "neutral", "contradiction"])
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["not_entailment", "entailment"], None),
+        (["Non-Entailment", "ENTAILMENT"], None),
+        (["LABEL_0", "LABEL_1"], ["not_entailment", "entailment"]),
+    ],
+)
+def test_a_model_of_two_classes_gives_the_probability_of_entailment(tmp_path, names, labels):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    two = nli_model(tmp_path / "two", labels=names)
+    tokenizer, model = AutoTokenizer.from_pretrained(two), AutoModelForSequenceClassification.from_pretrained(two).eval()
+    with torch.inference_mode():
+        expected = [model(**tokenizer(p, h, return_tensors="pt")).logits[0].softmax(0)[1].item() for p, h in PAIRS]
+    one = opened(two, tmp_path / "cache", labels=labels)
+    found = probabilities(one.logits([*PAIRS, ("red", " red"), ("red", "")]))
+    assert found.shape == (len(PAIRS) + 2, 2)
+    np.testing.assert_allclose(found[:-2, ENTAILMENT], expected, atol=2e-5)
+    assert found[-2:, ENTAILMENT].tolist() == [1.0, pytest.approx(0.0)]
+    again = opened(two, tmp_path / "cache", labels=labels)
+    assert again.logits(PAIRS).tolist() == one.logits(PAIRS).tolist() and again.counters["nli pairs computed"] == 0
 
 
 def test_what_is_no_classifier_is_refused(tmp_path):
