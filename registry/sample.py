@@ -281,6 +281,7 @@ _MEASURED = [
     ("value_if_wrong", pa.float64()),  # the value if all unread answers were wrong; null where none is unread or `unread` is not `bounds`
     ("value_if_right", pa.float64()),  # ...and if all were right
     ("disputed", pa.string()),  # of a recorded log: how often its own verdict is another one, with examples
+    ("caution", pa.string()),  # of a model on a dataset: why values of some estimators say little
     ("collapsed", pa.string()),  # of a variant: why the model is said to collapse under it
 ]
 """Columns of one measured value."""

@@ -29,6 +29,7 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
         **_of_answers(layout),
         **({"conformal": settings(layout)} if r.conformal else {}),
         **({"calibrators": [c.as_json() for c in r.calibrators]} if r.calibrators else {}),
+        **({"lexical": lexical} if (lexical := _lexical(r)) else {}),
     }
     studied = _studied(r)
     if r.spec.compare.baseline or r.spec.compare.pairs or studied:
@@ -57,6 +58,13 @@ def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
     if r.spec.judging.labels and any(LABELLED in m.reads for m in r.metrics):
         inputs["labels"] = artifact_path(r.spec.judging.labels)
     return layout.stage("score", params, inputs, layout.places("score", written), [*r.metrics, *used])
+
+
+def _lexical(resolved: Resolved) -> list[str]:
+    """Return the labels of estimators that compare answers by words alone."""
+    refs = [e.as_json() for e in resolved.estimators]
+    default = [e for e in refs if (e["args"].get("nli") or {}).get("plugin") == "lexical"]
+    return [e["label"] for e in default if e["args"].get("similarity") != "jaccard"]
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:

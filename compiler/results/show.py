@@ -130,11 +130,11 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
     """Print why values (and `intervals`) are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
-    from qualm.runners.scoring.score_warnings import disputes, few_groups, notes, warnings
+    from qualm.runners.scoring.score_warnings import cautions, disputes, few_groups, notes, warnings
 
     for line in [*notes(rows, intervals, fold=True), *(few_groups(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
-    for line in [*warnings(rows, fold=True), *disputes(rows)]:
+    for line in [*warnings(rows, fold=True), *disputes(rows), *cautions(rows)]:
         console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))
 
 

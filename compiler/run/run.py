@@ -189,7 +189,7 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
     from qualm.compiler.results.scores import read_scores
     from qualm.runners.scoring.score_warnings import ALL
 
-    has_reason = pl.col("why").is_not_null() | pl.col("disputed").is_not_null()
+    has_reason = pl.col("why").is_not_null() | pl.col("disputed").is_not_null() | pl.col("caution").is_not_null()
     for stage in plan.writers("scores"):
         path = project.root / stage.outputs["scores"]
         if path.is_file() and (rows := read_scores(path, pl.col("slice") == ALL, has_reason)):

@@ -87,6 +87,8 @@ class Cell:
     """Treatment of an answer that no judge could read: `bounds`, `exclude` or `wrong`."""
     disputed: str = ""
     """Sentence on how often a recorded log's own verdict differs, with examples."""
+    caution: str = ""
+    """Sentence on estimators that compare these answers by words alone, though they are sentences."""
     asked: NDArray[np.bool_] | None = None
     """Rows that the model was asked, of one that is asked a part of them; None = all."""
     recalibrations: list[Recalibration] = field(default_factory=list)

@@ -75,13 +75,26 @@ def collapses(rows: Iterable[Row]) -> list[str]:
     return lines
 
 
+def cautions(rows: Iterable[Row]) -> list[str]:
+    """Return a line for every dataset and model on which values of some estimators say little.
+
+    Args:
+        rows: Of LABELLED_SCORES, of any variant.
+    """
+    return _of_model(rows, "caution")
+
+
 def disputes(rows: Iterable[Row]) -> list[str]:
     """Return a line for every dataset and model whose recorded log has other verdicts than the judge, with examples.
 
     Args:
         rows: Of LABELLED_SCORES, of any variant.
     """
-    texts = {(row["dataset"], row["model"]): row["disputed"] for row in rows if row.get("disputed")}
+    return _of_model(rows, "disputed")
+
+
+def _of_model(rows: Iterable[Row], column: str) -> list[str]:
+    texts = {(row["dataset"], row["model"]): row[column] for row in rows if row.get(column)}
     return [f"{dataset}, {model}: {text}" for (dataset, model), text in texts.items()]
 
 

@@ -169,6 +169,7 @@ def _content(results: Report) -> dict[str, Any]:
         "findings_figure": findings_figure(results),
         "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
         "collapses": [visible(line, 3000) for line in score_warnings.collapses(whole.iter_rows(named=True))],
+        "cautions": [visible(line, 600) for line in score_warnings.cautions(results.overall.iter_rows(named=True))],
         "disputes": [visible(line, 2000) for line in score_warnings.disputes(results.overall.iter_rows(named=True))],
         "notes": [
             visible(line, 600)

@@ -194,7 +194,7 @@ class Study:
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": part, "metric": label}
             left_out = ", ".join(v for v in of if (where, v) in self.collapsed) or None
             # A log's own verdicts are compared variant by variant, in the table of scores.
-            rows.append(row | {"collapsed": left_out, "disputed": None} | numbers_of(one, ends, self.level))
+            rows.append(row | {"collapsed": left_out, "disputed": None, "caution": None} | numbers_of(one, ends, self.level))
         return rows
 
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:

@@ -76,7 +76,7 @@ class OverDatasets:
             numbers = numbers_of(average, self._ends(of, average), self.level)
             resamples = {"n_resamples": min(one.n_resamples for one in of), "n_undefined_resamples": sum(one.n_undefined for one in of)}
             place = {"model": model, "dataset": MACRO_DATASETS, "variant": variant, "slice": part, "metric": label}
-            yield place | {"collapsed": None, "disputed": None} | numbers | resamples
+            yield place | {"collapsed": None, "disputed": None, "caution": None} | numbers | resamples
 
     def _ends(self, of: Sequence[DatasetValue], average: Measured) -> Limits:
         if math.isnan(average.value):

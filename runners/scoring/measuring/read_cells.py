@@ -23,6 +23,7 @@ from qualm.runners.scoring.calibration.fits import FittedOn, Recalibration, Scor
 from qualm.runners.scoring.cells import INPUT_CHANGED, Cell, Setting
 from qualm.runners.scoring.collapse import most_frequent
 from qualm.runners.scoring.disputed import disputed
+from qualm.runners.scoring.lexical_sentences import lexical_sentences
 from qualm.runners.scoring.measuring.by_cell import split
 from qualm.runners.scoring.measuring.columns import answer_columns, numbers
 from qualm.runners.scoring.measuring.tables import Tables, fits_elsewhere
@@ -93,6 +94,9 @@ def _cells(
         cell.columns |= found
     if variant == CLEAN:
         cell.disputed = disputed(samples, answers, cell.columns["correct"], where)
+        compared = [label for label in tables.lexical if label in cell.uncertainties]
+        is_open = samples.n_options[samples.rows_of(answers["sample_id"], where)] == 0
+        cell.caution = lexical_sentences(answers["text"].filter(pa.array(is_open)).drop_null().to_pylist(), compared) if compared else ""
     if tables.unread == "wrong":
         _count_unread_as_wrong(cell)
     if not alone:

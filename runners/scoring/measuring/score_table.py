@@ -60,7 +60,7 @@ def score_rows(
         columns: Columns of each value, as `described` returns them.
     """
     same: dict[str, Any] = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
-    same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None}
+    same |= {"collapsed": cell.collapsed or None, "disputed": cell.disputed or None, "caution": cell.caution or None}
     for (label, _), of_value in zip(values, columns, strict=True):
         yield same | {"metric": label} | of_value
 

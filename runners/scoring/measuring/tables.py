@@ -57,6 +57,8 @@ class Tables:
         """Model -> the part of every dataset that it is asked."""
         self.unread: str = stage.params.get("unread", BOUNDS_OF_UNREAD)
         """Treatment of an answer that no judge could read."""
+        self.lexical: list[str] = stage.params.get("lexical", [])
+        """Labels of estimators that compare answers by words alone."""
         self.unscored = frozenset(stage.params.get("unscored", ()))
         """Variants whose answers are not held to their references."""
 

@@ -33,6 +33,14 @@ def test_estimating_depends_on_the_model_of_inference(tmp_path: Path) -> None:
     assert [e["label"] for e in stage.params["estimators"]] == ["deg_mat@nli=hf(artifact=some-nli)", "deg_mat@nli=lexical"]
 
 
+def test_scoring_knows_which_estimators_compare_words_alone(tmp_path: Path) -> None:
+    text = SPEC.replace(
+        "[perplexity]", "[perplexity, luq, deg_mat: {similarity: [entailment, jaccard], nli: [lexical, {hf: {artifact: m}}]}]"
+    )
+    assert make(tmp_path, text).stage("score").params["lexical"] == ["deg_mat@similarity=entailment,nli=lexical", "luq"]
+    assert "lexical" not in make(tmp_path, SPEC).stage("score").params
+
+
 def test_precision_of_conformal_settings(tmp_path: Path) -> None:
     both = SPEC.replace("scores: [lac]", "scores: [lac], precision: [double, single]")
     found = {s["label"]: s["precision"] for s in make(tmp_path, both).stage("calibrate").params["settings"]}

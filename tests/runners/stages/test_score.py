@@ -136,6 +136,16 @@ def test_judgements(world):
         assert row["rating"] == float(text == ("red" if answerable else "I don't know"))
 
 
+def test_sentences_that_an_estimator_compares_by_words_have_a_caution(world):
+    path = Path(world.inputs["generations"]["m2"]["open"])
+    rows = read_table(path, GENERATIONS).to_pylist()
+    write_table(path, [row | {"text": "The car in front of the house is red."} for row in rows], GENERATIONS)
+    world.run_all(lexical=["perplexity", "luq"])  # luq has no values here
+    found = {(key[0], key[1]) for key, row in world.scores().items() if row["caution"]}
+    assert found == {("m2", "open")}
+    assert world.scores()["m2", "open", "clean", "all", "accuracy"]["caution"].startswith("perplexity: compared by words alone")
+
+
 def test_multiple_choice_in_words(world):
     """A model that gave words and no numbers: judged by what reads words, scored as any other; options' numbers go first."""
     said = {}
