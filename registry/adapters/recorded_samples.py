@@ -31,7 +31,9 @@ def recorded_samples(
     *,
     task: str | None = None,
     run: str | None = None,
-    format: Literal["auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass", "vlcb", "table"] = "auto",
+    format: Literal[
+        "auto", "lm-eval", "lmms-eval", "vlmevalkit", "inspect", "lighteval", "helm", "opencompass", "vlcb", "every-eval-ever", "table"
+    ] = "auto",
     fields: dict[str, str] = {},  # noqa: B006 - a literal, never changed
     options: Literal["auto", "choices", "open"] = "auto",
     faults: Literal["stop", "leave_out"] = "stop",
@@ -42,9 +44,9 @@ def recorded_samples(
     r"""Read the questions of one task of a recording, in file order.
 
     `sample_id` is the recording's: `doc_id` of lm-eval and lmms-eval, `index` of VLMEvalKit, `id` of Inspect, lighteval and HELM, the
-    question's number of OpenCompass, or the `sample_id` of one of our exports. Images come from the log or, for VLMEvalKit, from the
-    input table `TASK.tsv` beside the predictions. VLMEvalKit's rows whose indices differ by a multiple of 1,000,000 are rotations of one
-    question and one group. Otherwise questions on one image are a group.
+    question's number of OpenCompass, or the `sample_id` of Every Eval Ever and of our exports. Images come from the log or, for
+    VLMEvalKit, from the input table `TASK.tsv` beside the predictions. VLMEvalKit's rows whose indices differ by a multiple of 1,000,000
+    are rotations of one question and one group. Otherwise questions on one image are a group.
 
     Args:
         task: The tool's name for the data; may be left out where the recording has one only, or one input table.
@@ -52,7 +54,7 @@ def recorded_samples(
         format: How the log is written; `auto` looks at the files.
         fields: Where the recording calls things otherwise: `{id: question_id, question: query, choices: options, target: gold,
             category: subject}`, of a table also `prediction` and `model`; of lm-eval fields of `doc`, of Inspect of `metadata`, of
-            lighteval of `doc` or its `specific`, of HELM of an instance's `extra_data`.
+            lighteval of `doc` or its `specific`, of HELM of an instance's `extra_data`, of Every Eval Ever of `metadata`.
         options: A question with options as one of multiple choice (`choices`), scored by a log-likelihood per option or by a judge that
             reads which option the reply names; or as an open one whose references are the right option's text and letter (`open`);
             `auto` = the former, where the right option is known.

@@ -9,6 +9,7 @@
     helm.py         HELM, VHELM             RUN/scenario_state.json
     opencompass.py  OpenCompass             predictions/MODEL/DATASET.json, or results with details
     vlcb.py         VLCB                    SPLIT-*.parquet of its release
+    every_eval_ever.py  Every Eval Ever     UUID_samples.jsonl
     named_columns.py  any table             .json, .jsonl, .csv, .tsv, .xlsx, .parquet with columns of ids and answers
 
 The dataset adapter takes questions from them and the `recorded` model answers, so both read through here. A format module has

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -11,10 +11,23 @@ from qualm.registry.formats.faults import Fault as Fault
 from qualm.registry.plugins.extras import install_line
 from qualm.registry.recordings.record import MAX_DRAWS, ReadOptions, Record, RecordingError
 
-FORMATS = ("lm-eval", "lmms-eval", "vlmevalkit", "seedbench", "inspect", "lighteval", "helm", "opencompass", "vlcb", "table")
-"""Names of the formats in a spec."""
+EVERY_EVAL_EVER = "every-eval-ever"
 TABLE = "table"
 """Any table of ids and answers, by its columns' names."""
+FORMATS = (
+    "lm-eval",
+    "lmms-eval",
+    "vlmevalkit",
+    "seedbench",
+    "inspect",
+    "lighteval",
+    "helm",
+    "opencompass",
+    "vlcb",
+    EVERY_EVAL_EVER,
+    TABLE,
+)
+"""Names of the formats in a spec."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +38,14 @@ class RecordingFile:
     format: str
     names: frozenset[tuple[str, str]]
     """(run, task) pairs that it may be asked for by."""
+    task: str | None = None
+    """Chosen task, for files that hold several; None = all rows."""
 
     def has(self, run: str | None, task: str | None) -> bool:
         return any(run in (None, r) and task in (None, t) for r, t in self.names)
 
     def read(self, how: ReadOptions) -> Iterator[Record | Fault]:
-        for item in _module(self.format).read(self.path, how):
+        for item in _module(self.format).read(self.path, replace(how, task=self.task)):
             try:
                 if isinstance(item, Record):
                     "".join(item.texts()).encode()
@@ -69,6 +84,8 @@ def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None)
             if names is not None:
                 parts.append(RecordingFile(path, name, names))
                 break
+    if not parts and form in ("auto", EVERY_EVAL_EVER):
+        _refuse_aggregates(source)
     if not parts and form == "auto":
         return find_parts(source, TABLE, how)
     there = sorted({p.format for p in parts})
@@ -109,11 +126,22 @@ def choose(
     if not fitting:
         raise RecordingError(f"{source}: no task '{task}'{of}; there are: {_listed(sorted({t for p in of_run for _, t in p.names}))}")
     if len(fitting) == 1 or (first and task is not None):
-        return fitting[0]
+        return replace(fitting[0], task=task)
     names = ", ".join(p.path.relative_to(source).as_posix() if p.path != source else p.path.name for p in fitting[:8])
     if task is None and len({t for p in fitting for _, t in p.names}) > 1:
         raise RecordingError(f"{source}: holds several tasks{of}: {names}; say which is meant")
     raise RecordingError(f"{source}: task '{task}' lies there {len(fitting)} times{of}: {names}; say which with `run:`, a folder or a date")
+
+
+def _refuse_aggregates(source: Path) -> None:
+    """Raise RecordingError if the files are scores of Every Eval Ever without answers."""
+    from qualm.registry.recordings.every_eval_ever import is_aggregate
+
+    if (path := next((path for path in sorted(_files(source)) if is_aggregate(path)), None)) is not None:
+        raise RecordingError(
+            f"{path}: an Every Eval Ever log of scores alone, without answers; add the file of its answers, `{path.stem}_samples.jsonl` "
+            "(`detailed_evaluation_results` says whether there is one)"
+        )
 
 
 def task_of(part: RecordingFile, run: str | None) -> str:
@@ -142,6 +170,7 @@ def _names(form: str, path: Path, source: Path, how: ReadOptions | None) -> froz
 
 def _module(form: str) -> ModuleType:
     from qualm.registry.recordings import (
+        every_eval_ever,
         helm,
         inspect,
         lighteval,
@@ -164,6 +193,7 @@ def _module(form: str) -> ModuleType:
         "helm": helm,
         "opencompass": opencompass,
         "vlcb": vlcb,
+        EVERY_EVAL_EVER: every_eval_ever,
         TABLE: named_columns,
     }
     if form not in modules:

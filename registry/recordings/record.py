@@ -94,6 +94,8 @@ class ReadOptions:
     """Whose answers are taken where the format has several readings of one; None = as the model gave them."""
     run: str | None = None
     """Whose answers are taken where a file has those of several models; None = it has one's, "" = whichever comes first."""
+    task: str | None = None
+    """Whose questions are taken where a file has those of several tasks; None = it has one's."""
     answer_is: str = "auto"
     """Form of a reference answer to a question with options: a letter, an option's text, or (auto) whichever fits."""
 

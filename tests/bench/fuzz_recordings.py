@@ -216,6 +216,12 @@ def logs() -> list[Log]:
         Log("lighteval", [rec.lighteval_row(str(i), QUESTIONS[i], OPTIONS, GOLD[i], (), _scores(i)) for i in range(N)], _lighteval),
         Log("helm", [_helm_state(i) for i in range(N)], _helm),
         Log("opencompass", [rec.opencompass_entry(_open(i), REPLIES[i], _letter(i)) for i in range(N)], _opencompass),
+        Log(
+            "every eval ever",
+            [rec.eee_line(str(i), QUESTIONS[i], _letter(i), REPLIES[i], choices=OPTIONS) for i in range(N)],
+            _json_lines(rec.eee),
+            True,
+        ),
         Log("vub", [_vub(i) for i in range(N)], _pickled),
     ]
 

@@ -180,7 +180,11 @@ def _line(part: ExportPart, entry: ExportEntry, judge: str, score: float) -> Row
     sample, texts = entry.sample, [entry.reply, *(answer["text"] or "" for answer in entry.answers[1:])]
     right = sample["answer_index"]
     reference = entry.references or ([entry.choices[right]] if entry.choices and right is not None else [])
-    about = {name: str(sample[name]) for name in ("category", "answerable", "split", "image_id", "pair_id") if sample[name] is not None}
+    about = {
+        name: str(sample[name])
+        for name in ("category", "answerable", "answer_index", "split", "image_id", "pair_id")
+        if sample[name] is not None
+    }
     thoughts = [answer["thinking"] for answer in entry.answers if answer.get("thinking")]
     return {
         "sample_id": entry.name,

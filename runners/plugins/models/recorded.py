@@ -36,6 +36,7 @@ GIVES = {
         "helm": ["text", "token_logprobs", "option_logits", "draws"],
         "opencompass": ["text", "option_logits", "draws"],
         "vlcb": ["text"],
+        "every-eval-ever": ["text", "draws"],
         "table": ["text", "draws"],
     }
 }
@@ -58,6 +59,7 @@ def recorded(
         "helm",
         "opencompass",
         "vlcb",
+        "every-eval-ever",
         "table",
     ] = "auto",
     tasks: dict[str, str] = {},  # noqa: B006 - a literal, never changed

@@ -15,6 +15,7 @@ from qualm.registry.recordings.signals import COLUMNS
 from qualm.registry.sample import GENERATIONS
 from tests.support.data.hostile import changed, places
 from tests.support.data.recordings import (
+    eee_line,
     helm_instance,
     helm_option,
     helm_state,
@@ -55,6 +56,10 @@ ROWS = {
         {"label: A": PPL, "label: B": PPL, "prediction": "A", "gold": "B"},
         {"testing input": "?", "prompt": "?", "choices": ["x", "y"], "prediction": [0.5, 0.5], "gold": 1},
     ],
+    "every-eval-ever": [
+        eee_line("a", "?", "x", "x", "y", metadata={"category": "c", "qualm": '[{"p_true": 0.5}, {}]', "image_id": "p"}),
+        eee_line("b", "?", "B", "B", choices=["x", "y"], metadata={"lm_eval_metrics": "{}"}, error=None),
+    ],
 }
 _NASTY = [[], {}, [[]], [None], {"a": 1}, "\ud800", "nan", "inf", "1e999", 10**400, 2**15, -1, [1, 2], ["a", ["b"]], "[" * 50, "['a'"]
 ODD = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from(_NASTY))
@@ -92,7 +97,8 @@ def read(path, form):
 def test_any_row(tmp_path_factory, form, data):
     row = data.draw(st.sampled_from(ROWS[form]))
     at = data.draw(st.sampled_from(list(places(row))))
-    suffix = {"lighteval": "parquet", "lm-eval": "jsonl", "lmms-eval": "jsonl", "seedbench": "jsonl"}.get(form, "json")
+    lines = ("lm-eval", "lmms-eval", "seedbench", "every-eval-ever")
+    suffix = "jsonl" if form in lines else {"lighteval": "parquet"}.get(form, "json")
     path = tmp_path_factory.getbasetemp() / f"hostile-{form}.{suffix}"
     write(path, form, changed(row, at, data.draw(ODD)))
     for item in read(path, form):

@@ -195,3 +195,18 @@ def opencompass(folder: Path, *entries, data="capitals", model="my-model", kind=
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({str(i): e for i, e in enumerate(entries)}, indent=4), encoding="utf-8")
     return path
+
+
+def eee_line(name, question, reference, *answers, choices=None, metadata=None, **more):
+    """A line of Every Eval Ever's instance-level schema 0.3."""
+    attributed = {"turn_idx": 0, "source": "output.raw", "extracted_value": "x", "extraction_method": "exact_match", "is_terminal": True}
+    return {
+        "schema_version": "0.3.0", "evaluation_id": "capitals/org/m/1767225600", "model_id": "org/m", "evaluation_name": "capitals",
+        "sample_id": name, "sample_hash": None, "interaction_type": "single_turn", "output": {"raw": list(answers)},
+        "input": {"raw": question, "formatted": f"Q: {question}", "reference": [reference], "choices": choices},
+        "answer_attribution": [attributed], "evaluation": {"score": 1.0, "is_correct": True}, "metadata": metadata, **more,
+    }  # fmt: skip
+
+
+def eee(folder: Path, *rows, uuid="f3a1c0de-4b2e-4c1a-9f6d-1b7e5a2c8d40", model="org/m") -> Path:
+    return lines(folder / "data" / "capitals" / model / f"{uuid}_samples.jsonl", *rows)

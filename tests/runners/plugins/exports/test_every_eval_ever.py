@@ -10,13 +10,17 @@ from uuid import UUID
 
 import pytest
 
+from qualm.registry.adapters import AdapterContext
+from qualm.registry.adapters.recorded_samples import recorded_samples
 from qualm.registry.recordings.signals import unpack
+from qualm.registry.sample import SAMPLES
 from qualm.runners.plugins.exports import DatasetCredits, ExportError
 from qualm.runners.plugins.exports._model_names import PublishedModel
 from qualm.runners.plugins.exports.every_eval_ever import NO_DIRECTION, _model, every_eval_ever
 from qualm.runners.plugins.exports.lm_eval import lm_eval
+from qualm.runners.runtime.records import read_table
 from tests.support.data.score_files import read_labelled, write_scores
-from tests.support.projects.exported import bits, context, generations, ran, same_bytes
+from tests.support.projects.exported import bits, context, generations, ran, read_back, same_bytes
 
 __all__ = ["ran"]
 SCORE = {"model": "m", "dataset": "d", "variant": "clean", "slice": "all", "n": 6, "n_unscored": 1}
@@ -101,6 +105,18 @@ def test_answers_one_line_for_each_that_was_scored(ran, scored):
         (greedy, *_) = json.loads(line["metadata"]["qualm"])
         row = kept[line["sample_id"]]
         assert bits(unpack(greedy)["token_logprobs"]) == bits(row["token_logprobs"])
+
+
+def test_scored_answers_come_back_as_they_were(ran, scored):
+    _, lines, found = made(ran, scored)
+    kept = {line["sample_id"] for line in lines}
+    assert bits(read_back(found.folder, ran, lacking=3)) == bits([row for row in generations(ran) if row["sample_id"] in kept])
+    adapted = {s.sample_id: s for s in recorded_samples(AdapterContext(found.folder, source=found.folder), pictures="none")}
+    samples = {row["sample_id"]: row for row in read_table(ran / "data" / "samples.parquet", SAMPLES).to_pylist()}
+    assert kept == set(adapted)
+    for name, sample in adapted.items():
+        assert (sample.question, list(sample.references)) == (samples[name]["question"], samples[name]["references"])
+        assert (list(sample.choices), sample.answer_index) == (samples[name]["choices"], samples[name]["answer_index"])
 
 
 def test_without_answers(ran, scored):
