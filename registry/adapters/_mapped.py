@@ -50,6 +50,8 @@ class Columns:
     """The other way round than `answerable`; one of the two at most."""
     separator: str | None = None
     """Parts several answers, or options, in one text."""
+    shuffle: bool = False
+    """Order the options by digests, for tables whose right option has a fixed place."""
 
     @property
     def needed(self) -> list[str]:
@@ -73,17 +75,19 @@ class Columns:
         lines += [_text(row[self.question], self.question, where)] if self.question else []
         if not lines:
             raise AdapterError(f"{where}: no question; on the card, name its column by `question`, or give an `instruction` for every row")
-        choices = self._choices(row, where)
+        listed = self._choices(row, where)
         answers = self._answers(row, where)
         answerable = self._answerable(row, where)
-        name = _short(row[self.id], self.id, where) if self.id else _digest(image_id, *lines, *choices)
+        name = _short(row[self.id], self.id, where) if self.id else _digest(image_id, *lines, *listed)
+        right = self._right(answers, listed, where) if listed and answers else None
+        order = sorted(range(len(listed)), key=lambda place: _digest(name, listed[place])) if self.shuffle else [*range(len(listed))]
         return Sample(
             sample_id=f"{prefix}{name}",
             question="\n".join(lines),
             image_id=image_id,
-            references=tuple(answers) if not choices else (),
-            choices=choices,
-            answer_index=self._right(answers, choices, where) if choices and answers else None,
+            references=tuple(answers) if not listed else (),
+            choices=tuple(listed[place] for place in order),
+            answer_index=None if right is None else order.index(right),
             category=_short(row[self.category], self.category, where) if self.category and not _empty(row[self.category]) else "",
             answerable=answerable,
             split=split,

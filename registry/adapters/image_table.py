@@ -49,6 +49,7 @@ def image_table(
     text_only: bool = False,
     unanswerable: str | None = None,
     separator: str | None = None,
+    shuffle: bool = False,
 ) -> Iterator[Image | Sample]:
     """Read questions with images from CSV, TSV, JSON, Parquet or saved `datasets`.
 
@@ -82,13 +83,27 @@ def image_table(
         text_only: Take rows without an image as questions without one; otherwise they end the run.
         unanswerable: Column that says the opposite of `answerable`; a card names one of the two.
         separator: What parts several answers, or options, in one text: `|` in `a|b|c`.
+        shuffle: Put each question's options in an order by its id, for tables in which the right option always has the same place.
 
     Raises:
         AdapterError: a file, column, image or value is missing or of another kind.
     """
     source = context.need_source("image_table")
     columns = Columns(
-        "image_table", question, instruction, answer, answer_is, choices, id, category, answerable, group, meta, unanswerable, separator
+        "image_table",
+        question,
+        instruction,
+        answer,
+        answer_is,
+        choices,
+        id,
+        category,
+        answerable,
+        group,
+        meta,
+        unanswerable,
+        separator,
+        shuffle,
     )
     pictures = PictureColumns.checked("image_table", image, frames, text_only)
     at = ", ".join(pictures.names)

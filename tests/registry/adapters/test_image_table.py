@@ -1,10 +1,14 @@
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters.image_table import image_table
+from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
+from tests.support.data.recordings import png
 
 
 @pytest.fixture
@@ -98,3 +102,38 @@ def laid_out(root):
     (root / "a.jsonl").write_text(json.dumps(row) + "\n")
     named = {"question": "q", "answer": "a", "choices": ["o"], "id": "id", "category": "kind", "answerable": "ok", "group": "of"}
     return root, {"files": {"test": "a.jsonl"}, "answer_is": "index", "meta": ["m"], **named}
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_mvi_bench_in_both_layouts(tmp_path, form):
+    """The authors' annotations.json, and the mirror's table with its options as JSON text; the right option always comes first."""
+    rows = [
+        {
+            "image": f"images/{i}.png",
+            "question": f"What is it ({i})?",
+            "answer": "a stool",
+            "category": "resemblance",
+            "source": "synthetic",
+        }
+        | {"choices": ["a stool", "a mushroom", "a hat", "a cake"], "type": "misleading" if i % 2 else "normal"}
+        for i in range(60)
+    ]
+    if form == "json":
+        (tmp_path / "images").mkdir()
+        for i in range(60):
+            (tmp_path / f"images/{i}.png").write_bytes(png((i, 0, 0)))
+        (tmp_path / "annotations.json").write_text(json.dumps(rows))
+    else:
+        packed = [
+            {**row, "choices": json.dumps(row["choices"]), "image": {"bytes": png((i, 0, 0)), "path": f"{i}.png"}}
+            for i, row in enumerate(rows)
+        ]
+        pq.write_table(pa.Table.from_pylist(packed), tmp_path / "data-00000.parquet")
+    card = load_card("mvi_bench")
+    args = card.args | ({"files": {"test": "annotations.json"}} if form == "json" else {})
+    samples = [item for item in image_table(AdapterContext(tmp_path, source=tmp_path), **args) if isinstance(item, Sample)]
+    assert len(samples) == len({sample.sample_id for sample in samples}) == 60
+    assert {sample.choices[sample.answer_index] for sample in samples} == {"a stool"}
+    places = [sum(sample.answer_index == place for sample in samples) for place in range(4)]
+    assert min(places) > 5 and all(set(sample.choices) == set(rows[0]["choices"]) for sample in samples)
+    assert {(sample.meta["type"], sample.category) for sample in samples} == {("misleading", "resemblance"), ("normal", "resemblance")}

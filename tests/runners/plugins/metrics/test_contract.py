@@ -185,6 +185,7 @@ BY_HAND = [
     ("ece_smooth", {}, {}, (0, 1)),
     ("effective_reliability", {}, {}, (-1, 1)),
     ("effective_reliability", {"cost": 3.0}, {}, (-3, 1)),
+    ("relative_accuracy_drop", {}, {}, (-np.inf, 1)),
     ("hallucination_change_correlation", {}, {}, (-1, 1)),
     ("mean_per_type", {}, {}, (0, 1)),
     ("mean_uncertainty", {}, {}, (-np.inf, np.inf)),

@@ -1,0 +1,37 @@
+"""Relative drop of accuracy under uncertainty. MVI-Sensitivity: Chen et al., 2025, and their evaluation code."""
+
+import numpy as np
+
+from qualm.registry.plugins.protocols import MetricMeta
+from qualm.runners.contracts.metrics import Floats, Weights, one_class, ratio
+
+CITES = ["chen2025mvibench"]
+META = MetricMeta(higher_is_better=False, interval="t")
+
+
+def relative_accuracy_drop(correct: Floats, uncertain: Floats, weights: Weights) -> Floats:
+    """Share of the accuracy on clear questions that is lost on uncertain ones.
+
+    (a_clear - a_uncertain) / a_clear, a the mean of `correct`, at most 1, lower is better; negative if uncertain questions are answered
+    better. The dataset's `uncertain:` says which they are. With `type != 'normal'` of MVI-Bench this is MVI-Sensitivity, the relative drop
+    from normal to misleading images. Undefined without questions of both kinds, or if no clear question is answered right, where the
+    authors' code gives 0.
+    """
+    sums = weights @ np.column_stack([correct * (1 - uncertain), 1 - uncertain, correct * uncertain, uncertain])
+    clear, unclear = ratio(sums[:, 0], sums[:, 1]), ratio(sums[:, 2], sums[:, 3])
+    return 1 - ratio(unclear, clear)
+
+
+def why_undefined(correct: Floats, uncertain: Floats) -> str:
+    """Return why the value is undefined."""
+    return "no clear question is answered right" if 0 < uncertain.sum() < len(uncertain) else one_class(uncertain)
+
+
+def classes(correct: Floats, uncertain: Floats) -> Floats:
+    """Return the positive-class labels: 1 where the question is uncertain."""
+    return uncertain
+
+
+def bounds() -> tuple[float, float]:
+    """Return minus infinity, of few right answers to clear questions, and 1, of none to uncertain ones."""
+    return -np.inf, 1.0
