@@ -180,14 +180,23 @@ class Prompt(_Strict):
             "`short`: a word or short phrase. `json`, `{json: SCHEMA}`: an object whose `answer` is read. Sets `{instruction}`."
         ),
     )
+    confidence_target: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description=(
+            "Tell models to answer only if they are more confident than this t, since a mistake costs t / (1 - t) points. Stands in "
+            "`{instruction}`; the metric `confidence_target` scores it."
+        ),
+    )
     examples: Examples | list[WrittenExample] | None = Field(
         None, description="Few-shot examples: drawn from a split, read from a file, or a list."
     )
 
 
 _PROMPT = (
-    "A file of specs/prompts/, or a mapping with `template`, `system`, `answer_format` and `examples`. Keys of a model override those "
-    "of a dataset, and these the spec's."
+    "A file of specs/prompts/, or a mapping with `template`, `system`, `answer_format`, `confidence_target` and `examples`. Keys of a "
+    "model override those of a dataset, and these the spec's."
 )
 _PROMPTS = f"{_PROMPT} A list compares prompts, as rows `MODEL@prompt=NAME`."
 

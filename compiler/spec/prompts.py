@@ -74,6 +74,8 @@ class PromptReader:
             resolved["system"] = given.system
         if given.answer_format is not None:
             resolved |= self._answer_format(given.answer_format, (*path, "answer_format"))
+        if given.confidence_target is not None:
+            resolved["confidence_target"] = given.confidence_target
         if given.examples is not None:
             resolved["examples"] = self._examples(given, (*path, "examples"))
         return resolved

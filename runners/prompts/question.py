@@ -58,6 +58,8 @@ class Prompt:
     """One of ANSWER_FORMATS; by default `letter` for a question with options, `free` for an open one."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema of `answer_format: json`."""
+    confidence_target: float | None = None
+    """Confidence t in [0, 1) above which the model is told to answer, since a mistake costs t / (1 - t) points."""
     examples: tuple[Example, ...] = ()
     hint: str = ""
     """Hint of the question that is asked."""
@@ -93,6 +95,10 @@ class Prompt:
         return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), "\n".join(lines))
 
     def _instruction(self, has_options: bool) -> str:
+        parts = (render_target(self.confidence_target), self._format(has_options))
+        return " ".join(part for part in parts if part)
+
+    def _format(self, has_options: bool) -> str:
         if self.answer_format == "json":
             return JSON + json.dumps(dict(self.schema or ANSWER_SCHEMA), ensure_ascii=False)
         if self.answer_format == "short":
@@ -191,6 +197,23 @@ CONFIDENCE_TOKENS = 8
 
 
 DEFAULT = Prompt()
+
+
+def render_target(target: float | None) -> str:
+    """Return the sentence that states a confidence target and its points; empty without one. Kalai et al., 2025.
+
+    >>> print(render_target(0.75))
+    Answer only if you are > 75% confident, since mistakes are penalized 3 points, while correct answers receive 1 point, and an answer of \
+"I don't know" receives 0 points.
+    """
+    if target is None:
+        return ""
+    penalty = f"{target / (1 - target):.4g}"
+    unit = "point" if penalty == "1" else "points"
+    return (
+        f"Answer only if you are > {100 * target:.10g}% confident, since mistakes are penalized {penalty} {unit}, "
+        'while correct answers receive 1 point, and an answer of "I don\'t know" receives 0 points.'
+    )
 
 
 def render_question(question: str, choices: Sequence[str] = ()) -> str:

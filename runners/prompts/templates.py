@@ -100,6 +100,10 @@ def misfit(prompt: Prompt, questions: Questions, in_words: bool) -> str:
         return "expected {options} in the template, as the dataset has questions with options"
     if "hint" in names and not any(questions.hints):
         return f"the template has {{hint}}, and no sample has a hint (`meta.hint`); {way}"
+    if prompt.confidence_target is not None and "instruction" not in names:
+        return "expected {instruction} in the template, which states the `confidence_target`"
+    if prompt.confidence_target is not None and any(choices) and prompt.answer_format not in ("free", "short", "json"):
+        return '`confidence_target` needs answers in words, as a letter cannot say "I don\'t know"; add `answer_format: free`'
     if any(choices) and prompt.answer_format in ("free", "short", "json") and not in_words:
         return (
             f"`answer_format: {prompt.answer_format}` answers questions with options in words, which a judge reads: "

@@ -84,6 +84,12 @@ def test_a_list_makes_a_row_for_each_prompt(project):
     assert len({str(s.outputs) for s in by_name.values()}) == 2
 
 
+def test_confidence_targets_are_a_list_of_prompts(project):
+    _, by_name = stages(project, "[{as: low, confidence_target: 0}, {as: high, confidence_target: 0.9, answer_format: free}]")
+    found = [stage.params["prompt"] for stage in by_name.values()]
+    assert found == [{"confidence_target": 0.0}, {"confidence_target": 0.9, "answer_format": "free"}]
+
+
 def test_a_model_s_own_list_replaces_the_spec_s(project):
     resolved, _ = stages(project, "[terse, {as: b, system: Hi}]", model=", prompt: [terse, {as: c, answer_format: short}]")
     assert [(m.ref.label, m.prompt, m.own_prompt) for m in resolved.models] == [
@@ -111,6 +117,7 @@ def test_examples_of_a_file_a_split_and_the_spec(project):
         ("{templat: x}", "prompt.templat: unknown key 'templat' (did you mean 'template'?)"),
         ("{answer_format: leter}", "expected free, letter, short, json or {json: SCHEMA}, got the text 'leter' (did you mean 'letter'?)"),
         ("{answer_format: {json: {type: object, properties: {reply: {}}}}}", "with the required property `answer`"),
+        ("{confidence_target: 1}", "prompt.confidence_target: expected a number < 1.0, got 1"),
         ("{examples: {shots: 2}}", "prompt.examples: expected `split` or `file`, one of them"),
         ("{examples: {split: train}}", "expected `shots`, the number of examples that are drawn from the split"),
         ("{examples: {file: two.jsonl, shots: 3}}", "prompt.examples.shots: expected at most the 2 examples of two.jsonl, got 3"),

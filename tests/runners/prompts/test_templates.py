@@ -1,9 +1,11 @@
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from qualm.runners.prompts.templates import PromptError, fill, read_prompt, replace_sections
+from qualm.runners.prompts.question import Prompt
+from qualm.runners.prompts.templates import PromptError, fill, misfit, read_prompt, replace_sections
 
 
 def test_our_own_prompts_and_a_users(tmp_path):
@@ -54,3 +56,19 @@ def test_without_headings_a_section_is_put_at_the_beginning():
 def test_every_prompt_of_ours_can_be_read():
     for path in (Path(__file__).parents[3] / "specs" / "prompts").glob("*.md"):
         assert read_prompt(path.stem)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "choices", "said"),
+    [
+        ({"template": "{question}"}, [], "expected {instruction} in the template, which states the `confidence_target`"),
+        ({}, ["a", "b"], "`confidence_target` needs answers in words"),
+        ({"answer_format": "letter"}, ["a", "b"], "`confidence_target` needs answers in words"),
+        ({"answer_format": "free"}, ["a", "b"], ""),
+        ({}, [], ""),
+    ],
+)
+def test_a_confidence_target_is_stated_and_can_be_declined(prompt, choices, said):
+    questions = SimpleNamespace(samples=[{"choices": choices}], hints=[""])
+    found = misfit(Prompt(confidence_target=0.75, **prompt), questions, in_words=True)
+    assert found.startswith(said) and bool(found) == bool(said)

@@ -176,6 +176,8 @@ BY_HAND = [
     ("best_f1", {}, {}, (0, 1)),
     ("brier", {"over": "answer"}, {}, (0, 1)),
     ("brier", {"over": "options"}, {}, (0, 2)),  # all on one wrong option: (1 - 0)^2 + (0 - 1)^2
+    ("confidence_target", {}, {}, (-1, 1)),
+    ("confidence_target", {"t": 0.75}, {}, (-3, 1)),
     ("confidence_weighted_accuracy", {}, {}, (-1, 1)),
     ("ece", {}, {}, (0, 1)),
     ("ece_debiased", {}, {}, (0, 1)),
