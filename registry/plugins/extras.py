@@ -14,6 +14,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "tables": ("openpyxl",),
     "math": ("math_verify",),
     "video": ("av",),
+    "photographs": ("skimage",),
     "vllm": ("vllm",),
     "cluster": ("ray",),
     "hub": ("huggingface_hub",),
