@@ -154,15 +154,16 @@ def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list
     from qualm.runners.scoring.families import adjusted
     from qualm.runners.scoring.measuring.evaluate import tasks_of
     from qualm.runners.scoring.measuring.measured import Slice
-    from qualm.runners.scoring.paired_tests import side_by_side
+    from qualm.runners.scoring.paired_tests import common_rows
 
     chosen = [metric for metric in metrics if metric.plugin.name == "accuracy"]
     counts: list[tuple[str, str, list[int]]] = []
     for a, b in pairs:
-        part = Slice("all", np.arange(2 * a.samples.n), Bootstrap(np.tile(a.samples.groups, 2), 1, 0, a.samples.name, "all"))
-        for label, (task, *_) in tasks_of(chosen, side_by_side(a, b), part)[1]:
-            columns = dict(zip(task.metric.reads, task.arrays, strict=True))
-            one, other = columns["correct"][columns["is_calibration"] == 0].reshape(2, -1)
+        part = Slice("all", np.arange(a.samples.n), Bootstrap(a.samples.groups, 1, 0, a.samples.name, "all"))
+        mine, yours = (dict(tasks_of(chosen, cell, part)[1]) for cell in common_rows(a, b))
+        for label in (label for label in mine if label in yours):
+            columns = [dict(zip(task.metric.reads, task.arrays, strict=True)) for task in (mine[label][0], yours[label][0])]
+            one, other = (of["correct"][of["is_calibration"] == 0] for of in columns)
             if len(one) and set(np.unique([one, other])) <= {0.0, 1.0}:
                 right, also = one == 1, other == 1
                 cells = [int(c.sum()) for c in (right & also, right & ~also, ~right & also, ~right & ~also)]

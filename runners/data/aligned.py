@@ -35,9 +35,7 @@ class Samples:
     table: pa.Table
     others: pa.Array | None = None
     """Ids of the dataset's rows that are not among these (`qualm.runners.data.splits`)."""
-    sides: int = 1
-    """Number of models whose rows are concatenated (`qualm.runners.scoring.paired_tests`)."""
-    _coded: dict[tuple[str, bool], Floats] = field(default_factory=dict, repr=False, compare=False)
+    _coded: dict[str, Floats] = field(default_factory=dict, repr=False, compare=False)
     _partitions: dict[str, tuple[Ints, list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     def filter_table(self, table: pa.Table) -> pa.Table:
@@ -116,18 +114,14 @@ class Samples:
             return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
         return pa.array([None if v is None else str(v).lower() if isinstance(v, bool) else str(v) for v in column.to_pylist()], pa.string())
 
-    def codes(self, name: str, apart: bool = False) -> Floats:
+    def codes(self, name: str) -> Floats:
         """Return the index of a column's or meta key's value in sorted order; NaN without one.
 
-        A sample without a `group` is its own group. With `apart`, equal values have different numbers on each side.
+        A sample without a `group` is its own group.
         """
-        if (name, apart) not in self._coded:
-            numbers = self.groups.astype(np.float64) if name == "group" else _numbered(self.texts(name))
-            if apart and self.sides > 1:
-                side = np.repeat(np.arange(self.sides), self.n // self.sides)
-                numbers = numbers * self.sides + side
-            self._coded[name, apart] = numbers
-        return self._coded[name, apart]
+        if name not in self._coded:
+            self._coded[name] = self.groups.astype(np.float64) if name == "group" else _numbered(self.texts(name))
+        return self._coded[name]
 
     def partition(self, crossed: str) -> tuple[Ints, list[str]]:
         """Divide the samples by the value of a field, or by the combination of values of crossed fields.

@@ -247,8 +247,9 @@ class Bootstrap:
         return self
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the group of each of some rows; rows of a second model follow those of the first."""
-        return self.group[rows % len(self.group)] if len(rows) else np.empty(0, dtype=np.int64)
+        """Return the group of each of some rows."""
+        groups: NDArray[np.int64] = self.group[rows]
+        return groups
 
     def blocks(self) -> Iterator[Weights]:
         """Yield the resamples, at most BLOCK / n at a time."""
@@ -296,7 +297,8 @@ class PartOf:
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
         """Return the group of each of some rows."""
-        return self.group[rows % len(self.group)] if len(rows) else np.empty(0, dtype=np.int64)
+        groups: NDArray[np.int64] = self.group[rows]
+        return groups
 
     def blocks(self) -> Iterator[Weights]:
         """Yield the resamples in blocks."""

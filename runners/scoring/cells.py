@@ -110,8 +110,7 @@ class Cell:
 
     def coded(self, column: str) -> Floats:
         """Return a column that numbers the values of a sample field."""
-        apart = column.startswith(GROUP_OF)
-        return self.samples.codes(field_of(column), apart)
+        return self.samples.codes(field_of(column))
 
     @property
     def in_words(self) -> NDArray[np.bool_]:

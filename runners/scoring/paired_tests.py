@@ -1,8 +1,8 @@
 """Paired comparison of two models on the same questions: difference, interval and p-value of every metric.
 
-Both sides are measured on the same rows and in the same resamples of whole groups, so that what they share (easy questions, several
-questions about one image) cancels out. The two sides are laid out as one cell of twice the rows, groups of b behind those of a; a side and
-a resample of a side are then nothing but weights, and every metric takes part unchanged, calibration errors and rankings too.
+Each model is measured by itself, on the rows that both are scored on and in the same resamples of whole groups, so that what they share
+(easy questions, several questions about one image) cancels out of the differences, resample by resample. A model whose rows are the same
+in several pairs is measured once.
 
 The test is Student's t of the difference over its standard error, with the effective number of groups less one as degrees of freedom; the
 interval inverts it. It assumes that the two metrics are equal, not that the two models are exchangeable: models of different accuracy or
@@ -13,29 +13,26 @@ sharpness may have equal AUROC or calibration (Janssen, 1997; Chung and Romano, 
   standard error is 0, but chance alone does this once in 512 times. The interval is as wide as that says.
 - A metric whose estimate is biased by an amount that depends on the model is compared by an unbiased one, which its plugin names
   (`compared_by`): calibration errors by the squared bias-corrected error. Its test is conservative for calibrated models.
-- There is no test where a single value has no interval, and below MIN_CLASS_ROWS answers of the rarer class where a metric contrasts two.
+- There is no test where a single value has no interval, or below MIN_CLASS_ROWS answers of the rarer class where a metric contrasts two.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from qualm.registry.plugins import registry
-from qualm.runners.contracts.grouped_weights import Floats, Weights
+from qualm.runners.contracts.grouped_weights import Floats
 from qualm.runners.contracts.metrics import lacking
-from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.precision import result
-from qualm.runners.scoring.bootstrap import Resamples
-from qualm.runners.scoring.calibration.drawing import First
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.families import Evidence, balanced_spread
 from qualm.runners.scoring.limits import (
@@ -54,8 +51,8 @@ from qualm.runners.scoring.limits import (
     within,
 )
 from qualm.runners.scoring.measuring.evaluate import tasks_of
-from qualm.runners.scoring.measuring.measured import MetricTask, Slice, mean_of, or_null
-from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
+from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of, or_null
+from qualm.runners.scoring.measuring.metrics import Metric, metric_of, read_metrics
 from qualm.runners.scoring.measuring.resampling import resample
 
 STUDIED = ("accuracy", "set_size", "uncertainty_aware_accuracy")
@@ -117,25 +114,29 @@ def compare(
         level: Level of the intervals.
         margins: Largest difference that does not matter, of all shares and correlations or by metric label.
     """
-    both, shares = side_by_side(a, b), [scored_shares(metrics, cell, part) for cell in (a, b)]
-    rows = np.concatenate([part.rows, part.rows + a.samples.n])
-    compared = [_compared(metric) for metric in metrics]
-    tasks, labels = tasks_of(compared, both, replace(part, rows=rows))
-    live = [task for task in tasks if task.measured.n]
-    resample([task for task in live if task.refit is None], Sides(part.bootstrap, len(part.rows), a.samples.n))
-    refitted: dict[int, list[MetricTask]] = {}
-    for task in live:
-        if task.refit is not None:
-            refitted.setdefault(task.refit.refits, []).append(task)
-    for refits, chosen in refitted.items():
-        resample(chosen, Sides(First(part.bootstrap, refits), len(part.rows), a.samples.n))
-    of_label = {metric.label: (metric, by) for metric, by in zip(metrics, compared, strict=True)}
+    return compare_sides(metrics, Side(metrics, a, part), Side(metrics, b, part), level, margins)
+
+
+def compare_sides(
+    metrics: Sequence[Metric], a: Side, b: Side, level: float, margins: float | Mapping[str, float] | None = None
+) -> list[Test]:
+    """Test two models on one slice as `compare` does; labels scored on the same rows of both keep their values for the next pair."""
+    of_label = {label: metric_of(label, metrics) for label in a.tasks if label in b.tasks}
+    alike = _scores(a.cell) == _scores(b.cell)
+    equal = [label for label in of_label if alike and all(map(_are_over_same_rows, a.tasks[label], b.tasks[label]))]
+    unequal = {of.label: of for label, of in of_label.items() if label not in equal}
+    common = [Side(list(unequal.values()), cell, a.part) for cell in common_rows(a.cell, b.cell)] if unequal else [a, b]
+    measured = {
+        label: [a, b] if label in equal else common for label in of_label if label in equal or all(label in of.tasks for of in common)
+    }
+    for side in (a, b, *common):
+        side.resample([label for label, of in measured.items() if side in of])
     tests = []
-    for label, of in labels:
-        metric, by = of_label[_owner(label, of_label)]
-        name = "" if by is metric else by.plugin.name
-        test = _test(label, by, of, part.bootstrap, a.samples.n, level, _margin(metric, margins), name)
-        tests.append(replace(test, share_a=shares[0].get(label, np.nan), share_b=shares[1].get(label, np.nan)))
+    for label, of in measured.items():
+        metric = of_label[label]
+        test = _test(label, metric, of, level, _margin(metric, margins))
+        share_a, share_b = (mean_of([task.measured for task in side.tasks[label]]).scored_share for side in (a, b))
+        tests.append(replace(test, share_a=share_a, share_b=share_b))
     return tests
 
 
@@ -152,20 +153,32 @@ def compare_models(
         level: Level of the intervals.
     """
     pairs = pairs_of(asked, list(cells))
-    tests = [(part, pair, metrics) for part in slices for pair in pairs]
-    by = [metric for metric in metrics if metric.plugin.name in STUDIED]
     known = {frozenset(pair) for pair in pairs}
     studied = [(a, b) for a, b in asked.get("studied", ()) if {a, b} <= cells.keys() and {a, b} not in known]
-    tests += [(slices[0], pair, by) for pair in studied]
-    for part, (a, b), chosen in tests:
-        same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
-        for test in compare(chosen, cells[a], cells[b], part, level, asked["margin"]):
-            yield same | test.row, test.evidence
+    by = [metric for metric in metrics if metric.plugin.name in STUDIED]
+    for part, chosen, tested in [*((part, metrics, pairs) for part in slices), (slices[0], by, studied)]:
+        sides = {model: Side(chosen, cells[model], part) for model in dict.fromkeys(chain.from_iterable(tested))}
+        for a, b in tested:
+            same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
+            for test in compare_sides(chosen, sides[a], sides[b], level, asked["margin"]):
+                yield same | test.row, test.evidence
 
 
-def scored_shares(metrics: Sequence[Metric], cell: Cell, part: Slice) -> dict[str, float]:
-    """Return the scored share of every label of the metrics on one cell."""
-    return {label: mean_of([task.measured for task in of]).scored_share for label, of in tasks_of(metrics, cell, part)[1]}
+class Side:
+    """The metrics of one model on one slice, as tests read them."""
+
+    def __init__(self, metrics: Sequence[Metric], cell: Cell, part: Slice) -> None:
+        self.cell, self.part = cell, part
+        self.tasks = dict(tasks_of([_compared(metric) for metric in metrics], cell, part)[1])
+        self.measured: dict[str, Measured] = {}
+        """Values in all resamples, of the labels that a test has asked for."""
+
+    def resample(self, labels: Sequence[str]) -> None:
+        """Fill in the values of labels in all resamples, each once."""
+        new = [label for label in labels if label not in self.measured]
+        tasks = {id(task): task for label in new for task in self.tasks[label] if task.measured.n}
+        resample(list(tasks.values()), self.part.bootstrap)
+        self.measured |= {label: mean_of([task.measured for task in self.tasks[label]]) for label in new}
 
 
 def _compared(metric: Metric) -> Metric:
@@ -188,44 +201,38 @@ def _margin(metric: Metric, margins: float | Mapping[str, float] | None) -> floa
     return float(margins) if metric.interval in BOUNDS else math.nan
 
 
-def _owner(label: str, labels: dict[str, Any]) -> str:
-    """Return the metric of a label that may have brackets behind it."""
-    return label if label in labels else label[: label.rindex("[")]
+def _scores(cell: Cell) -> dict[str, list[str]]:
+    return {name: list(setting.scores) for name, setting in cell.settings.items()}
 
 
-def _test(
-    label: str, metric: Metric, of: list[MetricTask], bootstrap: Resamples, half: int, level: float, margin: float, compared_by: str
-) -> Test:
-    measured = mean_of([task.measured for task in of])
-    # Rows of both sides were counted; the test is over half of them.
-    n, better = measured.n // 2, metric.plugin.declares.get("higher_is_better")
-    values = measured.resampled
-    if not len(values):
-        return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better, measured.why or "no row that both are scored on", compared_by)
-    # In the order in which `Sides` hands out weights: a, b, resamples of a, of b.
-    value_a, value_b = float(values[0]), float(values[1])
-    drawn, deleted = (sides.reshape(2, -1) for sides in (values[2:], measured.deleted))
-    groups = bootstrap.groups if measured.groups is None else measured.groups
-    classes = [rarest_class(task, half) for task in of if task.metric.classes is not None]
-    units = min([float(groups) if measured.units is None else measured.units, *(units for _, units in classes)])
-    difference = Difference(
-        value_b - value_a,
-        drawn[1] - drawn[0],
-        deleted[1] - deleted[0],
-        groups if measured.calibrating is None else min(groups, measured.calibrating),
-        units if measured.calibrating is None else units + measured.calibrating - 1,
-    )
-    why = metric.why_no_interval or difference.why_no_test
+def _are_over_same_rows(a: MetricTask, b: MetricTask) -> bool:
+    """Return true if two models are scored on the same rows of a metric, and the same rows calibrate."""
+    calibrates = [of for name, *of in zip(a.metric.reads, a.arrays, b.arrays, strict=True) if name == "is_calibration"]
+    return np.array_equal(a.of_cell, b.of_cell) and all(np.array_equal(*of) for of in calibrates)
+
+
+def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margin: float) -> Test:
+    a, b = (side.measured[label] for side in sides)
+    tasks = [task for side in sides for task in side.tasks[label]]
+    by, compared_by = tasks[0].metric, metric.plugin.declares.get("compared_by", "")
+    n, better = (a.n + b.n) // 2, by.plugin.declares.get("higher_is_better")
+    if any(not task.measured.n for task in tasks):
+        why = a.why or b.why or "no row that both are scored on"
+        return Test(label, np.nan, np.nan, np.nan, np.nan, np.nan, n, better, why, compared_by)
+    classes = [rarest_class(task) for task in tasks if task.metric.classes is not None]
+    difference = _difference(a, b, sides[0].part.bootstrap.groups, [units for _, units in classes])
+    why = by.why_no_interval or difference.why_no_test
     if not why and classes and (rows := min(rows for rows, _ in classes)) < MIN_CLASS_ROWS:
         why = f"{rows} answers of the rarer class: a test needs {MIN_CLASS_ROWS}"
     if why:
-        return Test(label, value_a, value_b, np.nan, np.nan, np.nan, n, better, why, compared_by)
-    ends = difference.interval(level, apart(measured.bounds))
-    equivalent, not_worse = difference.within_margin(margin, better, apart(measured.bounds))
+        return Test(label, a.value, b.value, np.nan, np.nan, np.nan, n, better, why, compared_by)
+    bounds = apart((min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])))
+    ends = difference.interval(level, bounds)
+    equivalent, not_worse = difference.within_margin(margin, better, bounds)
     return Test(
         label,
-        value_a,
-        value_b,
+        a.value,
+        b.value,
         ends.low,
         ends.high,
         difference.p,
@@ -239,21 +246,24 @@ def _test(
     )
 
 
-def rarest_class(task: MetricTask, half: int) -> tuple[int, float]:
-    """Count the rows, and the effective number of groups, of the rarest class of either side.
+def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes: Sequence[float]) -> Difference:
+    """Return b minus a in every resample; the smaller numbers of groups of the two count."""
+    groups = min(groups_of_slice if of.groups is None else of.groups for of in (a, b))
+    units = min([*(float(groups) if of.units is None else of.units for of in (a, b)), *units_of_classes])
+    times = min(len(a.resampled), len(b.resampled))  # of recalibrated confidences one may be refitted less often
+    resampled = b.resampled[:times] - a.resampled[:times]
+    calibrating = min((of.calibrating for of in (a, b) if of.calibrating is not None), default=None)
+    if calibrating is None:
+        return Difference(b.value - a.value, resampled, b.deleted - a.deleted, groups, units)
+    return Difference(b.value - a.value, resampled, np.empty(0), min(groups, calibrating), units + calibrating - 1)
 
-    Args:
-        task: Of a metric that contrasts classes, on two sides.
-        half: Rows of one side's cell.
-    """
+
+def rarest_class(task: MetricTask) -> tuple[int, float]:
+    """Count the rows, and the effective number of groups, of the rarer class of a metric that contrasts two."""
     assert task.metric.classes is not None
-    counts = []
-    for side in (task.of_cell < half, task.of_cell >= half):
-        codes = task.metric.classes(*(column[side] for column in task.arrays), **task.metric.args) > 0
-        counted, group = task.counted[side], task.group[side]
-        for rows in (codes & counted, ~codes & counted):
-            counts.append((int(rows.sum()), effective_units(group[rows]) if rows.any() else 0.0))
-    return min(rows for rows, _ in counts), min(units for _, units in counts)
+    codes = task.metric.classes(*task.arrays, **task.metric.args) > 0
+    chosen = [codes & task.counted, ~codes & task.counted]
+    return min(int(rows.sum()) for rows in chosen), min(effective_units(task.group[rows]) if rows.any() else 0.0 for rows in chosen)
 
 
 @dataclass(frozen=True)
@@ -347,83 +357,35 @@ class Difference:
         return np.nan_to_num(centred / spread if spread > FLAT else np.zeros_like(centred)).astype(np.float32)
 
 
-class Sides:
-    """Weights of both sides: a, b, then some resamples of a, and the same of b."""
-
-    def __init__(self, bootstrap: Resamples, rows: int, rows_of_dataset: int) -> None:
-        """Lay two sides out behind each other.
-
-        Args:
-            bootstrap: Resamples of one side.
-            rows: Rows of the slice on one side.
-            rows_of_dataset: Rows of the dataset on one side.
-        """
-        self.bootstrap = bootstrap
-        self.half = bootstrap.groups
-        self.groups = 2 * self.half
-        own = bootstrap.groups_of(np.arange(rows))
-        self.group: NDArray[np.int64] = np.concatenate([own, own + self.half])
-        self.times = 2 * (1 + bootstrap.times)
-        # Thresholds and fits are drawn anew from all rows of the dataset.
-        self.whole = self if bootstrap.whole is bootstrap else Sides(bootstrap.whole, rows_of_dataset, rows_of_dataset)
-
-    def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        groups: NDArray[np.int64] = self.group[rows]
-        return groups
-
-    def blocks(self) -> Iterator[Weights]:
-        one, none = np.ones((1, self.half)), np.zeros((1, self.half))
-        # One resample with only a, one with only b: the point estimates of both come out of the same pass.
-        yield self._weights(one, none)
-        yield self._weights(none, one)
-        yield from self._of_each_side(self.bootstrap.blocks)
-
-    def deletions(self) -> Iterator[Weights]:
-        yield from self._of_each_side(self.bootstrap.deletions)
-
-    def _of_each_side(self, blocks: Callable[[], Iterator[Weights]]) -> Iterator[Weights]:
-        for is_a in (True, False):
-            for block in blocks():
-                counts, empty = block.counts, np.zeros_like(block.counts)
-                yield self._weights(counts, empty) if is_a else self._weights(empty, counts)
-
-    def _weights(self, of_a: Floats, of_b: Floats) -> Weights:
-        return Weights(np.hstack([of_a, of_b]), self.group)
+def common_rows(a: Cell, b: Cell) -> tuple[Cell, Cell]:
+    """Return both cells with the columns that both have; a sample unscored in one is unscored in both."""
+    return _on_rows_of(a, b), _on_rows_of(b, a)
 
 
-def side_by_side(a: Cell, b: Cell) -> Cell:
-    """Stack the rows of both cells; a sample unscored in one is unscored in both."""
-
-    def joined(mine: dict[str, Floats], yours: dict[str, Floats]) -> dict[str, Floats]:
-        both = {}
-        for name in [n for n in mine if n in yours]:
-            both[name] = _behind(mine[name], yours[name])
-            both[name][np.tile(lacking(mine[name]) | lacking(yours[name]), 2)] = np.nan
-        return both
-
+def _on_rows_of(cell: Cell, other: Cell) -> Cell:
     settings = {}
-    for name in [n for n in a.settings if n in b.settings]:
-        one, other = a.settings[name], b.settings[name]
+    for name in (name for name in cell.settings if name in other.settings):
+        mine, theirs = cell.settings[name], other.settings[name]
         # What calibrates for one is out for both, so that both are tested on the same rows.
-        calibrates = np.maximum(one.is_calibration, other.is_calibration)
-        scores = {s: joined(one.scores[s], other.scores[s]) for s in one.scores if s in other.scores}
-        redraws = {s: one.redraws[s].stack(other.redraws[s]) for s in scores if s in one.redraws and s in other.redraws}
-        settings[name] = Setting(np.tile(calibrates, 2), scores, redraws)
-    theirs = {r.label: r for r in b.recalibrations}
-    recalibrations = [r.stack(theirs[r.label]) for r in a.recalibrations if r.label in theirs]
-    samples = Samples(a.samples.name, pa.concat_tables([a.samples.table, b.samples.table]), sides=2)
-    uncertainties = joined(a.uncertainties, b.uncertainties)
-    clean = joined(a.clean_uncertainties, b.clean_uncertainties)
-    columns = joined(a.columns, b.columns)
-    return Cell(b.model, samples, a.variant, columns, settings, uncertainties, clean, recalibrations=recalibrations)
+        calibrates = np.maximum(mine.is_calibration, theirs.is_calibration)
+        scores = {score: _common(mine.scores[score], theirs.scores[score]) for score in mine.scores if score in theirs.scores}
+        redraws = {score: redraw for score, redraw in mine.redraws.items() if score in scores and score in theirs.redraws}
+        settings[name] = Setting(calibrates, scores, redraws)
+    others = {of.label: of for of in other.recalibrations}
+    recalibrations = [of.on_common_rows(others[of.label]) for of in cell.recalibrations if of.label in others]
+    uncertainties = _common(cell.uncertainties, other.uncertainties)
+    clean = _common(cell.clean_uncertainties, other.clean_uncertainties)
+    columns = _common(cell.columns, other.columns)
+    return Cell(cell.model, cell.samples, cell.variant, columns, settings, uncertainties, clean, recalibrations=recalibrations)
 
 
-def _behind(mine: Floats, yours: Floats) -> Floats:
-    """Stack a column of both; options that one side lacks get probability 0."""
-    if mine.ndim == 2 and mine.shape[1] != yours.shape[1]:
-        width = max(mine.shape[1], yours.shape[1])
-        mine, yours = (np.pad(side, ((0, 0), (0, width - side.shape[1]))) for side in (mine, yours))
-    return np.concatenate([mine, yours])
+def _common(mine: Mapping[str, Floats], yours: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the first cell's columns that both have, NaN where either lacks a value."""
+    columns = {}
+    for name in (name for name in mine if name in yours):
+        columns[name] = mine[name].astype(np.float64)
+        columns[name][lacking(mine[name]) | lacking(yours[name])] = np.nan
+    return columns
 
 
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ class Steps:
 
 @dataclass(eq=False)
 class Redraw:
-    """One setting and score of one cell, ready to be calibrated anew. Rows of a second model lie behind those of the first."""
+    """One setting and score of one cell, ready to be calibrated anew."""
 
     own: Floats
     """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
@@ -227,16 +227,6 @@ class Redraw:
         parts = None if self.parts is None else self.parts.select(rows)
         columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)
-
-    def stack(self, other: Redraw) -> Redraw:
-        """Stack this model's rows and another's."""
-        width = max(self.enters.shape[1], other.enters.shape[1])
-        wide = [np.pad(r.enters, ((0, 0), (0, width - r.enters.shape[1])), constant_values=np.inf) for r in (self, other)]
-        own, truth = np.concatenate([self.own, other.own]), np.concatenate([self.truth, other.truth])
-        units = np.concatenate([self.units, other.units + self.units.max(initial=-1) + 1])
-        parts = None if self.parts is None or other.parts is None else self.parts.stack(other.parts)
-        same = (self.alpha, self.quantile, self.slack, self.clean, self.kept + other.kept, parts, self.lacking or other.lacking, self.unit)
-        return Redraw(own, np.concatenate(wide), truth, units, *same)
 
 
 def redraw(

@@ -81,12 +81,6 @@ class QuestionParts:
         """Return the parts of some rows."""
         return replace(self, of_row=self.of_row[rows], of_option=self.of_option[rows])
 
-    def stack(self, other: QuestionParts) -> QuestionParts:
-        """Stack the parts of these rows and of another model's answers to the same questions."""
-        width = max(self.of_option.shape[1], other.of_option.shape[1])
-        wide = [np.pad(p.of_option, ((0, 0), (0, width - p.of_option.shape[1])), constant_values=-1) for p in (self, other)]
-        return replace(self, of_row=np.concatenate([self.of_row, other.of_row]), of_option=np.concatenate(wide))
-
 
 def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | None:
     """Return the parts that a setting names; None if all questions share a threshold.

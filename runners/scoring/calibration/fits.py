@@ -3,7 +3,7 @@
 What a fit says depends on which rows happened to calibrate. So each resample of whole groups draws these too, fits anew and reads its own
 probabilities; an interval over such resamples is about the model and the method, not about one fit (Efron, Tibshirani, 1993, chapter 8).
 A row that calibrates has no recalibrated confidence: nothing can score what was fitted to it. Where the answers that calibrate are none of
-the scored ones, they are drawn apart from these; a test of two models then takes each with its fit as it is.
+the scored ones, they are drawn apart from these.
 """
 
 from __future__ import annotations
@@ -50,8 +50,6 @@ class Recalibration:
     why: str = ""
     ends: Floats | None = None
     """(2, n): both ends of the interval of a method that gives one, NaN where a row has none."""
-    paired: bool = False
-    """True for two models side by side: refitted in every resample."""
     _last: LastValue[list[dict[str, Floats]]] = field(default_factory=LastValue, init=False, repr=False)
     _groups: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
@@ -73,9 +71,9 @@ class Recalibration:
         own = [resamples.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
         return len(np.unique(np.concatenate(own)))
 
-    def redrawn_in(self, resamples: Any) -> Any:
+    def redrawn_in(self, resamples: Any) -> First:
         """Return the resamples in which it is refitted."""
-        return resamples if self.paired else First(resamples, self.refits)
+        return First(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """Yield recalibrated columns (b, n), a few resamples at a time, each by the resample's own fit."""
@@ -103,21 +101,12 @@ class Recalibration:
                 own[:, part.at] = values[:, part.at]
         return whole
 
-    def stack(self, other: Recalibration) -> Recalibration:
-        """Stack this model's rows and another's; rows without one of the two have neither."""
-        n = len(self.calibrates)
-        calibrates = np.tile(self.calibrates | other.calibrates, 2)
+    def on_common_rows(self, other: Recalibration) -> Recalibration:
+        """Return it without the rows that calibrate another model's, or that have no confidence there."""
         columns = {}
         for name in self.columns.keys() & other.columns.keys():
-            gone = np.isnan(self.columns[name]) | np.isnan(other.columns[name])
-            columns[name] = np.concatenate([np.where(gone, np.nan, of[name]) for of in (self.columns, other.columns)])
-        why = self.why or other.why
-        parts, refits = list[KindOfAnswers](), 0
-        # Held answers are among neither model's rows, so an exchange of rows cannot exchange them.
-        if all(part.held is None for part in (*self.parts, *other.parts)):
-            parts = [mine.stack(yours, n) for mine, yours in zip(self.parts, other.parts, strict=False)]
-            refits = min(self.refits, other.refits)
-        return replace(self, calibrates=calibrates, columns=columns, parts=parts, refits=refits, why=why, paired=True, ends=None)
+            columns[name] = np.where(np.isnan(other.columns[name]), np.nan, self.columns[name])
+        return replace(self, calibrates=self.calibrates | other.calibrates, columns=columns, why=self.why or other.why)
 
     def select(self, rows: Ints) -> Recalibration:
         """Return some rows; calibration rows outside them no longer calibrate."""

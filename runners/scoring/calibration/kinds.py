@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -105,22 +105,6 @@ class KindOfAnswers:
         correct = np.where(self.truth >= 0, (predicted == self.truth).astype(np.float64), np.nan)
         correct[np.isnan(largest)] = np.nan
         return {name: _spread(of, self.at, n) for name, of in (("confidence", largest), ("predicted", predicted), ("correct", correct))}
-
-    def stack(self, other: KindOfAnswers, n: int) -> KindOfAnswers:
-        """Stack these rows and those of another model."""
-        if self.score.ndim == 2:
-            width = max(self.score.shape[1], other.score.shape[1])
-            self, other = self._wide(width), other._wide(width)
-        joined = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("score", "right", "scores", "truth")}
-        shifted = {name: np.concatenate([getattr(self, name), getattr(other, name) + n]) for name in ("rows", "at")}
-        return KindOfAnswers(
-            self.method, shifted["rows"], joined["score"], joined["right"], shifted["at"], joined["scores"], joined["truth"]
-        )
-
-    def _wide(self, width: int) -> KindOfAnswers:
-        more = [(0, 0), (0, width - self.score.shape[1])]
-        score, scores = (np.pad(of, more, constant_values=np.nan) for of in (self.score, self.scores))
-        return replace(self, score=score, scores=scores, right=np.pad(self.right, more))
 
 
 def _spread(values: Floats, rows: Ints, n: int) -> Floats:

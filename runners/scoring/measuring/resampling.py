@@ -155,7 +155,7 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     values: list[list[Floats]] = [[] for _ in tasks]
 
     def draws() -> Iterator[Weights]:
-        return chain(bootstrap.blocks(), bootstrap.deletions() if bootstrap.times else ())
+        return chain(bootstrap.blocks(), bootstrap.deletions())
 
     summing = [k for k, task in enumerate(tasks) if task.recorded.only_sums]
     for counts in joined(draws()) if summing else ():

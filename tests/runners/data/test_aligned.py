@@ -76,15 +76,6 @@ def test_folds_are_halves_of_two_groups_or_more():
         assert set(fold) == folds and len({(g, f) for g, f in zip(groups, fold, strict=True)}) == len(set(groups))
 
 
-def test_codes_of_two_sides_are_those_of_one_or_apart():
-    rows = [{"sample_id": f"{side}{i}", "category": c, "group": ""} for side in "xy" for i, c in enumerate(["b", "a", ""])]
-    both = Samples("d", samples(*rows).table, sides=2)
-    np.testing.assert_array_equal(both.codes("category"), [1, 0, np.nan] * 2)
-    np.testing.assert_array_equal(both.codes("category", apart=True), [2, 0, np.nan, 3, 1, np.nan])
-    alone = Samples("d", both.table)
-    np.testing.assert_array_equal(alone.codes("category", apart=True), [1, 0, np.nan] * 2)
-
-
 def test_groups():
     found = samples(*({"sample_id": i, "group": g} for i, g in [("1", "x"), ("2", ""), ("3", "x"), ("x", "")])).groups
     assert found[0] == found[2]

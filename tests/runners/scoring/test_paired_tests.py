@@ -9,7 +9,6 @@ from scipy import stats
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
-from qualm.runners.scoring import paired_tests
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import Cell, Setting
@@ -19,7 +18,7 @@ from qualm.runners.scoring.measuring.intervals import intervals
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
-from qualm.runners.scoring.paired_tests import compare, compare_models, pairs_of
+from qualm.runners.scoring.paired_tests import common_rows, compare, compare_models, pairs_of
 from tests.support.projects.stages import ref
 
 
@@ -208,7 +207,7 @@ def test_which_pairs():
     assert pairs_of({"baseline": "gone", "pairs": []}, ["a", "b"]) == []
 
 
-def test_doubled_weights_leave_the_slice_alone():
+def test_the_rows_of_a_slice_are_compared():
     rng = np.random.default_rng(9)
     a, b = cell("a", rng.integers(0, 2, 30), per_group=3), cell("b", rng.integers(0, 2, 30), per_group=3)
     rows = np.arange(9, 24)
@@ -217,7 +216,6 @@ def test_doubled_weights_leave_the_slice_alone():
     assert found.value_a == a.columns["correct"][rows].mean() and found.n == 15
     alone = evaluate(read_metrics([ref("accuracy")]), a, part)[0][1]
     assert intervals([alone], 0.9, part.bootstrap.groups)[0] != (found.low, found.high)
-    assert paired_tests.Sides(part.bootstrap, 15, 30).groups == 10
 
 
 def test_pairs_are_tested_on_every_slice_and_corrected_together():
@@ -246,18 +244,6 @@ def test_pairs_are_tested_on_every_slice_and_corrected_together():
     assert of_none and all(r["p"] is None and r["n"] == 0 for r in of_none)
 
 
-def test_what_calibrates_lies_in_the_whole_data_set():
-    a = cell("a", np.arange(30) % 2, per_group=3)
-    whole_set, rows = whole(a.samples), np.arange(9, 24)
-    part = Slice("some", rows, Bootstrap(a.samples.groups[rows], 100, 1, "some").within(whole_set.bootstrap))
-    sides = paired_tests.Sides(part.bootstrap, 15, 30)
-    assert (sides.groups, sides.whole.groups, sides.whole.whole) == (10, 20, sides.whole)
-    assert sides.times == sum(len(block.counts) for block in sides.blocks()) == 2 * (1 + 100)
-    assert sum(len(block.counts) for block in sides.deletions()) == 2 * 5
-    of_all = paired_tests.Sides(whole_set.bootstrap, 30, 30)
-    assert of_all.whole is of_all
-
-
 def test_settings_scores_and_recalibrations_count_where_both_sides_have_them():
     def side(name, calibrates, scores, methods, **more):
         settings = {"half": Setting(np.array(calibrates), {s: {"covered": np.array([1.0, 0, gone])} for s, gone in scores.items()}), **more}
@@ -266,17 +252,33 @@ def test_settings_scores_and_recalibrations_count_where_both_sides_have_them():
 
     a = side("a", [1.0, 0, 0], {"lac": 1.0, "aps": 1.0}, ["raw", "platt"], mine=Setting(np.zeros(3)))
     b = side("b", [0.0, 1, 0], {"lac": np.nan, "raps": 1.0}, ["raw", "beta"])
-    both = paired_tests.side_by_side(a, b)
-    assert [r.label for r in both.recalibrations] == ["held/raw"] and list(both.settings) == ["half"]
-    assert both.settings["half"].is_calibration.tolist() == [1, 1, 0] * 2, "what calibrates for one is out for both"
-    assert list(both.settings["half"].scores) == ["lac"]
-    np.testing.assert_array_equal(both.settings["half"].scores["lac"]["covered"], [1, 0, np.nan] * 2)
+    for of in common_rows(a, b):
+        assert [r.label for r in of.recalibrations] == ["held/raw"] and list(of.settings) == ["half"]
+        assert of.settings["half"].is_calibration.tolist() == [1, 1, 0], "what calibrates for one is out for both"
+        assert list(of.settings["half"].scores) == ["lac"]
+        np.testing.assert_array_equal(of.settings["half"].scores["lac"]["covered"], [1, 0, np.nan])
 
 
-def test_the_probabilities_of_options_stand_behind_each_other_and_count_where_both_sides_have_them():
+def test_the_probabilities_of_options_count_where_both_sides_have_them():
     a, b = (cell(name, [1, 0, 1]) for name in ("a", "b"))
     a.columns["option_probabilities"] = np.array([[0.5, 0.5], [0.2, 0.8], [0.9, 0.1]])
     b.columns["option_probabilities"] = np.array([[0.5, 0.3, 0.2], [np.nan] * 3, [0.1, 0.1, 0.8]])
-    both = paired_tests.side_by_side(a, b).columns["option_probabilities"]
-    expected = [[0.5, 0.5, 0], [np.nan] * 3, [0.9, 0.1, 0], [0.5, 0.3, 0.2], [np.nan] * 3, [0.1, 0.1, 0.8]]
-    np.testing.assert_array_equal(both, expected)
+    mine, yours = (of.columns["option_probabilities"] for of in common_rows(a, b))
+    np.testing.assert_array_equal(mine, [[0.5, 0.5], [np.nan] * 2, [0.9, 0.1]])
+    np.testing.assert_array_equal(yours, [[0.5, 0.3, 0.2], [np.nan] * 3, [0.1, 0.1, 0.8]])
+
+
+@pytest.mark.parametrize("gap", [False, True], ids=["equal rows", "unequal rows"])
+def test_a_test_does_not_depend_on_the_other_pairs(gap):
+    """Models of several pairs are measured once where all are scored on the same rows."""
+    rng = np.random.default_rng(11)
+    cells = {name: cell(name, rng.integers(0, 2, 60), rng.random(60), uncertainty=rng.random(60)) for name in "abc"}
+    if gap:
+        cells["b"].columns["correct"][:7] = np.nan
+    metrics = read_metrics([ref("accuracy"), ref("auroc"), ref("ece")])
+    part = whole(cells["a"].samples)
+    asked = {"baseline": "a", "pairs": [["b", "c"]], "margin": 0.1}
+    rows = [row for row, _ in compare_models(metrics, cells, [part], asked, 0.95)]
+    alone = [test.row for x, y in ("ab", "ac", "bc") for test in compare(metrics, cells[x], cells[y], part, 0.95, 0.1)]
+    assert len(rows) == 9 and [{name: row[name] for name in alone[0]} for row in rows] == alone
+    assert {(row["a"] + row["b"], row["n"]) for row in rows} == {("ab", 60 - 7 * gap), ("ac", 60), ("bc", 60 - 7 * gap)}

@@ -113,24 +113,6 @@ def test_sets_at_the_samples_own_threshold_are_those_of_the_stage(plugin, empty,
     assert (found["covered"] == inside[known, truth[known]]).all()
 
 
-def test_a_second_models_rows_lie_behind_and_calibrate_each_side_by_itself():
-    both = []
-    for seed in (0, 3):
-        probs, truth, calibrates = probabilities(seed)
-        both.append(redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs, truth, calibrates, samples()))
-    joined = both[0].stack(both[1])
-    assert joined.kept == both[0].kept + both[1].kept
-    for side, one in enumerate(both):
-        weights = Weights(np.eye(2)[[side]], np.repeat([0, 1], N))
-
-        class Single:
-            def blocks(self, weights=weights):
-                yield weights
-
-        assert joined.thresholds(Single())[0] == one.kept[0]
-        assert (joined.sets(np.arange(N) + side * N, 0.9)["set_size"] == one.sets(np.arange(N), 0.9)["set_size"]).all()
-
-
 @given(st.lists(st.floats(0, 1) | st.just(math.inf), min_size=1, max_size=400))
 def test_few_thresholds_stand_for_themselves_and_many_for_near_ones(limits):
     limits = np.array(limits)

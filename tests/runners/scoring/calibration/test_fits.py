@@ -217,24 +217,14 @@ def test_resamples_are_fitted_some_at_a_time_each_by_its_own_draw(held, monkeypa
     assert {len(columns["confidence"]) for columns in found._chunks(blocks)} == {1}, "one at least"
 
 
-def test_two_models_of_which_one_has_fewer_refits_no_fit_or_held_answers():
-    one = of_open(open_scores(), "platt")["held/platt"]
-    fewer = replace(one, refits=40, why="no fit")
-    held = replace(one, parts=[replace(part, held=HeldDraws(GROUPS, 40, 3, "d")) for part in one.parts])
-    for a, b in ((one, fewer), (fewer, one)):
-        assert (a.stack(b).refits, a.stack(b).why, len(a.stack(b).parts)) == (40, "no fit", 1)
-    for a, b in ((one, held), (held, one), (held, held)):
-        assert (a.stack(b).refits, a.stack(b).parts) == (0, [])
-
-
-def test_some_rows_and_two_models_side_by_side():
+def test_some_rows_and_those_of_another_model():
     one, two = (of_open(open_scores(), "platt")["held/platt"] for _ in range(2))
-    both = one.stack(two)
-    assert both.calibrates.sum() == 2 * CALIBRATES.sum() and both.paired
-    alone = Weights(np.hstack([np.ones((1, N // 2)), np.zeros((1, N // 2))]), np.r_[GROUPS, GROUPS + N // 2])
-    fitted = both._columns(alone, 2 * N)["confidence"][0]
     read = one.parts[0].at
-    np.testing.assert_allclose(fitted[read], one.columns["confidence"][read])
+    gone = np.where(np.arange(N) == read[0], np.nan, two.columns["confidence"])
+    two = replace(two, calibrates=two.calibrates | (np.arange(N) == read[1]), columns={"confidence": gone}, why="no")
+    common = one.on_common_rows(two)
+    assert common.calibrates[read[1]] and common.calibrates.sum() == CALIBRATES.sum() + 1 and common.why == "no"
+    np.testing.assert_array_equal(common.columns["confidence"], np.where(np.arange(N) == read[0], np.nan, one.columns["confidence"]))
     for kept in (np.arange(N - 1, -1, -2), np.arange(0, N, 3)):
         some = one.select(kept)
         for taken, whole in ((some.columns["confidence"], one.columns["confidence"]), (some.calibrates, one.calibrates)):

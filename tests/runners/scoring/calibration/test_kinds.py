@@ -48,29 +48,6 @@ class AsTheyAre:
         return np.exp(scores)[None]
 
 
-def test_models_with_other_numbers_of_options_stand_beside_each_other():
-    """The narrower one's rows get options that are not there; rows of the second count on from the first's `n`."""
-    narrow = KindOfAnswers(
-        AsTheyAre(), np.array([0]), np.log([[0.4, 0.6]]), np.array([[0, 1]]), np.array([1]), np.log([[0.3, 0.7]]), np.array([1])
-    )
-    wide = KindOfAnswers(
-        AsTheyAre(),
-        np.array([2]),
-        np.log([[0.2, 0.3, 0.5]]),
-        np.array([[1, 0, 0]]),
-        np.array([0]),
-        np.log([[0.6, 0.3, 0.1]]),
-        np.array([2]),
-    )
-    for first, second, rows, at in ((narrow, wide, [0, 12], [1, 10]), (wide, narrow, [2, 10], [0, 11])):
-        both = first.stack(second, 10)
-        assert both.rows.tolist() == rows and both.at.tolist() == at and both.truth.tolist() == [first.truth[0], second.truth[0]]
-        order = [0, 1] if first is narrow else [1, 0]
-        np.testing.assert_allclose(np.exp(both.score), np.array([[0.4, 0.6, NAN], [0.2, 0.3, 0.5]])[order])
-        np.testing.assert_allclose(np.exp(both.scores), np.array([[0.3, 0.7, NAN], [0.6, 0.3, 0.1]])[order])
-        assert both.right.tolist() == np.array([[0, 1, 0], [1, 0, 0]])[order].tolist()
-
-
 def test_the_likeliest_option_is_the_answer_where_any_is_known():
     scores = np.log(np.array([[0.2, 0.5, NAN], [NAN, NAN, NAN], [0.4, 0.4, 0.2], [0.1, 0.2, 0.7]]))
     kind = KindOfAnswers(AsTheyAre(), np.arange(1), scores[:1], np.zeros((1, 3)), np.array([0, 2, 3, 5]), scores, np.array([1, 0, -1, 0]))
