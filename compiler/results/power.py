@@ -49,8 +49,8 @@ class Assumptions:
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Differences that a study can detect on one dataset and slice."""
+class DetectableDifference:
+    """Difference that a study can detect on one dataset and slice."""
 
     dataset: str
     slice: str
@@ -69,15 +69,17 @@ class Reach:
 
 
 def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions, as_json: bool) -> None:
-    rows = reaches(project, spec, metrics, assumptions)
+    rows = detectable_differences(project, spec, metrics, assumptions)
     if as_json:
         print_json({"level": assumptions.level, **asdict(assumptions), "rows": [asdict(row) for row in rows]})
         return
     print_power(rows, assumptions, Console())
 
 
-def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions) -> list[Reach]:
-    """Return each dataset and slice, by stored answers or by assumptions about accuracy.
+def detectable_differences(
+    project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions
+) -> list[DetectableDifference]:
+    """Return the detectable difference of each dataset and slice, by stored answers or by assumptions about accuracy.
 
     Raises:
         ProjectError: neither answers nor samples are there, and no number of questions was named.
@@ -89,7 +91,7 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
         cells = clean_cells(side, models)
     except ProjectError:
         cells = {}
-    rows: list[Reach] = []
+    rows: list[DetectableDifference] = []
     by_dataset: dict[str, list[Cell]] = {}
     for (_, dataset), cell in cells.items():
         by_dataset.setdefault(dataset, []).append(cell)
@@ -101,7 +103,9 @@ def reaches(project: Project, spec: str | None, metrics: Sequence[str] | None, a
     return rows
 
 
-def _from_answers(side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], assumptions: Assumptions) -> list[Reach]:
+def _from_answers(
+    side: ComparisonSide, cells: Sequence[Cell], names: Sequence[str], assumptions: Assumptions
+) -> list[DetectableDifference]:
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
@@ -123,7 +127,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
     )
 
 
-def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[Reach]:
+def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[DetectableDifference]:
     """Estimate the standard error of the difference of every pair of models."""
     import numpy as np
 
@@ -145,7 +149,7 @@ def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: As
     return rows
 
 
-def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> list[Reach]:
+def _assumed(side: ComparisonSide, dataset: str, assumptions: Assumptions) -> list[DetectableDifference]:
     from qualm.runners.data.splits import read_scored
     from qualm.runners.scoring.power import standard_error
 
@@ -177,21 +181,23 @@ def _slices(side: ComparisonSide, samples: Samples, times: int) -> list[Slice]:
     return make_slices(samples, params.get("slices", []), times, side.results.stage.seed, averaged)
 
 
-def _reach(dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions) -> Reach:
+def _reach(
+    dataset: str, part: str, metric: str, source: str, where: tuple[int, int, float, int], assumptions: Assumptions
+) -> DetectableDifference:
     from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT
     from qualm.runners.scoring.power import questions_needed, smallest_difference
 
     n, groups, error, pairs = where
     if groups < FEWEST_GROUPS or error <= FLAT:  # models that answer alike show no spread, which is not one of 0
-        return Reach(dataset, part, metric, n, groups, source, pairs, None, None, None)
+        return DetectableDifference(dataset, part, metric, n, groups, source, pairs, None, None, None)
     difference = smallest_difference(error, groups, assumptions.level, assumptions.power)
     needed = None
     if assumptions.difference:
         needed = questions_needed(assumptions.difference, n, groups, error, assumptions.level, assumptions.power)
-    return Reach(dataset, part, metric, n, groups, source, pairs, error, difference, needed)
+    return DetectableDifference(dataset, part, metric, n, groups, source, pairs, error, difference, needed)
 
 
-def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Console) -> None:
+def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, console: Console) -> None:
     """Print a table per dataset and metric, with a row per slice."""
     for dataset, metric in dict.fromkeys((row.dataset, row.metric) for row in rows):
         columns = ["n", "groups", "standard error", "smallest difference"] + (["needed"] if assumptions.difference else [])
@@ -217,7 +223,7 @@ def print_power(rows: Sequence[Reach], assumptions: Assumptions, console: Consol
         console.print(Text("unknown: all models' stored answers score alike there, or lie in one group, and show no spread", style="dim"))
 
 
-def _difference(row: Reach, assumptions: Assumptions) -> str:
+def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
     """Format the smallest detectable difference."""
     if row.smallest_difference is not None:
         return measure(row.smallest_difference)
@@ -226,7 +232,7 @@ def _difference(row: Reach, assumptions: Assumptions) -> str:
     return NONE if row.groups < FEWEST_GROUPS else UNKNOWN
 
 
-def _from(row: Reach, assumptions: Assumptions) -> str:
+def _from(row: DetectableDifference, assumptions: Assumptions) -> str:
     if row.source == "answers":
         return f"spread: of stored answers, the median over {row.pairs:,} pairs of models"
     return (

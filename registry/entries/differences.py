@@ -101,7 +101,7 @@ def _fields(old: bytes, new: bytes) -> list[str]:
 
 
 def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
-    """Return digests of the COMPARED fields by sample id, a hundred bytes a sample."""
+    """Return sample id -> digests of the COMPARED fields, joined."""
     with ExitStack() as stack:
         items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _digest(b"")}

@@ -390,7 +390,10 @@ class Metric(Plugin, Protocol):
         """Return the type of each row, for an average over types; with few groups of one there is no interval."""
 
     def enters(self, *columns: Any) -> Any:
-        """Return 1 for rows in the denominator, if it looks at single weights; else those count of which anything but 0 is summed."""
+        """Return 1 for rows that count in the denominator; by default those of which anything but 0 is summed.
+
+        A metric that looks at single weights needs it.
+        """
 
     def null_test(self, *columns: Any) -> tuple[float, str]:
         """Return p-value and description of the test that only chance keeps it from being perfect."""

@@ -140,8 +140,8 @@ class _Pool:
         left = sorted({t for other in self.samples for t in other.choices if self._fits(sample, other, t, taken)})
         if not left:
             raise PreparationError(
-                f"dataset {self.dataset}: sample '{sample.sample_id}' has {len(sample.choices)} options, and none of another question "
-                "that it lacks is left to fill it up; prepare more questions at once, or say `fillers: with_replacement`"
+                f"dataset {self.dataset}: sample '{sample.sample_id}' has {len(sample.choices)} options, and "
+                "the other questions have no further options to add; prepare more questions at once, or set `fillers: with_replacement`"
             )
         return rng.choice(left)
 

@@ -103,7 +103,7 @@ class ReadOptions:
 def texts(value: Any) -> tuple[str, ...]:
     """Return a target or a list as texts; parse a list written as Python or JSON text."""
     if isinstance(value, str):
-        return _opened(value)
+        return _split_list(value)
     if isinstance(value, list | tuple):
         return tuple(str(v) for v in value if v is not None)
     return () if value is None else (str(value),)
@@ -128,7 +128,7 @@ def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str
     }
 
 
-def _opened(value: str) -> tuple[str, ...]:
+def _split_list(value: str) -> tuple[str, ...]:
     """Return the items of a list that was written as text, else the text itself."""
     items = list_in_text(value) if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000 else None
     return tuple(map(str, items)) if items and all(isinstance(v, str | int | float) for v in items) else (value,)

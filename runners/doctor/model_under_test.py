@@ -93,7 +93,7 @@ class ModelUnderTest:
         return self.model.answer(self.model.encode(requests), self.decoding)
 
     def part(self, *parts: str) -> list[dict[str, Part]]:
-        """Return parts of all cases from one batch, with known answers."""
+        """Ask for parts of the answers to all cases, in one batch, given the greedy and sampled answers."""
         from dataclasses import replace
 
         drawn = [{k: answer_parts[draw_part(k)].text or "" for k in range(1, DRAWS + 1)} for answer_parts in self.baseline]

@@ -105,7 +105,7 @@ def stops(tested: ModelUnderTest) -> CheckResult:
     """Check that a token ends answers, and that the template ends turns with it."""
     model = tested.model
     if not model.stops:
-        what = "neither generation settings nor tokenizer name an end of sequence"
+        what = "neither the generation settings nor the tokenizer name an end-of-sequence token"
         return CheckResult("stop token", "fail", what, advice="every answer runs to max_new_tokens")
     names = model.tokenizer.convert_ids_to_tokens(sorted(model.stops))
     turn = [{"role": "assistant", "content": [{"type": "text", "text": "yes"}]}]

@@ -176,7 +176,7 @@ class Report:
 
     @cached_property
     def main_setting(self) -> str:
-        """The setting that leaderboards and figures use: `ours`, else the first that does not belong to a study."""
+        """Return the conformal setting of leaderboards and figures: `ours`, else the first that does not belong to a study."""
         return main_setting(self.settings)
 
     @cached_property

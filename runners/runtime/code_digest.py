@@ -44,15 +44,15 @@ class Engine:
 
     def behind(self, part: str = "") -> dict[str, int]:
         """Return the versions above 1 that a part of an answer, or any part, depends on."""
-        mine = {kind for kind in self.versions if not part or self.content or reaches(kind, part)}
+        mine = {kind for kind in self.versions if not part or self.content or depends_on(part, kind)}
         return {kind: version for kind, version in sorted(self.versions.items()) if kind in mine and version != 1}
 
     def takes(self, part: str, versions: Mapping[str, int]) -> bool:
         """Return True if a part that was computed with these versions is still valid."""
-        return self.behind(part) == {kind: version for kind, version in versions.items() if self.content or reaches(kind, part)}
+        return self.behind(part) == {kind: version for kind, version in versions.items() if self.content or depends_on(part, kind)}
 
 
-def reaches(kind: str, part: str) -> bool:
+def depends_on(part: str, kind: str) -> bool:
     """Return True if a stored part of an answer depends on the version of a kind of code."""
     return kind not in SIGNALS.values() or SIGNALS.get(part.partition(" ")[0].partition("/")[0]) == kind
 

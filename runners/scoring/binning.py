@@ -199,7 +199,7 @@ def _unit_draws(k: int) -> Floats:
 
 
 class _Above:
-    """In which draws sum |factor d + e| is at least what was observed, sum |d|.
+    """Search for the draws in which sum |factor d + e| is at least the observed sum |d|.
 
     Each sum is convex in the factor and rises or falls by at most sum |d| per unit, so what it is at both ends of a stretch tells of most
     draws on which side they are all along it. Only the others are looked at within.

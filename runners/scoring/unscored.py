@@ -32,7 +32,7 @@ NO_VARIANT = "not asked: the variant does not apply to the question, such as one
 CHOSEN_ON = "the threshold was chosen on these answers, so they are not scored"
 NO_THRESHOLD = "no answers to choose a threshold on, or no confidence to hold to it"
 OF_PROBES = "; a probe may have had too little to learn from, which `probe_fits.parquet` says"
-WHOLE_ROWS = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD, *WITHOUT_ANSWER})
+FOR_ANY_METRIC = frozenset({NO_ANSWER, NO_VARIANT, CHOSEN_ON, NO_THRESHOLD, *WITHOUT_ANSWER})
 """Reasons that hold whatever a metric reads."""
 NO_RIGHT_OPTION = "the data do not say which option is right"
 NO_REFERENCE = "the data have no reference answer"
@@ -88,9 +88,9 @@ class Reasons:
         """Return which of these rows can have no value, whatever was replied."""
         return np.isin(self.texts[rows], list(BY_DESIGN))
 
-    def of_whole_rows(self, rows: NDArray[np.int64]) -> bool:
-        """Return true if none of these rows can be scored by any metric."""
-        return len(rows) > 0 and set(self.texts[rows]) <= WHOLE_ROWS
+    def are_all_unscorable(self, rows: NDArray[np.int64]) -> bool:
+        """Return true if no metric can score any of these rows."""
+        return len(rows) > 0 and set(self.texts[rows]) <= FOR_ANY_METRIC
 
     def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
         """Return the reasons for a model that abstains.
@@ -164,7 +164,7 @@ def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mappin
         taken: their values, of the unscored rows alone.
         rows: which rows of the cell these are.
     """
-    if reasons_of_cell is not None and reasons_of_cell.of_whole_rows(rows):
+    if reasons_of_cell is not None and reasons_of_cell.are_all_unscorable(rows):
         return reasons_of_cell.most_common(rows)
     lacks = {name: int(lacking(taken[name]).sum()) for name in reads}
     column = max(lacks, key=lambda name: lacks[name])

@@ -255,8 +255,8 @@ def checkpoint_plugins(strategy: str) -> list[Any]:
         return []
     from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-    class Whole(TorchCheckpointIO):  # type: ignore[misc]
-        """Beside its place first, to disk, then a rename: Lightning's own goes by way of the temporary folder."""
+    class AtomicCheckpointIO(TorchCheckpointIO):  # type: ignore[misc]
+        """Writer of checkpoints that replaces each file atomically; Lightning's own goes through the temporary folder."""
 
         def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
             import torch
@@ -264,4 +264,4 @@ def checkpoint_plugins(strategy: str) -> list[Any]:
             with atomic.file(Path(path), durable=True) as partial, partial.open("wb") as handle:
                 torch.save(checkpoint, handle)
 
-    return [Whole()]
+    return [AtomicCheckpointIO()]

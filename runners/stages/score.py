@@ -309,7 +309,7 @@ def recalibrate(found: Scoring) -> None:
 
 
 def study_metrics(found: Scoring) -> None:
-    """Write how confidence-weighted accuracy goes along with other metrics."""
+    """Write the correlations of confidence-weighted accuracy with other metrics, and their points."""
     rows = [row for row in found.labelled.to_pylist() if not baseline_model(row["model"]) and not row["slice"].startswith(MACRO)]
     points = confidence_weighted_accuracy.points(rows, {m["label"]: m["plugin"] for m in found.stage.params["metrics"]})
     found.publish_plot("metric_study", partial(confidence_weighted_accuracy.write_points, points))

@@ -61,7 +61,9 @@ def read_pictures(folders: Sequence[Path], patch: int) -> ScenePictures:
                     scenes.append(scene)
                     pixels.append(decode(pictures[scene["image_filename"]]))
     if len({p.shape for p in pixels}) != 1:
-        raise FinetuneError(f"images of one size expected, got {sorted({p.shape for p in pixels})}; train on datasets of one level")
+        raise FinetuneError(
+            f"expected images of one size, got {sorted({p.shape for p in pixels})}; train on datasets whose images have the same size"
+        )
     return ScenePictures(np.stack(pixels), scenes, *(np.stack(a) for a in zip(*(label_cells(s, patch) for s in scenes), strict=True)))
 
 

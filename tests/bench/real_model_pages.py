@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.power import Assumptions, reaches
+from qualm.compiler.results.power import Assumptions, detectable_differences
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections.published import Comparison, compare
 from qualm.runners.runtime.settings import Settings
@@ -91,7 +91,7 @@ def detectable(folder: Path, dataset: str) -> tuple[int, float]:
     """Return the number of questions, and the smallest difference in accuracy that a test of two models finds with probability .8."""
     (row,) = (
         r
-        for r in reaches(Project(folder.parent.parent), folder.name, ["accuracy"], Assumptions())
+        for r in detectable_differences(Project(folder.parent.parent), folder.name, ["accuracy"], Assumptions())
         if (r.dataset, r.slice, r.metric) == (dataset, "all", "accuracy")
     )
     assert row.smallest_difference is not None

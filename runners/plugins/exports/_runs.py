@@ -36,7 +36,7 @@ class TrackedRun:
 
 
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
-    """Return a run for each model that was scored or trained, over all variants' questions.
+    """Return a run for each model that was scored or trained, with its scores on every variant.
 
     A spec without metrics has the models that it trained, with a curve and no score.
 

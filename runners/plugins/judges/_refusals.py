@@ -827,7 +827,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
         and not (len(listed) > 1 and _listed_letter(clause))
     ]
     if plain := [i for i in knows_not if content(clauses[i].text) & parsed.words]:
-        committed = [i for i in committed if clauses[i].sentence <= clauses[plain[0]].sentence or _is_led(clauses, i)]
+        committed = [i for i in committed if clauses[i].sentence <= clauses[plain[0]].sentence or _is_committed_despite(clauses, i)]
     unsure = [i for i, clause in enumerate(clauses) if clause.role is Role.DOUBTS]
     committed += [
         i
@@ -858,7 +858,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
             if j > i and not _CONCEDES.match(clauses[j].text)
         )
     ]
-    seeming = [i for i in seeming if not plain or clauses[i].sentence <= clauses[plain[0]].sentence or _is_led(clauses, i)]
+    seeming = [i for i in seeming if not plain or clauses[i].sentence <= clauses[plain[0]].sentence or _is_committed_despite(clauses, i)]
     declined = [i for i, clause in enumerate(clauses) if clause.role in (Role.ABSTAINS, Role.ASKS_BACK) or _is_open(clause)]
     if len(clauses) > MANY_CLAUSES:
         declined = [i for i in declined if _is_open(clauses[i]) and not 1 < clauses[i].sentence - clauses[0].sentence < n_sentences - 4]
@@ -913,8 +913,8 @@ def _leads(clause: _Clause, parsed: Asked) -> bool:
     )
 
 
-def _is_led(clauses: Sequence[_Clause], i: int) -> bool:
-    """Return whether a sentence goes on in spite of what stands before it, up to a clause: "still, ...", "based on ...", "I guess"."""
+def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
+    """Return whether a sentence contrasts, concludes or guesses by its i-th clause: "still, ...", "based on ...", "I guess"."""
     begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
     return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 

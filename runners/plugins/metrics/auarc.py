@@ -29,7 +29,7 @@ def auarc(uncertainty: Floats, correct: Floats, weights: Weights, *, form: Liter
     if not len(correct):
         return np.full(weights.shape[0], np.nan)
     least_doubted = RetainedAccuracy.compute(uncertainty, correct, weights, "auarc")
-    area, total = least_doubted.sum_of_means(), least_doubted.total
+    area, total = least_doubted.sum_retained_means(), least_doubted.total
     whole = total.astype(np.float64)
     if form == "rectangle":
         return ratio(area, whole)

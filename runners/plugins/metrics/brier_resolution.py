@@ -13,7 +13,7 @@ ALSO_KNOWN_AS = ["resolution", "murphy_resolution"]
 META = MetricMeta(
     higher_is_better=True,
     interval="none",
-    why_no_interval="it is too large by chance, and resamples add to that; the interval of `brier` is about the whole score",
+    why_no_interval="it is biased upwards, and resampling adds to the bias; `brier` has an interval for the whole score",
     row_by_row=True,
 )
 NEEDS = {

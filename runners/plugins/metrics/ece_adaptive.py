@@ -15,7 +15,7 @@ ALSO_KNOWN_AS = ["adaptive_ece", "ace", "adaece", "adaptive_calibration_error", 
 META = MetricMeta(
     higher_is_better=False,
     interval="none",
-    why_no_interval="the error is too large by chance, and resamples, which add to that, do not show by how much",
+    why_no_interval="the error is biased upwards, and resampling adds a bias of unknown size",
     compared_by="ece_debiased",
 )
 

@@ -13,8 +13,7 @@ CITES = ["kumar2019verified"]
 META = MetricMeta(
     higher_is_better=False,
     interval="none",
-    why_no_interval="the root of a bias-corrected square is mostly 0 for calibrated models; the interval of `ece` shows which "
-    "errors are possible",
+    why_no_interval="for calibrated models the estimate is mostly 0; the interval of `ece` shows which errors are possible",
     compared_by="ece_debiased",
 )
 

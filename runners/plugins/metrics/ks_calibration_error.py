@@ -15,7 +15,7 @@ ALSO_KNOWN_AS = ["ks_error", "ks_ece", "ks", "kolmogorov_smirnov_calibration_err
 META = MetricMeta(
     higher_is_better=False,
     interval="none",
-    why_no_interval="the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much",
+    why_no_interval="the largest of many gaps is biased upwards, and resampling adds a bias of unknown size",
     compared_by="ece_debiased",
 )
 POINTS = 100

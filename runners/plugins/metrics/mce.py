@@ -14,7 +14,7 @@ CITES = ["naeini2015obtaining", "guo2017calibration"]
 META = MetricMeta(
     higher_is_better=False,
     interval="none",
-    why_no_interval="the largest of many gaps is too large by chance, and resamples, which add to that, do not show by how much",
+    why_no_interval="the largest of many gaps is biased upwards, and resampling adds a bias of unknown size",
     compared_by="ece_debiased",
     row_by_row=True,
 )

@@ -44,7 +44,7 @@ def prediction_rejection_ratio(
     of = RetainedAccuracy.compute(doubt if by == "uncertainty" else -doubt, correct, weights, "prediction_rejection_ratio")
     perfect = RetainedAccuracy.compute(-correct, correct, weights, "prediction_rejection_ratio")
     rejected = np.floor(max_rejection * of.total + 1e-9).astype(np.int64)
-    area, best = (ratio(order.sum_of_means(order.total - rejected), rejected) for order in (of, perfect))
+    area, best = (ratio(order.sum_retained_means(order.total - rejected), rejected) for order in (of, perfect))
     chance = ratio(of.right.sum(axis=1), of.total.astype(np.float64))
     return ratio(area - chance, np.where(best - chance > SLACK, best - chance, 0.0))
 

@@ -121,7 +121,7 @@ class Redraw:
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
-        """With parts, of every resample at its own thresholds: the columns `covered` and `set_size`, (b, n), some resamples at a time."""
+        """Yield the columns `covered` and `set_size`, (b, n), of some resamples at a time, each at its own thresholds of parts."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))

@@ -29,7 +29,7 @@ from qualm.runners.scoring.calibration.conformal_sets import Ints, fewest_units,
 
 @dataclass(frozen=True, eq=False)
 class QuestionParts:
-    """Which part each row and option is of; -1 = none."""
+    """Part of each row and option; -1 = none."""
 
     per: str
     names: tuple[str, ...]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from qualm.compiler.results import power
-from qualm.compiler.results.power import Assumptions, Reach, print_power, reaches, show_power
+from qualm.compiler.results.power import Assumptions, DetectableDifference, detectable_differences, print_power, show_power
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.system.console import Console
 from tests.compiler.results.test_compare import Checkout, checkout, flips
@@ -22,27 +22,27 @@ __all__ = ["checkout"]
 def test_the_spread_is_that_of_stored_answers(checkout: Checkout) -> None:
     answers = {"a": flips(400, 0.6, 1), "b": flips(400, 0.7, 2)}
     checkout.add("s", answers)
-    (row,) = reaches(checkout, None, None, Assumptions(difference=0.05))  # type: ignore[arg-type]
+    (row,) = detectable_differences(checkout, None, None, Assumptions(difference=0.05))  # type: ignore[arg-type]
     change = np.subtract(answers["b"], answers["a"])
     assert (row.source, row.pairs, row.questions, row.groups, row.metric) == ("answers", 1, 400, 400, "accuracy")
     assert row.standard_error == pytest.approx(change.std() / 20, rel=0.12)
     assert row.smallest_difference == pytest.approx(2.81 * row.standard_error, rel=0.01)
     assert row.questions_needed == pytest.approx((2.8 * change.std() / 0.05) ** 2, rel=0.25)
-    (alone,) = reaches(checkout, None, ["ece"], Assumptions(tests=60))  # type: ignore[arg-type]
+    (alone,) = detectable_differences(checkout, None, ["ece"], Assumptions(tests=60))  # type: ignore[arg-type]
     assert alone.metric == "ece" and alone.smallest_difference is not None
 
 
 def test_assumed_where_answers_are_missing(checkout: Checkout) -> None:
     checkout.add("s", {"a": flips(400, 0.6, 1), "b": flips(400, 0.7, 2)}, groups=100)
     Path(checkout.root, "results/s/b.parquet").unlink()
-    (row,) = reaches(checkout, None, None, Assumptions(disagreement=0.2, within=0.5))  # type: ignore[arg-type]
+    (row,) = detectable_differences(checkout, None, None, Assumptions(disagreement=0.2, within=0.5))  # type: ignore[arg-type]
     assert (row.source, row.questions, row.groups) == ("assumed", 400, 100)
     assert row.standard_error == pytest.approx(np.sqrt(0.2 / 400 * 2.5))
     Path(checkout.root, "results/s/data/samples.parquet").unlink()
     with pytest.raises(ProjectError, match="d: neither answers nor samples are here; name a number by --questions"):
-        reaches(checkout, None, None, Assumptions())  # type: ignore[arg-type]
+        detectable_differences(checkout, None, None, Assumptions())  # type: ignore[arg-type]
     for more, groups, widening in (({}, 500, 1.0), ({"group_size": 5}, 100, 1.4), ({"group_size": 2000}, 1, None)):
-        (named,) = reaches(checkout, None, None, Assumptions(questions=500, **more))  # type: ignore[arg-type]
+        (named,) = detectable_differences(checkout, None, None, Assumptions(questions=500, **more))  # type: ignore[arg-type]
         assert (named.questions, named.groups) == (500, groups)
         assert named.standard_error == (widening and pytest.approx(np.sqrt(0.25 / 500 * widening)))
 
@@ -50,7 +50,7 @@ def test_assumed_where_answers_are_missing(checkout: Checkout) -> None:
 def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     checkout.add("s", {"a": flips(60, 0.6, 1), "b": flips(60, 0.7, 2)}, groups=4)
     asked = Assumptions(difference=0.02)
-    print_power(reaches(checkout, None, None, asked), asked, Console(width=100))  # type: ignore[arg-type]
+    print_power(detectable_differences(checkout, None, None, asked), asked, Console(width=100))  # type: ignore[arg-type]
     out = capsys.readouterr().out
     assert "d · accuracy" in out and "the median over 1 pairs of models" in out and "none: a test needs 5 groups" in out
     show_power(checkout, None, None, asked, True)  # type: ignore[arg-type]
@@ -61,17 +61,17 @@ def test_printed(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None
 def test_models_that_answer_alike_show_no_spread(checkout: Checkout, capsys: pytest.CaptureFixture[str]) -> None:
     """A spread of 0 is none that was seen: it does not say that any difference would be found."""
     checkout.add("s", {"a": [1.0] * 60, "b": [1.0] * 60})
-    (row,) = reaches(checkout, None, None, Assumptions(difference=0.05))  # type: ignore[arg-type]
+    (row,) = detectable_differences(checkout, None, None, Assumptions(difference=0.05))  # type: ignore[arg-type]
     assert (row.standard_error, row.smallest_difference, row.questions_needed) == (None, None, None)
     print_power([row], Assumptions(), Console(width=160))
     out = capsys.readouterr().out
     assert "unknown" in out and "score alike there" in out
 
 
-def reach(**facts: Any) -> Reach:
+def reach(**facts: Any) -> DetectableDifference:
     told = {"dataset": "d", "slice": "all", "metric": "accuracy", "questions": 1200, "groups": 1200, "source": "answers", "pairs": 3}
     found = {"standard_error": 0.01, "smallest_difference": 0.028, "questions_needed": 2400}
-    return Reach(**{**told, **found, **facts})
+    return DetectableDifference(**{**told, **found, **facts})
 
 
 def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +112,7 @@ def test_whole_tables(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_spread_of_three_models_is_the_median_over_their_pairs(checkout: Checkout) -> None:
     answers = {"a": flips(400, 0.6, 1), "b": flips(400, 0.7, 2), "c": flips(400, 0.99, 3)}
     checkout.add("s", answers)
-    (row,) = reaches(checkout, None, None, Assumptions())  # type: ignore[arg-type]
+    (row,) = detectable_differences(checkout, None, None, Assumptions())  # type: ignore[arg-type]
     spreads = [np.subtract(answers[x], answers[y]).std() / 20 for x, y in ("ab", "ac", "bc")]
     assert row.pairs == 3 and row.standard_error == pytest.approx(np.median(spreads), rel=0.05)
 
@@ -133,7 +133,7 @@ def test_a_spread_is_over_the_fewest_groups_of_what_is_defined(monkeypatch: pyte
     monkeypatch.setattr(evaluate, "evaluate", lambda metrics, cell, part, every: [("m", values[cell.model])])
     part: Any = SimpleNamespace(label="all", bootstrap=SimpleNamespace(groups=6))
 
-    def spreads(*models: str) -> list[Reach]:
+    def spreads(*models: str) -> list[DetectableDifference]:
         cells: Any = [SimpleNamespace(model=model, samples=SimpleNamespace(name="d")) for model in models]
         return power._spreads(part, None, cells, Assumptions())  # type: ignore[arg-type]
 

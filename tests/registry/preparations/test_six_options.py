@@ -125,7 +125,7 @@ def test_their_ways_one_at_a_time():
 
 
 def test_nothing_to_fill_up_with():
-    with pytest.raises(PreparationError, match=r"dataset mmb: sample 'q0' has 2 options, and none of another question"):
+    with pytest.raises(PreparationError, match=r"dataset mmb: sample 'q0' has 2 options, and the other questions have no further options"):
         prepare([question(0), question(1, choices=["Option 0-0", "c", "all of the above"])])
     with pytest.raises(PreparationError, match="sample 'q9' has no options"):
         prepare([Sample("q9", "Question?")])

@@ -176,7 +176,7 @@ def test_why_a_metric_is_absent_is_said_of_the_first_column_that_is_not_there(re
     assert unscored.absent(reads, ["confidence", "answerable"], all_choice, judged) == reason
 
 
-def test_of_whole_rows_and_of_the_most_frequent_reason():
+def test_rows_that_no_metric_can_score_and_the_most_frequent_reason():
     texts = np.array([unscored.NO_ANSWER, unscored.NO_TEXT, unscored.UNREAD, unscored.UNREAD, "", unscored.NO_TEXT], dtype=object)
     some = unscored.Reasons(texts)
     assert (
@@ -185,7 +185,9 @@ def test_of_whole_rows_and_of_the_most_frequent_reason():
     assert some.most_common(np.array([1, 2])) == f"{min(unscored.NO_TEXT, unscored.UNREAD)} (1 of these)", "of equals the first by name"
     assert some.most_common(np.array([4])) == "" == some.most_common(np.array([], dtype=int))
     assert (
-        some.of_whole_rows(np.array([0])) and not some.of_whole_rows(np.array([0, 1])) and not some.of_whole_rows(np.array([], dtype=int))
+        some.are_all_unscorable(np.array([0]))
+        and not some.are_all_unscorable(np.array([0, 1]))
+        and not some.are_all_unscorable(np.array([], dtype=int))
     )
     every, chosen, without = np.arange(3), np.array([False, False, True]), np.array([True, True, False])
     held = some.under_threshold(every, chosen, without).texts
