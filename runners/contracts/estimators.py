@@ -30,21 +30,28 @@ class EstimatorContext:
     cache: Path = CACHE
     _opened: dict[str, Nli] = field(default_factory=dict)
 
-    def nli(self, chosen: Any, contradiction: bool = True) -> Nli:
+    def nli(self, chosen: Any, reads: str = "contradiction") -> Nli:
         """Return the NLI model of a `Chosen` parameter, opened once.
 
         Args:
             chosen: value of the parameter.
-            contradiction: whether the estimator reads contradictions; without it a model of two classes will do.
+            reads: what the estimator reads: `contradiction` (all three classes), `entailment` (a model of two classes will do), or
+                `cosine` (of an encoder).
 
         Raises:
-            NliError: the model cannot be opened, or does not tell contradictions.
+            NliError: the model cannot be opened, or does not tell what is read.
         """
         name = json.dumps(chosen, sort_keys=True)
         if name not in self._opened:
             self._opened[name] = open_nli(chosen, NliContext(self.settings, self.counters), self.cache)
         model = self._opened[name]
-        if contradiction and model.classes < 3:
+        if (reads == "cosine") != (model.classes == 1):
+            raise NliError(
+                f"{model.engine.name} gives cosine similarities and tells no entailment: set `similarity: cosine` or choose an NLI model"
+                if model.classes == 1
+                else f"{model.engine.name} is an NLI model and gives no cosine: choose an encoder, `nli: {{embedding: {{hub: MODEL}}}}`"
+            )
+        if reads == "contradiction" and model.classes < 3:
             raise NliError(
                 f"{model.engine.name} has two classes, entailment and no entailment; contradictions are needed here: choose an NLI model "
                 "of three classes, or, where the estimator has it, `similarity: entailment` or `same: entailment`"

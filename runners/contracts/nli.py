@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 
 
 Logits = tuple[float, ...]
-"""Of one pair: entailment, neutral, contradiction; or entailment, no entailment."""
+"""Of one pair: entailment, neutral, contradiction; or entailment, no entailment; or one cosine."""
 
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class NliEngine(Protocol):
     identity: str
     name: str
     classes: int
-    """3: entailment, neutral, contradiction. 2: entailment, no entailment."""
+    """3: entailment, neutral, contradiction. 2: entailment, no entailment. 1: no classes, but a cosine similarity."""
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
         """Yield logits with the indices of their pairs; NliError on failure."""

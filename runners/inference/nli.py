@@ -20,7 +20,7 @@ SURE = 50.0
 """A logit so far above another that its probability is 1 in float64, while every ratio stays defined."""
 
 FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 0.0, SURE)
-"""Logits of pairs that a rule decides. Of two classes the first is as here, and the second its negative."""
+"""Logits of pairs that a rule decides. Of two classes the first is as here, and the second its negative; a cosine is their sign."""
 
 
 class Nli:
@@ -32,7 +32,7 @@ class Nli:
         self._cache = Inferences(cache, engine.identity, engine.classes)
 
     def logits(self, pairs: Sequence[Pair]) -> Floats:
-        """Return (n, classes) logits of the pairs, in order; entailment is the first class.
+        """Return (n, classes) logits of the pairs, in order, entailment first; of an encoder (n, 1) cosines.
 
         Raises:
             NliError: the engine failed; the inferences so far are stored.
@@ -45,7 +45,7 @@ class Nli:
         ruled = [_rule_logits(*pair) for pair in distinct]
         for i, rule in enumerate(ruled):
             if rule is not None:
-                logits[i] = rule if self.classes == 3 else (rule[0], -rule[0])
+                logits[i] = {3: rule, 2: (rule[0], -rule[0]), 1: np.sign(rule[:1])}[self.classes]
         open_pairs = [i for i, rule in enumerate(ruled) if rule is None]
         if open_pairs:
             logits[open_pairs] = self._logits([distinct[i] for i in open_pairs])

@@ -42,8 +42,8 @@ def read_weights(
     return module, stops
 
 
-def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **more: Any) -> Any:
-    """Load a module for inference and check that its files hold all weights.
+def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, unused: str = "", **more: Any) -> Any:
+    """Load a module for inference and check that its files hold all weights, but for those whose names begin with `unused`.
 
     Raises:
         ModelError: the files cannot be read, or lack weights that transformers would fill with random numbers.
@@ -60,6 +60,7 @@ def whole_module(who: str, loader: Any, place: dict[str, Any], dtype: str, **mor
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
         raise ModelError(f"{who}: its weights cannot be read: {error}") from error
     absent = sorted({*(report.get("missing_keys") or ()), *(name for name, *_ in report.get("mismatched_keys") or ())})
+    absent = [name for name in absent if not unused or not name.startswith(unused)]
     if absent:
         raise ModelError(f"{who}: weights that its config asks for are absent or of another shape: {', '.join(absent[:5])}")
     return module.eval()

@@ -17,14 +17,26 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
     """Compute for each sample (N, N) in [0, 1]: the likeness of answers i and j.
 
     Args:
-        similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 minus that of a contradiction. `jaccard`:
-            shared words over all words.
-        nli: the NLI model that the spec names; not opened for `jaccard`.
+        similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 minus that of a contradiction. `cosine`: (1 +
+            cosine of their embeddings) / 2. `jaccard`: shared words over all words.
+        nli: the NLI model or encoder that the spec names; not opened for `jaccard`.
     """
     if similarity == "jaccard":
         return [jaccard(t) for t in texts]
-    chances = [probabilities(logits) for logits in inferred(context.nli(nli, contradiction=similarity == "contradiction"), texts)]
-    return [p[..., ENTAILMENT] if similarity == "entailment" else 1.0 - p[..., CONTRADICTION] for p in chances]
+    return [alike(logits, similarity) for logits in inferred(context.nli(nli, similarity), texts)]
+
+
+def alike(logits: Floats, similarity: str) -> Floats:
+    """Compute the likeness in [0, 1] of pairs of texts.
+
+    Args:
+        logits: (..., classes), of an NLI model; for `cosine` (..., 1), of an encoder.
+        similarity: see `likeness`.
+    """
+    if similarity == "cosine":
+        return np.asarray((1.0 + logits[..., 0]) / 2, dtype=np.float64)
+    shares = probabilities(logits)
+    return np.asarray(shares[..., ENTAILMENT] if similarity == "entailment" else 1.0 - shares[..., CONTRADICTION], dtype=np.float64)
 
 
 def inferred(nli: Nli, texts: Texts) -> list[Floats]:

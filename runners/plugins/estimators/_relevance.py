@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Rows
-from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, probabilities
-from qualm.runners.plugins.estimators._likeness import jaccard
+from qualm.runners.plugins.estimators._likeness import alike, jaccard
 
 
 def without_each(text: str, ends: Floats) -> list[str]:
@@ -27,21 +26,18 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
     Args:
         texts: the answers.
         ends: number of characters of the answer up to the end of each token.
-        similarity: `entailment`: the probability that one text follows from the other. `contradiction`: 1 minus that of a contradiction.
-            `jaccard`: shared words over all words.
-        nli: the NLI model that the spec names; not opened for `jaccard`.
+        similarity: see `qualm.runners.plugins.estimators._likeness.likeness`, in both directions.
+        nli: the NLI model or encoder that the spec names; not opened for `jaccard`.
     """
     shorter = [without_each(text, own) for text, own in zip(texts, ends, strict=True)]
     pairs = [(text, other) for text, own in zip(texts, shorter, strict=True) for other in own]
     if similarity == "jaccard":
-        alike = np.array([jaccard(pair)[0, 1] if pair[0] != pair[1] else 1.0 for pair in pairs])
+        likenesses = np.array([jaccard(pair)[0, 1] if pair[0] != pair[1] else 1.0 for pair in pairs])
     else:
-        model = context.nli(nli, contradiction=similarity == "contradiction")
-        chances = probabilities(model.logits([pair for a, b in pairs for pair in ((a, b), (b, a))]))
-        own = chances[:, ENTAILMENT] if similarity == "entailment" else 1.0 - chances[:, CONTRADICTION]
-        alike = own.reshape(-1, 2).mean(axis=1)
+        logits = context.nli(nli, similarity).logits([pair for a, b in pairs for pair in ((a, b), (b, a))])
+        likenesses = alike(logits, similarity).reshape(-1, 2).mean(axis=1)
     starts = np.cumsum([0, *map(len, shorter)])
-    return [1.0 - alike[start:end] for start, end in pairwise(starts)]
+    return [1.0 - likenesses[start:end] for start, end in pairwise(starts)]
 
 
 def weighted_surprises(relevance: Rows, logprobs: Rows) -> Floats:

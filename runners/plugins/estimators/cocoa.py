@@ -26,7 +26,7 @@ def cocoa(
     token_entropies: Rows | None,
     *,
     confidence: Literal["max_sequence_probability", "perplexity", "mean_token_entropy"] = "max_sequence_probability",
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
     """Multiply the greedy answer's uncertainty by its mean dissimilarity to sampled answers.
@@ -40,8 +40,9 @@ def cocoa(
 
     Args:
         confidence: max_sequence_probability (CoCoA-MSP), perplexity in its log form (CoCoA-PPL) or mean_token_entropy (CoCoA-MTE).
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
     """
     unlike = [1.0 - s.mean() if len(s) else np.nan for s in likeness_to(context, text, draw_texts, similarity, nli)]
     if token_entropies is not None:

@@ -16,7 +16,7 @@ def deg_mat(
     context: EstimatorContext,
     draw_texts: Texts,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
     """Average the dissimilarity of the sampled answers over all pairs.
@@ -27,8 +27,9 @@ def deg_mat(
     Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives .388889.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
     """
     return np.array([degree(w) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
 

@@ -17,7 +17,7 @@ def eccentricity(
     context: EstimatorContext,
     draw_texts: Texts,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     threshold: Annotated[float, Gt(0)] = 0.9,
 ) -> Floats:
@@ -30,8 +30,9 @@ def eccentricity(
     Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives 1.000141.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
         threshold: eigenvectors with an eigenvalue below it place the draws.
     """
     return np.array([spread(w, threshold) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)

@@ -16,7 +16,7 @@ def eigenvalue(
     context: EstimatorContext,
     draw_texts: Texts,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
     """Count the groups among the sampled answers, as a continuous value.
@@ -27,8 +27,9 @@ def eigenvalue(
     Example: W = (1, .9, .2), (.8, 1, .1), (.3, .2, 1) gives 1.690476.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
     """
     return np.array([groups(w) for w in likeness(context, draw_texts, similarity, nli)], dtype=np.float64)
 

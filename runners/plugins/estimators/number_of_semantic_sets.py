@@ -33,7 +33,7 @@ def number_of_semantic_sets(
         sets: `clusters`: those of semantic_entropy. `components`: of the graph in which two draws are joined where, in both directions,
             entailment is likelier than contradiction, as in LM-Polygraph; a chain of such draws is one set.
     """
-    model = context.nli(nli, contradiction=sets == "components")
+    model = context.nli(nli, "contradiction" if sets == "components" else "entailment")
     if sets == "clusters":
         counts = [len(np.unique(labels)) for labels in clusters(model, draw_texts)]
     else:

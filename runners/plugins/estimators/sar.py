@@ -20,7 +20,7 @@ def sar(
     draw_logprobs: Draws,
     ends: Draws,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
@@ -33,8 +33,9 @@ def sar(
     Example: draws "red", "red", "blue" whose one word has probability .4, .2, .1 give −2.996565, as sentence-SAR does.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
         temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """
     flat = [(text, own, end) for row in zip(draw_texts, draw_logprobs, ends, strict=True) for text, own, end in zip(*row, strict=True)]

@@ -21,7 +21,7 @@ def self_consistency(
     text: Sequence[str],
     draw_texts: Texts,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
     """Average the sampled answers' dissimilarity to the greedy answer, without probabilities.
@@ -34,8 +34,9 @@ def self_consistency(
     Example: greedy "red", draws "red", "blue", "Red.", "green" give .5.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
     """
     alike = likeness_to(context, text, draw_texts, similarity, nli)
     return np.array([1.0 - s.mean() if len(s) else np.nan for s in alike], dtype=np.float64)

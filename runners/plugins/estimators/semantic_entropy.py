@@ -59,7 +59,8 @@ def semantic_entropy(
         unique: count equal texts once, the first of each.
     """
     contexts = question if compared == "with_question" else None
-    labels_by_sample = clusters(context.nli(nli, contradiction=same == "no_contradiction"), draw_texts, contexts, same)
+    model = context.nli(nli, "contradiction" if same == "no_contradiction" else "entailment")
+    labels_by_sample = clusters(model, draw_texts, contexts, same)
     firsts = [list({text: i for i, text in reversed(list(enumerate(t)))}.values()) if unique else range(len(t)) for t in draw_texts]
     values = []
     for sample, (labels, indices) in enumerate(zip(labels_by_sample, firsts, strict=True)):

@@ -18,7 +18,7 @@ def sentence_sar(
     draw_texts: Texts,
     draw_logprobs: Draws,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
     temperature: Annotated[float, Gt(0)] = 0.001,
 ) -> Floats:
@@ -31,8 +31,9 @@ def sentence_sar(
     Example: probabilities .4, .2, .1 of "red", "red", "blue" give -2.996565.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
         temperature: the lower, the more the other draws count compared with the draw itself; the paper's is .001.
     """
     alike = likeness(context, draw_texts, similarity, nli)

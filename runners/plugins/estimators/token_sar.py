@@ -17,7 +17,7 @@ def token_sar(
     token_logprobs: Rows,
     ends: Rows,
     *,
-    similarity: Literal["entailment", "contradiction", "jaccard"] = "entailment",
+    similarity: Literal["entailment", "contradiction", "cosine", "jaccard"] = "entailment",
     nli: Annotated[Chosen, Kind("nli")] = "lexical",
 ) -> Floats:
     """Measure the improbability of the answer's tokens, weighted by relevance to its meaning.
@@ -30,7 +30,8 @@ def token_sar(
     Example: "red cube" of tokens "red", " cube" and the end, of probability .5, .8, .9, has weights 1, 1, 0 by shared words: U = .458145.
 
     Args:
-        similarity: likeness is the probability of entailment, 1 minus that of contradiction, or shared words over all words (Jaccard).
-        nli: NLI model for entailment; not used with jaccard.
+        similarity: likeness is the probability of entailment, 1 minus that of contradiction, (1 + cosine of the embeddings) / 2, or shared
+            words over all words (Jaccard).
+        nli: NLI model for entailment, or an encoder (`embedding`) for cosine; not used with jaccard.
     """
     return weighted_surprises(relevances(context, text, ends, similarity, nli), token_logprobs)

@@ -54,7 +54,7 @@ def vase(
         same: one meaning = each follows from the other; or, looser, neither contradicts the other.
     """
     whole = [[answer, *clean, *other] for answer, clean, other in zip(text, draw_texts, distorted_texts, strict=True)]
-    labels = clusters(context.nli(nli, contradiction=same == "no_contradiction"), whole, None, same)
+    labels = clusters(context.nli(nli, "contradiction" if same == "no_contradiction" else "entailment"), whole, None, same)
     values = []
     for own, clean, distorted in zip(labels, draw_logprobs, distorted_logprobs, strict=True):
         number, end = int(own.max()) + 1, 1 + len(clean)

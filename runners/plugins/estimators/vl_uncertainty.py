@@ -38,5 +38,5 @@ def vl_uncertainty(
         nli: NLI model for entailment.
         same: one meaning = each follows from the other; or, looser, neither contradicts the other.
     """
-    labels = clusters(context.nli(nli, contradiction=same == "no_contradiction"), perturbed_texts, None, same)
+    labels = clusters(context.nli(nli, "contradiction" if same == "no_contradiction" else "entailment"), perturbed_texts, None, same)
     return np.array([entropy(own, None, "frequency") for own in labels], dtype=np.float64)

@@ -20,6 +20,7 @@ from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 from qualm.runners.runtime.precision import stored_value
+from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.registry import Artifact
@@ -192,12 +193,18 @@ class HfNli:
                 f"{self.name}: its tokenizer has no padding token, so pairs cannot be batched; add `pad_token` to tokenizer_config.json"
             )
         tokenizer.padding_side = "right"
-        self._tokenizer, self._limit = tokenizer, _limit(tokenizer, model.config)
+        self._tokenizer, self._limit = tokenizer, token_limit(tokenizer, model.config)
         self._model = model.to(device := torch_device(self.settings.device, self.dtype))
-        self.tokens = self.settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
+        self.tokens = tokens_per_batch(self.settings, device)
 
 
-def _limit(tokenizer: Any, config: Any) -> int:
+def tokens_per_batch(settings: Settings, device: str) -> int:
+    """Return the tokens of a batch, padding included."""
+    return settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
+
+
+def token_limit(tokenizer: Any, config: Any) -> int:
+    """Return the most tokens that a model reads."""
     positions = getattr(config, "max_position_embeddings", None) or 512
     own = int(tokenizer.model_max_length)
     return own if own <= positions else positions - 2  # where only the config says, two of RoBERTa's positions are no places

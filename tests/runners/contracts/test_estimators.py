@@ -27,9 +27,19 @@ def model(classes):
 def test_a_model_of_two_classes_tells_no_contradictions(monkeypatch):
     monkeypatch.setattr(estimators, "open_nli", lambda *_: model(2))
     context = EstimatorContext()
-    assert context.nli("m", contradiction=False).classes == 2
+    assert context.nli("m", "entailment").classes == 2
     with pytest.raises(NliError, match=r"hf \(zeroshot\) has two classes.*: choose an NLI model of three classes, or, .*same: entailment"):
         context.nli("m")
+
+
+def test_an_encoder_gives_cosines_only(monkeypatch):
+    monkeypatch.setattr(estimators, "open_nli", lambda chosen, *_: model(chosen))
+    context = EstimatorContext()
+    assert context.nli(1, "cosine").classes == 1
+    with pytest.raises(NliError, match="gives cosine similarities and tells no entailment: set `similarity: cosine`"):
+        context.nli(1, "entailment")
+    with pytest.raises(NliError, match=r"gives no cosine: choose an encoder, `nli: \{embedding: \{hub: MODEL\}\}`"):
+        context.nli(3, "cosine")
 
 
 def test_a_model_of_inference_is_opened_once_for_all_who_name_it(monkeypatch, tmp_path):

@@ -16,14 +16,12 @@ how many size material i do know it cannot be seen ? . , : '""".split()  # noqa:
 class Told:
     """Stands where a model of inference would: logits by premise and hypothesis."""
 
-    classes = 3
-
-    def __init__(self, known):
-        self.known, self.asked = known, []
+    def __init__(self, known, classes=3):
+        self.known, self.asked, self.classes = known, [], classes
 
     def logits(self, pairs):
         self.asked += pairs
-        return np.array([self.known[pair] for pair in pairs], dtype=float).reshape(-1, 3)
+        return np.array([self.known[pair] for pair in pairs], dtype=float).reshape(-1, self.classes)
 
 
 class Answered(EstimatorContext):
@@ -33,7 +31,7 @@ class Answered(EstimatorContext):
         super().__init__(Settings(progress=False))
         self.told = told
 
-    def nli(self, chosen, contradiction=True):
+    def nli(self, chosen, reads="contradiction"):
         return self.told
 
 

@@ -6,6 +6,7 @@ from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT
 from qualm.runners.plugins.estimators.cocoa import cocoa
 from qualm.runners.plugins.estimators.self_consistency import self_consistency
 from qualm.runners.runtime.settings import Settings
+from tests.support.models.tiny_nli import Answered, Told
 
 CONTEXT = EstimatorContext(Settings(progress=False))
 DRAWS = [["red", "blue", "Red.", "green"]]
@@ -21,6 +22,15 @@ class Table:
         return values
 
 
+def test_cosine_is_the_normalised_similarity_of_uqlm():
+    """1 - (1/N) sum (1 + cos) / 2, over cosines that depend on no direction."""
+    cosines = {"crimson red": 0.8, "no red": -0.2, "crimson no": 0.1}
+    words = ["red", "crimson", "no"]
+    told = Told({(a, b): (cosines.get(" ".join(sorted((a, b))), 1.0),) for a in words for b in words}, classes=1)
+    found = self_consistency(Answered(told), ["red"], [["crimson", "no", "red"]], similarity="cosine", nli="told")
+    assert found[0] == pytest.approx(1 - (0.9 + 0.4 + 1.0) / 3)
+
+
 def test_worked_example():
     assert self_consistency(CONTEXT, ["red"], DRAWS)[0] == 0.5
     assert self_consistency(CONTEXT, ["red"], DRAWS, similarity="jaccard")[0] == 0.75, "without a rule for punctuation"
@@ -33,7 +43,7 @@ def test_it_is_what_cocoa_multiplies_with():
 
 @pytest.mark.parametrize("similarity", ["entailment", "contradiction"])
 def test_probabilities_of_both_directions_against_the_definition(similarity, monkeypatch):
-    monkeypatch.setattr(EstimatorContext, "nli", lambda self, chosen, contradiction: Table())
+    monkeypatch.setattr(EstimatorContext, "nli", lambda self, chosen, reads: Table())
     answer, draws = "ab", ["a", "abc", "abcd"]
 
     def like(a, b):
