@@ -45,7 +45,7 @@ class Nli:
         ruled = [_rule_logits(*pair) for pair in distinct]
         for i, rule in enumerate(ruled):
             if rule is not None:
-                logits[i] = {3: rule, 2: (rule[0], -rule[0]), 1: np.sign(rule[:1])}[self.classes]
+                logits[i] = {3: rule, 2: (rule[0], -rule[0]), 1: (float(np.sign(rule[0])),)}[self.classes]
         open_pairs = [i for i, rule in enumerate(ruled) if rule is None]
         if open_pairs:
             logits[open_pairs] = self._logits([distinct[i] for i in open_pairs])
