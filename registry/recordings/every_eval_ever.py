@@ -104,23 +104,25 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
         raise MalformedRowError("not a single turn", excerpt(row["interaction_type"]))
     metadata, given, output = row.get("metadata") or {}, row["input"], row.get("output") or {}
     field = how.fields.get
-    identifier = metadata.get(field("id"), row.get(field("id"))) if field("id") else row["sample_id"]
+    name = field("id", "sample_id")
+    identifier = metadata.get(name, row.get(name)) if "id" in how.fields else row["sample_id"]
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
-        raise MalformedRowError("no id", f"'{field('id', 'sample_id')}' is {excerpt(identifier)}")
+        raise MalformedRowError("no id", f"'{name}' is {excerpt(identifier)}")
     answers = _listed(output.get("raw"))
     if row.get("error") and not any(answer.strip() for answer in answers):
         raise MalformedRowError("ended in an error", excerpt(row["error"]))
     if not answers:
         raise MalformedRowError("no response", excerpt(output.get("raw")))
     record = Record(where, str(identifier), category=str(metadata.get(field("category", "category")) or ""))
-    question = metadata.get(field("question"), given["raw"]) if field("question") else given["raw"]
+    question = metadata.get(field("question", ""), given["raw"])
     record.question = record.prompt = question if isinstance(question, str) else ""
     for prompt in (given.get("formatted"), given["raw"]):
         if isinstance(prompt, str) and prompt:
             record.prompt = prompt
             break
     record.split = str(metadata.get("split") or "")
-    record.references = texts(metadata[field("target")]) if field("target") in metadata else tuple(_listed(given.get("reference")))
+    target = metadata.get(field("target", ""))
+    record.references = tuple(_listed(given.get("reference"))) if target is None else texts(target)
     record.choices = tuple(_listed(given.get("choices")))
     used = {KEY, _LM_EVAL, "category", "split", "variant", "judge", "answer_index", *how.fields.values()}
     record.meta = short_fields(metadata, used)
