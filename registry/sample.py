@@ -440,7 +440,7 @@ RECALIBRATED = pa.schema(
         ("sample_id", pa.string()),
         ("setting", pa.string()),  # the name of the spec's calibrators
         ("method", pa.string()),
-        ("estimator", pa.string()),  # whose value was recalibrated; null = the model's own confidence
+        ("estimator", pa.string()),  # whose value was recalibrated; several combined: joined by +; null = the model's own confidence
         ("confidence", pa.float64()),  # that the answer is right; null where the row calibrates, or has no score
         ("option", pa.int64()),  # of multiple choice: the likeliest option, recalibrated
         ("is_calibration", pa.bool_()),

@@ -106,12 +106,15 @@ def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tupl
     for name, entry in reader.spec.calibrators.items():
         path: Path_ = ("calibrators", name)
         methods = reader.refs("calibrators", entry.methods, at=(*path, "methods"))
-        of: list[str] = []
-        for i, named in enumerate(entry.of):
-            if reader.unknown(named, names, "estimators"):
-                message = f"expected `{CONFIDENCE}` or an estimator of this spec, got '{named}'"
-                reader.problem((*path, "of", i), message, nearest(named, names))
-            of += [""] if named == CONFIDENCE else [e.label for e in estimators if named in (e.label, e.plugin.name)]
+        of: list[str | tuple[str, ...]] = []
+        for i, given in enumerate(entry.of):
+            labels: list[str] = []
+            for named in [given] if isinstance(given, str) else given:
+                if reader.unknown(named, names, "estimators"):
+                    message = f"expected `{CONFIDENCE}` or an estimator of this spec, got '{named}'"
+                    reader.problem((*path, "of", i), message, nearest(named, names))
+                labels += [""] if named == CONFIDENCE else [e.label for e in estimators if named in (e.label, e.plugin.name)]
+            of += labels if isinstance(given, str) else [tuple(dict.fromkeys(labels))]
         uses.append(CalibratorUse(name, methods, tuple(dict.fromkeys(of)), entry))
     return tuple(sorted(uses, key=lambda c: c.label))
 
@@ -128,10 +131,18 @@ def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]
         if use.on_validation and scored:
             message = f"`val` is scored of {', '.join(scored)}, and a calibrator is never fitted on rows that are scored"
             yield (*path, "calibration", "fit"), message, "use `fit: half`, or take `val` out of `splits:`"
-        if use.of and not any(use.methods_of(of) for of in use.of):
+        for of in use.of:
+            if isinstance(of, tuple) and not use.methods_of(of):
+                names = ", ".join(m.label for m in use.methods)
+                yield (*path, "of"), f"{names} cannot combine {_combined(of)}", "add `logistic_regression` to `methods`"
+        if use.of and all(isinstance(of, str) for of in use.of) and not any(use.methods_of(of) for of in use.of):
             names = ", ".join(m.label for m in use.methods)
             message = f"{names} recalibrates probabilities, which values of estimators are not"
             yield (*path, "of"), message, "add `confidence`, or a method such as `platt`"
+
+
+def _combined(of: tuple[str, ...]) -> str:
+    return " and ".join(name or CONFIDENCE for name in of)
 
 
 def _swept(model: type[BaseModel], *fixed: str) -> tuple[Parameter, ...]:

@@ -57,6 +57,14 @@ def _once(value: list[Any]) -> list[Any]:
     return value
 
 
+def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
+    """Refuse lists within a list that combine nothing."""
+    for names in value:
+        if isinstance(names, list) and len(_once(names)) < 2:
+            raise PydanticCustomError("combined", "two or more in a list that is combined, got [{named}]", {"named": ", ".join(names)})
+    return value
+
+
 def limit(value: Any, units: tuple[str, ...] = UNITS) -> Any:
     """Validate `limit:`, with one error message for all its forms.
 
@@ -448,12 +456,12 @@ class Calibrators(_Strict):
     """Confidences put on the scale on which they are the probability of being right."""
 
     methods: list[Any] = Field(min_length=1, description="Recalibration methods: plugins of runners/plugins/calibrators/.")
-    of: Annotated[list[str], Once] = Field(
+    of: Annotated[list[str | list[str]], Once, AfterValidator(_combined)] = Field(
         ["confidence"],
         min_length=1,
         description=(
             "What to recalibrate: `confidence` (of multiple choice, all options' probabilities), or estimators, whose values become "
-            "probabilities of being right."
+            "probabilities of being right. A list within the list is combined, as by `logistic_regression`: `[[confidence, perplexity]]`."
         ),
     )
     calibration: HeldOut = Field(HeldOut(), description="Rows to fit on.")

@@ -142,8 +142,8 @@ class CalibratorUse:
 
     label: str
     methods: tuple[Ref, ...]
-    of: tuple[str, ...]
-    """Labels of estimators; empty for the model's own confidence."""
+    of: tuple[str | tuple[str, ...], ...]
+    """Labels of estimators; empty for the model's own confidence; several that are combined."""
     entry: Calibrators
 
     @property
@@ -151,13 +151,19 @@ class CalibratorUse:
         """Return True if they are fitted on answers to split `val`."""
         return self.entry.calibration.fit == VALIDATION
 
-    def methods_of(self, of: str) -> list[Ref]:
-        """Return the methods that can recalibrate the model's confidence or an estimator."""
+    def methods_of(self, of: str | tuple[str, ...]) -> list[Ref]:
+        """Return the methods that can recalibrate the model's confidence or an estimator, or combine several."""
+        if isinstance(of, tuple):
+            return [m for m in self.methods if m.plugin.declares.get("SEVERAL", False)]
         return [m for m in self.methods if not of or not m.plugin.declares.get("PROBABILITIES", False)]
 
     def as_json(self) -> dict[str, Any]:
         calibration = self.entry.calibration.model_dump(exclude=set() if self.on_validation else {"fit"})
-        resolved = {"label": self.label, "methods": [m.as_json() for m in self.methods], "of": list(self.of)}
+        resolved = {
+            "label": self.label,
+            "methods": [m.as_json() for m in self.methods],
+            "of": [of if isinstance(of, str) else list(of) for of in self.of],
+        }
         return {**self.entry.settings(), **resolved, "calibration": {"fit": VALIDATION} if self.on_validation else calibration}
 
 

@@ -258,6 +258,8 @@ class Calibrator(Plugin, Protocol):
     (B, m, K), which sums to 1 over each question's options."""
     PROBABILITIES: bool = False
     """True if it recalibrates probabilities only, no other scores."""
+    SEVERAL: bool = False
+    """True if it also combines several scores of an answer: `score` (n, d) and `at` (m, d)."""
 
     def __call__(self, score: Any, right: Any, weights: Any, at: Any) -> Any: ...
 

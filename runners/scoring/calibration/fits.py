@@ -39,7 +39,7 @@ class Recalibration:
     method: str
     """Its label; RAW."""
     of: str
-    """The estimator whose score it is; empty of the model's own confidence."""
+    """The estimator whose score it is; empty of the model's own confidence; several joined by `+`."""
     calibrates: Bools
     """(n,): rows that calibrate, so that they are not evaluated."""
     columns: dict[str, Floats]
@@ -157,6 +157,28 @@ class FittedOn:
     """Draws of calibration answers outside the scored ones; None if they are among the scored ones."""
 
 
+@dataclass(frozen=True)
+class Scored:
+    """Scores that a calibrator reads: the confidence or an estimator, or several that it combines."""
+
+    names: tuple[str, ...]
+    """Labels of estimators; empty for the model's own confidence."""
+
+    @property
+    def label(self) -> str:
+        return "+".join(name or "confidence" for name in self.names) if any(self.names) else ""
+
+    @property
+    def estimators(self) -> set[str]:
+        return {name for name in self.names if name}
+
+    def fits(self, declares: Mapping[str, Any]) -> bool:
+        """Return whether a method can read them, by what its plugin declares."""
+        if len(self.names) > 1:
+            return bool(declares.get("SEVERAL", False))
+        return not (self.label and declares.get("PROBABILITIES", False))
+
+
 def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints) -> Iterator[Recalibration]:
     """Yield every calibrator of a setting on one cell, and the raw confidence on the same rows.
 
@@ -168,21 +190,22 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
         truth: (n,) place of the right option, -1 where there is none.
     """
     calibrates = fitted_on.calibrates if fitted_on.held is None else np.zeros(len(truth), dtype=bool)
-    for of in setting["of"]:
-        if of and (of not in fitted_on.scores.uncertainties or of not in own.uncertainties):
+    for given in setting["of"]:
+        of = Scored((given,) if isinstance(given, str) else tuple(given))
+        if not (of.estimators <= fitted_on.scores.uncertainties.keys() & own.uncertainties.keys()):
             continue
-        if not of:
+        if not of.label:
             raw = {"confidence": np.where(calibrates, np.nan, own.confidence)}
             yield Recalibration(setting["label"], RAW, "", calibrates, raw, [], setting["refits"])
         for ref in setting["methods"]:
             method = Method.from_ref(ref)
-            if of and method.plugin.declares.get("PROBABILITIES", False):
+            if not of.fits(method.plugin.declares):
                 continue
             yield _fitted(setting, method, of, fitted_on, own, choice, truth, calibrates)
 
 
 def _fitted(
-    setting: Mapping[str, Any], method: Method, of: str, fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints, calibrates: Bools
+    setting: Mapping[str, Any], method: Method, of: Scored, fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints, calibrates: Bools
 ) -> Recalibration:
     """Fit one calibrator on the sample; no fit if a kind of rows is missing."""
     parts: list[KindOfAnswers] = []
@@ -190,7 +213,7 @@ def _fitted(
     for is_choice in (True, False):
         fit = np.flatnonzero((fitted_on.choice == is_choice) & fitted_on.calibrates)
         read = np.flatnonzero((choice == is_choice) & ~calibrates)
-        options = is_choice and not of and fitted_on.scores.probabilities is not None and own.probabilities is not None
+        options = is_choice and not of.label and fitted_on.scores.probabilities is not None and own.probabilities is not None
         part = _of_options(method, fit, read, fitted_on, own, truth) if options else _of_scores(method, fit, read, of, fitted_on, own)
         if len(part.at):
             why = why or lacking(part, fitted_on.groups)
@@ -198,14 +221,14 @@ def _fitted(
     n = len(truth)
     nothing = np.full(n, np.nan)
     columns = {"confidence": nothing}
-    if any(part.score.ndim == 2 for part in parts):
+    if any(part.of_options for part in parts):
         columns |= {"predicted": nothing, "correct": own.correct}
-    recalibration = Recalibration(setting["label"], method.label, of, calibrates, columns, parts, setting["refits"], why)
+    recalibration = Recalibration(setting["label"], method.label, of.label, calibrates, columns, parts, setting["refits"], why)
     if why or not parts:
         return replace(recalibration, parts=[], refits=0, why=why or "no answer that is evaluated has a score")
     once = Weights(np.ones((1, 1)), np.zeros(max(n, len(fitted_on.groups)), dtype=np.int64))
     recalibration.columns = {name: values[0] for name, values in recalibration._columns(once, n).items()}
-    for part in (part for part in parts if part.score.ndim == 1):
+    for part in (part for part in parts if not part.of_options):
         if (ends := method.ends(part.score, part.right, once.rows(part.rows), part.scores)) is not None:
             recalibration.ends = np.full((2, n), np.nan) if recalibration.ends is None else recalibration.ends
             recalibration.ends[:, part.at] = ends
@@ -214,14 +237,20 @@ def _fitted(
     return recalibration
 
 
-def _of_scores(method: Method, fit: Ints, read: Ints, of: str, fitted_on: FittedOn, own: Scores) -> KindOfAnswers:
-    score, scores, correct = fitted_on.scores.column(of), own.column(of), fitted_on.scores.correct
-    fit = fit[~np.isnan(score[fit]) & ~np.isnan(correct[fit])]
-    read = read[~np.isnan(scores[read])]
-    finite = score[fit][np.isfinite(score[fit])]
-    ends = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
-    # Infinite scores of estimators count as the most extreme finite one that calibrates; NaN stays NaN.
-    mine, at = (np.where(np.isinf(s), np.clip(s, *ends), s) for s in (score[fit], scores[read]))
+def _of_scores(method: Method, fit: Ints, read: Ints, of: Scored, fitted_on: FittedOn, own: Scores) -> KindOfAnswers:
+    score, scores = (np.column_stack([side.column(name) for name in of.names]) for side in (fitted_on.scores, own))
+    correct = fitted_on.scores.correct
+    fit = fit[~np.isnan(score[fit]).any(axis=1) & ~np.isnan(correct[fit])]
+    read = read[~np.isnan(scores[read]).any(axis=1)]
+    mine, at = score[fit], scores[read]
+    for place in range(len(of.names)):
+        finite = mine[np.isfinite(mine[:, place]), place]
+        ends = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+        # Infinite scores of estimators count as the most extreme finite one that calibrates.
+        for column in (mine[:, place], at[:, place]):
+            column[np.isinf(column)] = np.clip(column[np.isinf(column)], *ends)
+    if len(of.names) == 1:
+        mine, at = mine[:, 0], at[:, 0]
     return KindOfAnswers(method, fit, mine, correct[fit], read, at, np.full(len(read), -1), fitted_on.held)
 
 
@@ -250,7 +279,7 @@ def lacking(part: KindOfAnswers, groups: Ints) -> str:
         return f"{len(part.rows)} {whose}: a fit needs {FEWEST_ROWS}; {remedy}"
     if (there := len(np.unique(groups[part.rows]))) < FEWEST_GROUPS:
         return f"{there} {who}: a fit needs {FEWEST_GROUPS}, whatever the number of answers; {remedy}"
-    if part.score.ndim == 1 and (one := {0.0: "wrong", 1.0: "right"}.get(float(part.right.mean()))):
+    if not part.of_options and (one := {0.0: "wrong", 1.0: "right"}.get(float(part.right.mean()))):
         return (
             f"every answer that calibrates is {one}, so there is nothing to learn; ask {'easier' if one == 'wrong' else 'harder'} questions"
         )

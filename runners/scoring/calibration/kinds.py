@@ -46,10 +46,12 @@ class Method:
 
     def __call__(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
         """Return (B, m) or (B, m, K) probabilities; a resample's are all NaN where it has no fit."""
-        shape = (weights.shape[0], *at.shape)
+        # Of several scores there is one probability, of options one for each.
+        there = ~np.isnan(at) if at.ndim == right.ndim else ~np.isnan(at).any(axis=1)
+        shape = (weights.shape[0], *there.shape)
         returned = called(self.plugin, f"'{self.label}'", partial(self.function, score, right, weights, at, **self.args))
         values = numbers(self.plugin, f"'{self.label}', a probability of each score in each resample", returned, shape)
-        outside = ~((values >= 0) & (values <= 1)) & ~np.isnan(at)
+        outside = ~((values >= 0) & (values <= 1)) & there
         # One impossible probability makes the whole fit of a resample worthless.
         values[outside.reshape(len(values), -1).any(axis=1)] = np.nan
         return values
@@ -63,21 +65,26 @@ class KindOfAnswers:
     rows: Ints
     """That calibrate, with a score and a truth; with `held`, rows of those answers."""
     score: Floats
-    """(n,), of each of these rows; (n, K) where they are multiple choice."""
+    """(n,), of each of these rows; (n, K) of options where they are multiple choice; (n, d) of several scores that are combined."""
     right: Floats
+    """(n,); (n, K) of options."""
     at: Ints
     """Rows that are read."""
     scores: Floats
-    """(m,) or (m, K) of each of those."""
+    """(m,), (m, K) or (m, d) of each of those."""
     truth: Ints
     """(m,) of these: the place of the right option, -1 where none is known."""
     held: HeldDraws | None = None
     """Draws of calibration answers, if none of them is among the scored ones."""
 
+    @property
+    def of_options(self) -> bool:
+        return self.right.ndim == 2
+
     def probabilities(self, weights: Weights, start: int | None = None) -> Floats:
         """Return (B, m) or (B, m, K), of resamples of all rows, the first of which is the `start`th; of the sample without a start."""
         drawn = weights.rows(self.rows) if self.held is None else self.held.weights(self.rows, len(weights.counts), start)
-        if self.score.ndim == 1 or self.method.plugin.declares.get("OPTIONS", False):
+        if not self.of_options or self.method.plugin.declares.get("OPTIONS", False):
             return self.method(self.score, self.right, drawn, self.scores)
         # each option against the rest, all by one fit: letters are no classes with a meaning of their own
         own, option = np.nonzero(~np.isnan(self.score))

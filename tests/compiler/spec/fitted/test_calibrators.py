@@ -71,6 +71,31 @@ def test_the_split_val_may_not_be_scored_then(tmp_path: Path) -> None:
     assert "use `fit: half`, or take `val` out of `splits:`" in problem
 
 
+COMBINED = (
+    GOOD + "calibrators:\n  both: {methods: [platt, logistic_regression: {l2: [1, 10]}], of: [confidence, [confidence, perplexity]]}\n"
+)
+
+
+def test_a_list_within_the_list_is_combined(tmp_path: Path) -> None:
+    (use,) = resolve(tmp_path, COMBINED).calibrators
+    assert use.of == ("", ("", "perplexity")) and use.as_json()["of"] == ["", ["", "perplexity"]]
+    assert [m.label for m in use.methods_of(use.of[1])] == ["logistic_regression@l2=1", "logistic_regression@l2=10"]
+
+
+@pytest.mark.parametrize(
+    ("of", "methods", "message"),
+    [
+        ("[confidence, perplexty]", "logistic_regression", "expected `confidence` or an estimator of this spec, got 'perplexty'"),
+        ("[confidence, perplexity]", "platt", "platt cannot combine confidence and perplexity (add `logistic_regression` to `methods`)"),
+        ("[perplexity, perplexity]", "logistic_regression", "expected each of them once, and perplexity is there twice"),
+        ("[perplexity]", "logistic_regression", "of: expected two or more in a list that is combined, got [perplexity]"),
+    ],
+)
+def test_mistakes_of_combinations(tmp_path: Path, of: str, methods: str, message: str) -> None:
+    (problem,) = problems(tmp_path, GOOD + f"calibrators:\n  both: {{methods: [{methods}], of: [{of}]}}\n")
+    assert message in problem
+
+
 def test_settings_stand_in_the_order_of_their_names(tmp_path: Path) -> None:
     both = GOOD + "calibrators:\n  late: {methods: [platt]}\n  early: {methods: [platt], of: [perplexity, confidence], refits: 90}\n"
     early, late = resolve(tmp_path, both).calibrators

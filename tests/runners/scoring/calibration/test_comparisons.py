@@ -24,6 +24,8 @@ HELD = {
     "refits": 50,
 }
 
+ENSEMBLE = HELD | {"label": "ensemble", "methods": [small.ref("logistic_regression", l2=1.0)], "of": ["", ["", "perplexity"]]}
+
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
@@ -33,7 +35,10 @@ def rows(tmp_path_factory):
         patch.setattr(small, "OUTPUTS", [*small.OUTPUTS, "calibrator_comparisons", "recalibrated", "comparisons"])
         compare = {"baseline": "m1", "pairs": [], "margin": None, "correction": "max_t", "family": "study"}
         small.World().run_all(
-            calibrators=[HELD], compare=compare, slices=["category"], metrics=[small.ref("ece"), small.ref("brier"), small.ref("accuracy")]
+            calibrators=[ENSEMBLE, HELD],
+            compare=compare,
+            slices=["category"],
+            metrics=[small.ref("ece"), small.ref("brier"), small.ref("accuracy")],
         )
         tables = {
             "scores": LABELLED_SCORES,
@@ -83,6 +88,7 @@ def test_every_pair_that_can_be_compared(rows):
         r
         for r in rows["calibrator_comparisons"]
         if (r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]) == ("m2", "open", "clean", "all", "ece")
+        and r["setting"] == "held"
     ]
     pairs = {(r["a"], r["b"]) for r in here}
     assert pairs == {("raw", "temperature"), ("raw", "platt"), ("raw", "platt/perplexity"), ("temperature", "platt")}
@@ -100,6 +106,23 @@ def test_models_are_compared_after_recalibration_too(rows):
     assert row["value_b"] == pytest.approx(by["m2", "open", "clean", "all", "brier[held/platt]"]["value"])
     assert found["ece[held/platt]"]["compared_by"] == "ece_debiased"
     assert 0 < row["p"] <= 1 and row["low"] <= row["difference"] <= row["high"]
+
+
+def test_a_combination_has_scores_comparisons_and_answers(rows):
+    by = {(r["model"], r["dataset"], r["variant"], r["slice"], r["metric"]): r for r in rows["scores"]}
+    label = "brier[ensemble/logistic_regression/confidence+perplexity]"
+    row = by["m2", "open", "clean", "all", label]
+    assert row["n_resamples"] == 50 and row["low"] < row["value"] < row["high"]
+    assert row["high"] - row["low"] > row["high_at_threshold"] - row["low_at_threshold"], "the interval includes the fit"
+    answers = [r for r in rows["recalibrated"] if (r["model"], r["dataset"], r["variant"]) == ("m2", "open", "clean")]
+    of = [r for r in answers if r["estimator"] == "confidence+perplexity"]
+    fitted = {r["sample_id"] for r in of if r["is_calibration"]}
+    read = {r["sample_id"] for r in of if r["confidence"] is not None}
+    assert fitted and read and not fitted & read
+    pairs = {(r["a"], r["b"]) for r in rows["calibrator_comparisons"] if r["setting"] == "ensemble" and r["metric"] == "brier"}
+    assert pairs == {("raw", "logistic_regression"), ("raw", "logistic_regression/confidence+perplexity")}
+    found = {r["metric"]: r for r in rows["comparisons"] if r["dataset"] == "open" and r["slice"] == "all"}
+    assert found[label]["value_b"] == pytest.approx(row["value"]) and 0 < found[label]["p"] <= 1
 
 
 def one(method, value, ends, drawn, own=None):

@@ -6,6 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.plugins.calibrators.platt import platt
@@ -74,6 +77,69 @@ def test_no_answer_that_is_read_has_a_say_in_the_fit():
     other = Scores(scores.confidence, np.where(CALIBRATES, scores.correct, 1 - scores.correct), None, scores.uncertainties)
     one, two = (of_open(s, "platt")["held/platt"].columns["confidence"] for s in (scores, other))
     np.testing.assert_array_equal(one, two)
+
+
+def combined(scores, groups=GROUPS, calibrates=CALIBRATES, own=None):
+    asked = setting("platt", "logistic_regression", of=("u", ("", "u")))
+    found = fitted(asked, scores, own or scores, NONE, NO_TRUTH, groups, calibrates)
+    return {r.label: r for r in found}
+
+
+def test_several_scores_are_combined_by_methods_that_can():
+    scores = open_scores()
+    scores.uncertainties["u"] = RNG.normal(size=N) - scores.correct
+    scores.uncertainties["u"][[5, 20]] = np.nan, np.inf
+    found = combined(scores)
+    assert list(found) == ["held/platt/u", "held/logistic_regression/u", "held/logistic_regression/confidence+u"]
+    both = np.column_stack([logit(scores.confidence), -scores.uncertainties["u"]])
+    known = ~np.isnan(both).any(axis=1)
+    fit, read = CALIBRATES & known, ~CALIBRATES & known
+    both[20, 1] = both[fit & (np.arange(N) != 20), 1].min()
+    model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-10)).fit(both[fit], scores.correct[fit])
+    column = found["held/logistic_regression/confidence+u"].columns["confidence"]
+    np.testing.assert_allclose(column[read], model.predict_proba(both[read])[:, 1], atol=2e-6)
+    assert np.isnan(column[~read]).all()
+
+
+def test_no_answer_that_is_read_has_a_say_in_the_combination():
+    scores = open_scores()
+    scores.uncertainties["u"] = RNG.normal(size=N)
+    other = replace(scores, correct=np.where(CALIBRATES, scores.correct, 1 - scores.correct))
+    one, two = (combined(s)["held/logistic_regression/confidence+u"].columns["confidence"] for s in (scores, other))
+    np.testing.assert_array_equal(one, two)
+    noise = replace(scores, uncertainties={"u": np.where(CALIBRATES, scores.uncertainties["u"], 9.0)})
+    own = combined(noise, own=scores)["held/logistic_regression/confidence+u"].columns["confidence"]
+    np.testing.assert_array_equal(one, own)
+    assert not set(GROUPS[~np.isnan(one)]) & set(GROUPS[CALIBRATES])
+
+
+def test_each_resample_has_the_combination_of_the_rows_that_it_draws():
+    scores = open_scores()
+    scores.uncertainties["u"] = RNG.normal(size=N)
+    found = combined(scores)["held/logistic_regression/confidence+u"]
+    some = First(Bootstrap(GROUPS, 100, 7, "d", "all"), 5)
+    drawn = np.concatenate([columns["confidence"] for columns in found.each(some)])
+    weights = np.concatenate([np.asarray(block) for block in some.blocks()]).astype(int)
+    both = np.column_stack([logit(scores.confidence), -scores.uncertainties["u"]])
+    read = ~CALIBRATES & ~np.isnan(scores.confidence)
+    for confidence, times in zip(drawn, weights, strict=True):
+        rows = np.repeat(found.rows, times[found.rows])
+        model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-10)).fit(both[rows], scores.correct[rows])
+        np.testing.assert_allclose(confidence[read], model.predict_proba(both[read])[:, 1], atol=2e-6)
+    assert len({tuple(row) for row in drawn[:, read].round(9)}) == 5, "each by its own fit"
+
+
+@pytest.mark.parametrize(
+    ("correct", "calibrates", "why"),
+    [
+        (np.ones(N), CALIBRATES, "every answer that calibrates is right"),
+        (None, GROUPS < 5, "8 answers that calibrate: a fit needs 20"),
+    ],
+)
+def test_a_combination_without_enough_answers_is_undefined_and_says_why(correct, calibrates, why):
+    scores = open_scores(**({} if correct is None else {"correct": correct}))
+    found = combined(scores, calibrates=calibrates)["held/logistic_regression/confidence+u"]
+    assert found.why.startswith(why) and np.isnan(found.columns["confidence"]).all() and found.refits == 0
 
 
 def test_an_estimator_is_turned_round_and_methods_for_probabilities_leave_it_out():
