@@ -217,11 +217,13 @@ def get(kind: str, name: str) -> Plugin:
         raise UnknownPluginError.with_advice(
             kind, name, f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(sorted(present)) or 'none'}"
         )
-    return _checked(_read(kind, name, *present[name]))
+    return _checked(kind, name, *present[name])
 
 
-def _checked(plugin: Plugin) -> Plugin:
+@cache
+def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
     """Return the plugin; raise PluginError with everything that breaks its contract."""
+    plugin = _read(kind, name, path, module)
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))
     if wrong:

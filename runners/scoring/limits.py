@@ -110,7 +110,7 @@ def standard_error(resampled: Floats, groups: float) -> float:
     defined = resampled[~np.isnan(resampled)]
     if not len(defined):
         return math.nan
-    off = defined - defined.mean()
+    off = _centred(defined)
     return math.sqrt(float(off @ off) / len(off) * groups / max(1.0, groups - 1))
 
 
@@ -141,7 +141,7 @@ def effective_groups(influences: Floats, slope: float = 0.0) -> float:
     >>> effective_groups(np.array([1.0, -1.0, 1.0, -1.0])), round(effective_groups(np.array([6.0] + 99 * [0.0])), 2)
     (4.0, 3.06)
     """
-    n, off = len(influences), influences - influences.mean()
+    n, off = len(influences), _centred(influences)
     # A spread of rounding errors is none.
     if n < 2 or max(off.max(), -off.min()) <= FLAT * max(1.0, influences.max(), -influences.min()):
         return float(n)
@@ -154,8 +154,14 @@ def effective_groups(influences: Floats, slope: float = 0.0) -> float:
 
 def jackknife_error(deleted: Floats) -> float:
     """Return the standard error by values with each group deleted (Quenouille, 1956), which allows for the leverage of large groups."""
-    n, off = len(deleted), deleted - deleted.mean()
+    n, off = len(deleted), _centred(deleted)
     return math.sqrt((n - 1) / n * float(off @ off))
+
+
+def _centred(values: Floats) -> Floats:
+    """Return the deviations from the mean; `np.mean` takes several times as long for so few numbers."""
+    off: Floats = values - np.add.reduce(values) / len(values)
+    return off
 
 
 def exchange_deviate(size: Any, error: Any, units: Any) -> Any:

@@ -114,7 +114,8 @@ def compare(
         level: Level of the intervals.
         margins: Largest difference that does not matter, of all shares and correlations or by metric label.
     """
-    return compare_sides(metrics, Side(metrics, a, part), Side(metrics, b, part), level, margins)
+    by = [_compared(metric) for metric in metrics]
+    return compare_sides(metrics, Side(by, a, part), Side(by, b, part), level, margins)
 
 
 def compare_sides(
@@ -124,8 +125,9 @@ def compare_sides(
     of_label = {label: metric_of(label, metrics) for label in a.tasks if label in b.tasks}
     alike = _scores(a.cell) == _scores(b.cell)
     equal = [label for label in of_label if alike and all(map(_are_over_same_rows, a.tasks[label], b.tasks[label]))]
-    unequal = {of.label: of for label, of in of_label.items() if label not in equal}
-    common = [Side(list(unequal.values()), cell, a.part) for cell in common_rows(a.cell, b.cell)] if unequal else [a, b]
+    names = {of.label for label, of in of_label.items() if label not in equal}
+    unequal = [metric for metric in a.metrics if metric.label in names]
+    common = [Side(unequal, cell, a.part) for cell in common_rows(a.cell, b.cell)] if unequal else [a, b]
     measured = {
         label: [a, b] if label in equal else common for label in of_label if label in equal or all(label in of.tasks for of in common)
     }
@@ -155,21 +157,22 @@ def compare_models(
     pairs = pairs_of(asked, list(cells))
     known = {frozenset(pair) for pair in pairs}
     studied = [(a, b) for a, b in asked.get("studied", ()) if {a, b} <= cells.keys() and {a, b} not in known]
-    by = [metric for metric in metrics if metric.plugin.name in STUDIED]
-    for part, chosen, tested in [*((part, metrics, pairs) for part in slices), (slices[0], by, studied)]:
+    compared = [_compared(metric) for metric in metrics]
+    by = [metric for metric in compared if metric.plugin.name in STUDIED]
+    for part, chosen, tested in [*((part, compared, pairs) for part in slices), (slices[0], by, studied)]:
         sides = {model: Side(chosen, cells[model], part) for model in dict.fromkeys(chain.from_iterable(tested))}
         for a, b in tested:
             same = {"a": a, "b": b, "dataset": cells[a].samples.name, "slice": part.label}
-            for test in compare_sides(chosen, sides[a], sides[b], level, asked["margin"]):
+            for test in compare_sides(metrics, sides[a], sides[b], level, asked["margin"]):
                 yield same | test.row, test.evidence
 
 
 class Side:
-    """The metrics of one model on one slice, as tests read them."""
+    """One model on one slice, by the metrics that tests compare (`_compared`)."""
 
     def __init__(self, metrics: Sequence[Metric], cell: Cell, part: Slice) -> None:
-        self.cell, self.part = cell, part
-        self.tasks = dict(tasks_of([_compared(metric) for metric in metrics], cell, part)[1])
+        self.metrics, self.cell, self.part = metrics, cell, part
+        self.tasks = dict(tasks_of(metrics, cell, part)[1])
         self.measured: dict[str, Measured] = {}
         """Values in all resamples, of the labels that a test has asked for."""
 

@@ -103,7 +103,7 @@ def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floa
             break
         if step >= STEPS:
             place[left] = (low[left] + high[left]) // 2
-        here = np.clip(np.nan_to_num(place[left]), low[left] + (step > 0), high[left] - 1).astype(np.int64)
+        here = np.clip(place[left], low[left] + (step > 0), high[left] - 1).astype(np.int64)
         bandwidth = LEAST + size * here
         while (known := spectrum.shape[1]) < min(WAVES, 1 + LAST_WAVE / bandwidth.min()):
             spectrum = np.hstack([spectrum, means(known, known + FEW)])
@@ -137,7 +137,7 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
     """
     errors, needed = np.empty(len(bandwidth)), np.minimum(spectrum.shape[1], 2 + (LAST_WAVE / bandwidth).astype(np.int64))
     rows, cosines = np.arange(len(spectrum)) if chosen is None else chosen, _cosines(WAVES, WAVES // 2)
-    stage = -(-needed // NEAR)
+    stage = -(-needed // NEAR) if len(needed) > FEW else np.full(len(needed), -(-needed.max() // NEAR))
     for waves in np.unique(stage):  # those of wide bandwidths need few
         here = np.flatnonzero(stage == waves)
         k = np.arange(min(NEAR * waves, spectrum.shape[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -133,7 +133,9 @@ def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
 def _at_threshold(one: Measured) -> Measured:
     """Return the value with resamples of the test rows alone, at the sample's own threshold."""
     assert one.given is not None
-    return replace(one, resampled=one.given, calibrating=None, averaged=[_at_threshold(part) for part in one.averaged])
+    fixed = copy(one)
+    fixed.resampled, fixed.calibrating, fixed.averaged = one.given, None, [_at_threshold(part) for part in one.averaged]
+    return fixed
 
 
 def _why_none(one: Measured, groups: int) -> str:

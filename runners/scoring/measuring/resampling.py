@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -63,11 +62,10 @@ def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples)
         resamples = bootstrap if task.refit is None else task.refit.redrawn_in(bootstrap)
         by_times.setdefault(resamples.times, (resamples, []))[1].append(task)
     for resamples, of in by_times.values():
-        # Copies, since `_resample` writes into `measured`, which holds the values at redrawn thresholds already.
-        fixed = [replace(task, measured=replace(task.measured)) for task in of]
-        _resample(fixed, resamples)
-        for task, other in zip(of, fixed, strict=True):
-            task.measured.given, task.measured.deleted = other.measured.resampled, other.measured.deleted
+        redrawn = [task.measured.resampled for task in of]  # `_resample` writes over it
+        _resample(of, resamples)
+        for task, kept in zip(of, redrawn, strict=True):
+            task.measured.given, task.measured.resampled = task.measured.resampled, kept
 
 
 def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
