@@ -9,7 +9,7 @@ from qualm.registry.plugins.engine_versions import PLUGINS, SIGNALS, VERSIONS, v
 from qualm.registry.plugins.internals import KINDS
 from qualm.runners.contracts.models import PARTS
 from qualm.runners.runtime.code_digest import closure, engine
-from tests.support.checks.golden_numbers import GROUPS, INTERNALS, computed, kept, moved
+from tests.support.checks.golden_numbers import GROUPS, INTERNALS, OF_HEAD_AND_PROMPT, computed, kept, moved
 from tests.support.data.official_layouts import LAYOUTS
 
 COMMAND = "python -m tests.support.checks.golden_numbers"
@@ -51,7 +51,7 @@ def test_every_kind_of_answer_is_held():
 
 def test_every_signal_and_perturbation_is_held():
     held = {name.split("/", 2)[-1] for name in kept("models")["numbers"]}
-    assert held >= {part for part in PARTS if part != "options"} | {"draw 1", "draw 2", *INTERNALS}
+    assert held >= {part for part in PARTS if part != "options"} | {"draw 1", "draw 2", *INTERNALS, *OF_HEAD_AND_PROMPT}
     assert any(name.endswith("/options") for name in kept("models")["numbers"])
     assert {name.partition("/")[0] for name in kept("perturbations")["numbers"]} >= set(registry.names("perturbations"))
 

@@ -12,11 +12,11 @@ from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.pending_questions import questions_of_variants
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.compiler.project.resources import EFFICIENCY, Gpu, MemoryEstimate, Workload, card, largest_batch, measured, memory, seconds
-from qualm.registry.plugins.internals import HIDDEN, PREVIOUS, internal, is_internal
+from qualm.registry.plugins.internals import GRADIENT, HIDDEN, PREVIOUS, Internal, internal, is_internal
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings
 
-HALF = 2
+HALF, DOUBLE = 2, 8
 """Bytes of a stored number of hidden states or of a token."""
 MAX_BATCH = 512
 """Maximum batch of an estimate, in questions: larger ones are no faster."""
@@ -115,13 +115,20 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
             lines.append(
                 f"hidden states: {what}, of {size.hidden} units in float16: {each} = {_gib(stored)}; equal answers are stored once"
             )
-        if others := [one for one in internals if one.kind != HIDDEN]:
-            numbers = sum((work.draws if one.drawn else 1) * longest * (size.layers if one.place == PREVIOUS else 1) for one in others)
-            more = float(numbers * HALF * (1 if counted is None else counted.opened))
-            what = ", ".join(one.column for one in others)
-            lines.append(f"numbers of each token in float16: {what}: at most {numbers:,} an open question = {_gib(more)}")
-            stored += more
+        for name, width in (("each token in float16", HALF), ("the answer in float64", DOUBLE)):
+            others = [one for one in internals if one.kind != HIDDEN and one.exact == (width == DOUBLE)]
+            if others:
+                numbers = sum((work.draws if one.drawn else 1) * _numbers(one, longest, size.layers) for one in others)
+                more = float(numbers * width * (1 if counted is None else counted.opened))
+                what = ", ".join(one.column for one in others)
+                lines.append(f"numbers of {name}: {what}: at most {numbers:,} an open question = {_gib(more)}")
+                stored += more
     return Estimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), stored)
+
+
+def _numbers(what: Internal, tokens: int, layers: int) -> int:
+    """Return the numbers of one answer of this length."""
+    return 1 if what.kind == GRADIENT else tokens * layers if what.place == PREVIOUS else tokens
 
 
 def _time(size: Size, work: Workload, batch: int, dtype: str, quantised: str, on: Gpu, counted: Counted | None, lines: list[str]) -> float:

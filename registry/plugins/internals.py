@@ -6,6 +6,10 @@
     attention/LAYERS/image_share        of each token of that answer: the share of attention on the image when it was predicted
     attention/LAYERS/image_entropy      the same: entropy of that share over the image's tokens, in nats
     image_information/LAYERS/SHARE      the same: entropy gain when the image's most attended tokens are hidden, in nats
+    gradient/LAYERS/TOKEN               of the prompt's token number TOKEN from its end (-1: the last): mean absolute gradient of the greedy
+                                        answer's entropy-weighted log-likelihood with respect to its states behind these layers
+    evidence/conflict                   of each token of the greedy answer: conflict of the evidence in the output head
+    evidence/ignorance                  the same: ignorance
     token_ends, draw_token_ends         of each token: number of characters of the answer up to its end
 
 LAYER counts as transformers' `hidden_states` does: 0 is the embeddings, N the last of N layers behind the final norm, -1 and `last` the
@@ -18,8 +22,9 @@ import re
 from dataclasses import dataclass
 
 HIDDEN, ATTENTION, INFORMATION, ENDS = "hidden_states", "attention", "image_information", "token_ends"
+GRADIENT, EVIDENCE = "gradient", "evidence"
 """Kinds; all but INFORMATION are words of a model's GIVES."""
-KINDS = (HIDDEN, ATTENTION, INFORMATION, ENDS)
+KINDS = (HIDDEN, ATTENTION, INFORMATION, GRADIENT, EVIDENCE, ENDS)
 DRAWN_BY = "draw_"
 """Prefix of columns of sampled answers."""
 PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN, ANSWER_LAST, ANSWER_MEAN = "prompt_last", "image_last", "image_mean", "answer_last", "answer_mean"
@@ -30,7 +35,8 @@ answers (all but the last, which is the end of sequence unless the answer was cu
 OF_PROMPT = frozenset({PROMPT_LAST, IMAGE_LAST, IMAGE_MEAN})
 PREVIOUS, IMAGE_SHARE, IMAGE_ENTROPY = "previous", "image_share", "image_entropy"
 LOOKS = (PREVIOUS, IMAGE_SHARE, IMAGE_ENTROPY)
-PREFIXES = (*(f"{kind}/" for kind in (HIDDEN, ATTENTION, INFORMATION)), f"{DRAWN_BY}{HIDDEN}/", ENDS, f"{DRAWN_BY}{ENDS}")
+CONFLICT, IGNORANCE = "conflict", "ignorance"
+PREFIXES = (*(f"{kind}/" for kind in KINDS if kind != ENDS), f"{DRAWN_BY}{HIDDEN}/", ENDS, f"{DRAWN_BY}{ENDS}")
 _NAMED = {"middle": "0.5", "last": "-1"}
 _WHOLE, _SHARE = re.compile(r"-?\d{1,4}(\.0)?"), re.compile(r"0?\.\d{1,6}")
 ALL, MIDDLE_THIRD = "all", "middle_third"
@@ -41,9 +47,10 @@ class Internal:
     """A parsed column name."""
 
     layer: str
-    """Normalised whole number or share; a range for attention; "" for token ends."""
+    """Normalised whole number or share; a range for attention and gradients; "" for evidence and token ends."""
     place: str
-    """One of PLACES or LOOKS; for `image_information` the share of the image's tokens that is hidden."""
+    """One of PLACES, LOOKS, CONFLICT or IGNORANCE; for `image_information` the share of the image's tokens that is hidden, for `gradient`
+    the token of the prompt."""
     drawn: bool = False
     """True for sampled answers, false for the greedy one."""
     kind: str = HIDDEN
@@ -61,6 +68,11 @@ class Internal:
     def of_prompt(self) -> bool:
         """Known before the model answers."""
         return self.place in OF_PROMPT
+
+    @property
+    def exact(self) -> bool:
+        """Stored in double precision; all other kinds in float16."""
+        return self.kind in (GRADIENT, EVIDENCE)
 
     @property
     def of_picture(self) -> bool:
@@ -93,8 +105,14 @@ def internal(column: str) -> Internal:
         return Internal(_layer(column, layer), where, drawn)
     if drawn or kind not in KINDS:
         raise ValueError(f"{column}: expected {HIDDEN} or {ENDS} of sampled answers, or {', '.join(KINDS)} of the greedy one")
+    if kind == EVIDENCE:
+        if layer or place not in (CONFLICT, IGNORANCE):
+            raise ValueError(f"{column}: expected {EVIDENCE}/{CONFLICT} or {EVIDENCE}/{IGNORANCE}")
+        return Internal("", place, False, EVIDENCE)
     if kind == ATTENTION and place not in LOOKS:
         raise ValueError(f"{column}: expected {', '.join(LOOKS)} at its end, got '{place}'")
+    if kind == GRADIENT:
+        return Internal(_layers(column, layer), _token(column, place), False, kind)
     return Internal(_layers(column, layer), place if kind == ATTENTION else _hidden_share(column, place), False, kind)
 
 
@@ -168,6 +186,12 @@ def _layers(column: str, layers: str) -> str:
     if not between:
         raise ValueError(f"{column}: expected layers as `{ALL}`, `{MIDDLE_THIRD}` or FROM:TO, got '{layers}'")
     return f"{_layer(column, first)}:{_layer(column, last)}"
+
+
+def _token(column: str, token: str) -> str:
+    if not re.fullmatch(r"-[1-9]\d{0,2}", token):
+        raise ValueError(f"{column}: expected a token counted from the prompt's end, -1 (the last) to -999, got '{token}'")
+    return token
 
 
 def _hidden_share(column: str, share: str) -> str:

@@ -39,13 +39,12 @@ def plain_reason(config: Mapping[str, Any]) -> str:
 def not_inside(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
     """Yield each of these columns that a model with this config cannot give, with the reason."""
     inside = [internal(column) for column in columns if is_internal(column)]
-    layered = [what for what in inside if what.kind != ENDS]
-    if layered and (reason := plain_reason(config)):
-        yield f"hidden states or attention; it is read by plain passes, which give neither, since {reason}"
+    if any(what.kind != ENDS for what in inside) and (reason := plain_reason(config)):
+        yield f"hidden states, attention, gradients or evidence; it is read by plain passes, which give none, since {reason}"
         return
     layers = text_of(config).get("num_hidden_layers")
     if isinstance(layers, int):
-        yield from (f"{what.column}, and it has {layers} layers" for what in layered if not _there(what, layers))
+        yield from (f"{what.column}, and it has {layers} layers" for what in inside if what.layer and not _there(what, layers))
 
 
 def _there(what: Internal, layers: int) -> bool:

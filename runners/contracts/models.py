@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from qualm.registry import DRAWS as DRAWS
 from qualm.registry import SHOWN_DRAWS as SHOWN_DRAWS
+from qualm.registry.plugins.internals import EVIDENCE, GRADIENT
 from qualm.runners.contracts.parts import ANSWER as ANSWER
 from qualm.runners.contracts.parts import COLUMNS as COLUMNS
 from qualm.runners.contracts.parts import OPTIONS as OPTIONS
@@ -23,7 +24,7 @@ from qualm.runners.contracts.parts import internal_of as internal_of
 from qualm.runners.contracts.parts import is_signal as is_signal
 from qualm.runners.contracts.parts import subjects_of as subjects_of
 from qualm.runners.prompts.question import DEFAULT, Prompt
-from qualm.runners.runtime.precision import stored_share, stored_value
+from qualm.runners.runtime.precision import significant, stored_share, stored_value
 from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,13 +62,16 @@ class Part:
     entropies: list[float] | None = None
     """Entropy per token over the full vocabulary, in nats."""
     numbers: list[float] | None = None
-    """Raw logits of the options' letters at the first answer position; or the single number of p_yes or P(True), empty if undefined."""
+    """Raw logits of the options' letters at the first answer position; or the single number of p_yes or P(True), empty if undefined; or
+    gradient and evidence (`qualm.registry.plugins.internals`)."""
     states: Any = None
     """Hidden states or attention (`qualm.registry.plugins.internals`): float16, one number per unit; None if undefined."""
 
 
 _SHARES = frozenset({"p_true", "p_true_sampling", "p_yes"})
 """Parts whose number is a probability."""
+_ANY_SIZE = (f"{GRADIENT}/", f"{EVIDENCE}/")
+"""Beginnings of parts whose numbers may be far below 1e-9."""
 
 
 def as_kept(name: str, part: Part) -> Part:
@@ -76,7 +80,7 @@ def as_kept(name: str, part: Part) -> Part:
     def rounded(values: list[float] | None, how: Callable[[float], float] = stored_value) -> list[float] | None:
         return None if values is None else [how(value) for value in values]
 
-    numbers = rounded(part.numbers, stored_share if name in _SHARES else stored_value)
+    numbers = rounded(part.numbers, stored_share if name in _SHARES else significant if name.startswith(_ANY_SIZE) else stored_value)
     return replace(part, logprobs=rounded(part.logprobs), entropies=rounded(part.entropies), numbers=numbers)
 
 

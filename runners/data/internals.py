@@ -1,8 +1,8 @@
 """Tables of hidden states and attention, written and read one row group at a time.
 
-A row is a sample under a variant and a draw (0: the greedy answer); a column is a signal of `qualm.registry.plugins.internals`, float16,
-null if not requested or undefined. Rows of a variant are contiguous, and all draws of an answer are in one row group of about
-GROUP_BYTES, which bounds the memory.
+A row is a sample under a variant and a draw (0: the greedy answer); a column is a signal of `qualm.registry.plugins.internals`, float16
+(float64 if the signal is `exact`), null if not requested or undefined. Rows of a variant are contiguous, and all draws of an answer are in
+one row group of about GROUP_BYTES, which bounds the memory.
 """
 
 import json
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import atomic
+from qualm.registry.plugins.internals import internal
 from qualm.runners.runtime.records import RecordError
 
 GROUP_BYTES = 16 * 2**20
@@ -23,7 +24,7 @@ _KEY = (("sample_id", pa.string()), ("variant", pa.string()), ("draw", pa.int16(
 
 def schema(signals: Sequence[str]) -> pa.Schema:
     """Return the schema of a table of these signals."""
-    return pa.schema([*_KEY, *((signal, pa.list_(pa.float16())) for signal in signals)])
+    return pa.schema([*_KEY, *((signal, pa.list_(pa.float64() if internal(signal).exact else pa.float16())) for signal in signals)])
 
 
 def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[str], provenance: Mapping[str, Any]) -> int:

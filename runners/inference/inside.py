@@ -54,7 +54,8 @@ def _tables(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals:
 
 def _table(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: Sequence[str]) -> pa.Table:
     needed = [(cell, part) for cell in cells for part in _parts(asker, cell)]
-    stored = store.take(stored_keys(asker, store, [(cell.place, part) for cell, part in needed]))["states"].combine_chunks()
+    stored = store.take(stored_keys(asker, store, [(cell.place, part) for cell, part in needed]))
+    states, numbers = (stored[name].combine_chunks() for name in ("states", "numbers"))
     rows: dict[tuple[int, int], int] = {}
     filled: dict[str, list[tuple[int, int]]] = {signal: [] for signal in signals}
     for at, (cell, part) in enumerate(needed):
@@ -72,7 +73,7 @@ def _table(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: 
         source = np.full(len(rows), -1)
         for row, at in filled[signal]:
             source[row] = at
-        columns.append(stored.take(pa.array(source, mask=source < 0)))
+        columns.append((numbers if internal(signal).exact else states).take(pa.array(source, mask=source < 0)))
     return pa.table(columns, schema=schema(signals))
 
 

@@ -1,8 +1,8 @@
-"""Hidden states, attention and token ends of a batch.
+"""Hidden states, attention, gradients, evidence and token ends of a batch.
 
-Hidden states are taken while the batch is read and answered; attention needs a second read of the greedy answers. An answer's states are
-of the tokens that the model reads while it writes: all but the last. Known answers, and those of thinking models, are read once more in
-one pass, which gives the same numbers up to rounding.
+Hidden states are taken while the batch is read and answered; attention, gradients and evidence need a second read of the greedy answers. An
+answer's states are of the tokens that the model reads while it writes: all but the last. Known answers, and those of thinking models, are
+read once more in one pass, which gives the same numbers up to rounding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from qualm.registry.plugins.internals import (
     ANSWER_LAST,
     ATTENTION,
+    CONFLICT,
     ENDS,
+    GRADIENT,
     HIDDEN,
     IMAGE_LAST,
     IMAGE_SHARE,
@@ -26,7 +28,10 @@ from qualm.registry.plugins.internals import (
 )
 from qualm.runners.contracts.models import ANSWER, ModelError, Part, Request, draw_part, internal_of
 from qualm.runners.inference.hf.attention import Looks, core, core_information, picture_tokens, share_and_entropy
+from qualm.runners.inference.hf.evidence import token_evidence
+from qualm.runners.inference.hf.gradients import mean_gradients
 from qualm.runners.inference.hf.layout import BatchLayout
+from qualm.runners.inference.hf.plain import BOTH_WAYS
 from qualm.runners.inference.hf.taps import AnswerStates, Taps, kept, tapped
 from qualm.runners.prompts.thinking import ANSWERED, TOKEN_CHOICES
 
@@ -38,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Inside:
-    """Requested hidden states, attention and token ends of a batch."""
+    """Requested internals of a batch."""
 
     def __init__(self, model: Reader, parts: Sequence[str]) -> None:
         """Resolve the requested layers.
@@ -50,9 +55,10 @@ class Inside:
         every = {part: of for part in parts if (of := internal_of(part))}
         self.states = {part: of for part, of in every.items() if of[0].kind == HIDDEN}
         self.ends = {part: draw for part, (what, draw) in every.items() if what.kind == ENDS}
-        self.looks = {part: what for part, (what, _) in every.items() if what.kind not in (HIDDEN, ENDS)}
+        self.looks = {part: what for part, (what, _) in every.items() if what.kind not in (HIDDEN, ENDS) and not what.exact}
+        self.exact = {part: what for part, (what, _) in every.items() if what.exact}
         self.layers = _layer_numbers(model, [what.layer for what, _ in self.states.values()]) if self.states else {}
-        self.ranges = _layer_ranges(model, [what.layer for what in self.looks.values()]) if self.looks else {}
+        self.ranges = _layer_ranges(model, [what for what in (*self.looks.values(), *self.exact.values()) if what.layer])
         if any(what.of_picture for what, _ in every.values()) and model.picture_token is None:
             raise ModelError(
                 f"model '{model.label}': its config does not say which tokens are a picture's (image_token_id), so their states and "
@@ -65,8 +71,8 @@ class Inside:
 
     @property
     def wanted(self) -> bool:
-        """Return whether hidden states or attention are wanted."""
-        return bool(self.states or self.looks)
+        """Return whether any internals but token ends are wanted."""
+        return bool(self.states or self.looks or self.exact)
 
     @property
     def _reads_answers(self) -> bool:
@@ -136,6 +142,8 @@ class Inside:
                 parts[part] = Part(states=_half(self.model.ends_of(tokens))) if tokens else Part()
         if self.looks:
             self._add_attention(outputs, requests, trunk, layout)
+        if self.exact:
+            self._add_exact(outputs, _answers(outputs, requests, 0), trunk, layout)
         return outputs
 
     def _of_picture(self, number: int, what: Internal, row: int) -> torch.Tensor:
@@ -144,7 +152,7 @@ class Inside:
     def _add_attention(self, outputs: list[dict[str, Part]], requests: Sequence[Request], trunk: Rows, layout: BatchLayout) -> None:
         answers = _answers(outputs, requests, 0)
         tokens = [answer.tokens or [] for answer in answers]
-        looks = Looks(trunk, layout.prompts, tokens, self.ranges)
+        looks = Looks(trunk, layout.prompts, tokens, {what.layer: self.ranges[what.layer] for what in self.looks.values()})
         seeing = requests[0].image is not None
         pictures = (
             picture_tokens(trunk, layout.prompts, self.model.picture_token) if seeing and self.model.picture_token is not None else None
@@ -195,6 +203,45 @@ class Inside:
         grown = [own - torch.tensor(answer.entropies, device=own.device) for own, answer in zip(masked, answers, strict=True)]
         return [own[start:end] for own, (start, end) in zip(grown, spans, strict=True)]
 
+    def _add_exact(self, outputs: Sequence[dict[str, Part]], answers: Sequence[Part], trunk: Rows, layout: BatchLayout) -> None:
+        tokens, spans = [answer.tokens or [] for answer in answers], [self._span(answer) for answer in answers]
+        evidence = token_evidence(trunk, layout.prompts, tokens) if any(what.kind != GRADIENT for what in self.exact.values()) else []
+        for part, what in self.exact.items():
+            if what.kind == GRADIENT:
+                values = self._gradients(what, tokens, spans, trunk, layout)
+            else:
+                both = zip(evidence, spans, strict=True)
+                values = [own[0 if what.place == CONFLICT else 1][start:end].tolist() for own, (start, end) in both]
+            for parts, own in zip(outputs, values, strict=True):
+                parts[part] = Part(numbers=own) if own else Part()
+
+    def _gradients(
+        self, what: Internal, tokens: Sequence[list[int]], spans: Sequence[tuple[int, int]], trunk: Rows, layout: BatchLayout
+    ) -> list[list[float]]:
+        """Return each answer's gradient; empty where no token counts, or the image is not before the prompt's token."""
+        import torch
+
+        kind = self.model.network.module.config.model_type
+        if kind in BOTH_WAYS:
+            raise ModelError(
+                f"model '{self.model.label}': {kind} reads its prompts in both directions, so what follows a token of a prompt cannot be "
+                "read anew; leave out the estimators that read gradients"
+            )
+        back = -int(what.place)
+        rows = [
+            row
+            for row, (prompt, (start, end)) in enumerate(zip(layout.prompts, spans, strict=True))
+            if start < end and back <= len(prompt) and not self.model.marks(prompt[-back:])
+        ]
+        values: list[list[float]] = [[] for _ in tokens]
+        if rows:
+            own = trunk.select(torch.tensor(rows, device=trunk.mask.device))
+            prompts, answers = [layout.prompts[row] for row in rows], [tokens[row] for row in rows]
+            found = mean_gradients(own, prompts, answers, [spans[row] for row in rows], self.ranges[what.layer], back)
+            for row, value in zip(rows, found, strict=True):
+                values[row] = [value]
+        return values
+
     def _span(self, answer: Part) -> tuple[int, int]:
         """Return the range of tokens to read: all, or a thinking model's answer or thinking."""
         length = len(answer.tokens or [])
@@ -236,17 +283,19 @@ def _layer_numbers(model: Reader, words: Sequence[str]) -> dict[str, int]:
     return {word: number for word, number in numbers.items() if number is not None}
 
 
-def _layer_ranges(model: Reader, words: Sequence[str]) -> dict[str, list[int]]:
+def _layer_ranges(model: Reader, wanted: Sequence[Internal]) -> dict[str, list[int]]:
     """Map each layer range of a spec to its layer numbers, from 1.
 
     Raises:
         ModelError: a range selects no layer of this model.
     """
-    layers = model.network.module.config.get_text_config().num_hidden_layers
-    ranges = {word: layer_range(word, layers) for word in words}
-    for word, numbers in ranges.items():
-        if not numbers:
-            raise ModelError(f"model '{model.label}': attention of layers {word}: it has {layers} layers, 1 to {layers}, and none of these")
+    layers = model.network.module.config.get_text_config().num_hidden_layers if wanted else 0
+    ranges = {what.layer: layer_range(what.layer, layers) for what in wanted}
+    for what in wanted:
+        if not ranges[what.layer]:
+            raise ModelError(
+                f"model '{model.label}': {what.kind} of layers {what.layer}: it has {layers} layers, 1 to {layers}, and none of these"
+            )
     return ranges
 
 

@@ -83,8 +83,8 @@ def _outputs(model: Reader, encoded: Encoded, decoding: Decoding, inside: Inside
     requests, layout = encoded.requests, encoded.notes
     if model.plain and inside.wanted:
         raise ModelError(
-            f"model '{model.label}': it is read by plain passes, which give no hidden states or attention ({model.plain}); leave out the "
-            "estimators and probes that read them"
+            f"model '{model.label}': it is read by plain passes, which give no hidden states, attention, gradients or evidence "
+            f"({model.plain}); leave out the estimators and probes that read them"
         )
     trunk = _read_prompts(model, encoded, layout, inside)
     inside.prompts_read()

@@ -178,6 +178,10 @@ class Rows:
             for layer in self.cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, :cached], layer.values[:, :, :cached]
 
+    def differentiable(self, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int = 1) -> torch.Tensor:
+        """Return the logits of `peek` with a graph of the new tokens; call it outside of inference mode."""
+        return self._passed(_constant(self.cache), ids, starts, keep, None)[0]
+
     def _passed(
         self, cache: Any, ids: Sequence[Sequence[int]], starts: Sequence[int], keep: int, hidden: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -378,6 +382,20 @@ def _copied(cache: Any, index: torch.Tensor | None = None, in_place: bool = Fals
             other.space = layer.space
         if index is not None:
             other.batch_select_indices(index)
+        copy_of.layers.append(other)
+    return copy_of
+
+
+def _constant(cache: Any) -> Any:
+    """Copy a cache to one that grows by new tensors, since a graph allows no writing into reserved room."""
+    from transformers import Cache
+    from transformers.cache_utils import DynamicLayer
+
+    copy_of = Cache(layer_class_to_replicate=DynamicLayer)
+    for layer in cache.layers:
+        other = DynamicLayer()
+        other.lazy_initialization(layer.keys, layer.values)
+        other.keys, other.values = layer.keys, layer.values
         copy_of.layers.append(other)
     return copy_of
 

@@ -1,5 +1,7 @@
 """Names of what is inside a model: one text for one layer, and errors that say what was expected."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -40,17 +42,23 @@ def test_every_way_to_name_a_layer_has_one_text(word, stored):
         ("hidden_states/middle", "expected one of"),
         ("attention/all/next", "expected previous, image_share, image_entropy at its end, got 'next'"),
         ("attention/middle/previous", "expected layers as `all`, `middle_third` or FROM:TO, got 'middle'"),
+        ("draw_gradient/all/-1", "expected hidden_states or token_ends of sampled answers"),
+        ("gradient/all/0", "expected a token counted from the prompt's end, -1 (the last) to -999, got '0'"),
+        ("gradient/all/last", "-1 (the last) to -999, got 'last'"),
+        ("gradient/-1", "expected layers as"),
+        ("evidence/all/conflict", "expected evidence/conflict or evidence/ignorance"),
+        ("evidence/doubt", "expected evidence/conflict or evidence/ignorance"),
         ("image_information/all/0", "expected a share of the picture's tokens above 0 and at most 1, got '0'"),
         ("token_ends/all/x", "expected layers|token_ends"),
         ("draw_hidden_states/middle/prompt_last", "all answers to a question have one prompt; read hidden_states/middle/prompt_last"),
     ],
 )
 def test_what_there_is_not(column, words):
-    assert is_internal(column) == (not column.startswith(("other", "draw_attention", "draw_image")))
+    assert is_internal(column) == (not column.startswith(("other", "draw_attention", "draw_image", "draw_gradient")))
     if words is None:
         assert internal(column).layer == "0"
         return
-    with pytest.raises(ValueError, match=words.replace("`", "`")) as caught:
+    with pytest.raises(ValueError, match=re.escape(words) if "(" in words else words.replace("`", "`")) as caught:
         internal(column)
     assert str(caught.value).startswith(column)
 
@@ -74,6 +82,7 @@ def test_ranges_of_layers():
     for look in LOOKS:
         assert internal(f"attention/all/{look}").column == f"attention/all/{look}"
     assert internal("image_information/middle_third/.50").column == "image_information/middle_third/0.5"
+    assert internal("gradient/.50:last/-3").signal == "gradient/0.5:-1/-3" and internal("evidence/conflict").column == "evidence/conflict"
     assert internal("draw_token_ends").signal == "token_ends" and internal("token_ends").column == "token_ends"
 
 
@@ -86,5 +95,6 @@ def test_what_needs_a_picture():
 def test_what_a_model_must_give():
     assert given_by("draw_hidden_states/-1/answer_last") == given_by("hidden_states/0/prompt_last") == "hidden_states"
     assert given_by("attention/all/previous") == given_by("image_information/all/0.5") == "attention"
+    assert given_by("gradient/all/-1") == "gradient" and given_by("evidence/conflict") == "evidence"
     assert given_by("draw_token_ends") == "token_ends"
     assert given_by("p_true") == "p_true" and not is_internal("p_true") and not is_internal("hidden_states")

@@ -8,7 +8,14 @@ from qualm.registry.plugins.model_configs import not_inside, plain_reason, text_
 from qualm.runners.inference.hf.plain import plain_reason as of_transformers
 from tests.support.models.tiny_models import FAMILIES, PLAIN
 
-COLUMNS = ("hidden_states/2/answer_last", "draw_hidden_states/-1/answer_mean", "attention/1:2/previous", "token_ends", "text")
+COLUMNS = (
+    "hidden_states/2/answer_last",
+    "draw_hidden_states/-1/answer_mean",
+    "attention/1:2/previous",
+    "evidence/conflict",
+    "token_ends",
+    "text",
+)
 
 
 @pytest.mark.parametrize("family", ["llava", "qwen2_vl", "gemma3", *PLAIN])
@@ -19,14 +26,15 @@ def test_the_file_says_what_transformers_knows(family, tmp_path):
     config = json.loads((folder / "config.json").read_text())
     assert plain_reason(config) == of_transformers(AutoConfig.from_pretrained(folder))
     wrong = list(not_inside(COLUMNS, config))
-    assert bool(wrong) == (family in PLAIN) and all("plain passes, which give neither, since" in one for one in wrong)
+    assert bool(wrong) == (family in PLAIN) and all("plain passes, which give none, since" in one for one in wrong)
 
 
 def test_layers_that_there_are_not():
     config = {"text_config": {"num_hidden_layers": 4}}
     assert text_of(config)["num_hidden_layers"] == 4 and list(not_inside(COLUMNS, config)) == []
     asked = ["hidden_states/5/answer_last", "attention/3:9/image_share", "image_information/all/0.5", "hidden_states/-6/prompt_last"]
-    assert list(not_inside(asked, config)) == [f"{asked[i]}, and it has 4 layers" for i in (0, 1, 3)]
+    asked += ["gradient/0.5:-2/-1", "gradient/4:3/-1"]
+    assert list(not_inside(asked, config)) == [f"{asked[i]}, and it has 4 layers" for i in (0, 1, 3, 5)]
     assert list(not_inside(asked, {})) == []
 
 

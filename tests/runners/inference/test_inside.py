@@ -14,6 +14,7 @@ from qualm.runners.store.answers import LostError, Store
 from tests.support.projects.asking import asker_of, sample, write_samples
 
 LAST, PROMPT = "hidden_states/-1/answer_last", "hidden_states/0/prompt_last"
+GRADIENT, TINY = "gradient/all/-1", 1.23456e-12
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def asker(tmp_path):
     samples = [sample(name, None, f"What is {name}?") for name in "abc"]
     folder = write_samples(tmp_path / "d", [*samples, sample("z", None, "Which ?", ["x", "y"])], {})
     with chdir(tmp_path):
-        yield asker_of({"d": folder}, needs=["draws", "text", f"draw_{LAST}", PROMPT], draws=2)
+        yield asker_of({"d": folder}, needs=["draws", "text", f"draw_{LAST}", PROMPT, GRADIENT], draws=2)
 
 
 def filled(tmp_path, asker, cells):
@@ -30,7 +31,8 @@ def filled(tmp_path, asker, cells):
         wanted = asker.parts(cell.options)
         texts = {part: Part(f"{part} {number}", [number]) for part in wanted if not internal_of(part)}
         store.put([asker.key(cell.place, part) for part in texts], list(texts), list(texts.values()))
-        states = {part: Part(states=np.array([number, len(part)], np.float16)) for part in wanted if internal_of(part)}
+        states = {part: Part(states=np.array([number, len(part)], np.float16)) for part in wanted if internal_of(part) and part != GRADIENT}
+        states |= {part: Part(numbers=[TINY + number]) for part in wanted if part == GRADIENT}
         store.put(stored_keys(asker, store, [(cell.place, part) for part in states]), list(states), list(states.values()))
     return store
 
@@ -39,7 +41,7 @@ def test_a_table_holds_what_was_asked_for(tmp_path, asker, monkeypatch):
     monkeypatch.setattr(inside, "_MIN_ANSWERS", 1)
     cells = asker.survey()[0]
     assert [asker.parts(cell.options) for cell in cells[-2:]] == [
-        ("answer", "draw 1", "draw 2", f"{LAST} 1", f"{LAST} 2", PROMPT), ("options", PROMPT)
+        ("answer", "draw 1", "draw 2", f"{LAST} 1", f"{LAST} 2", GRADIENT, PROMPT), ("options", PROMPT)
     ]  # fmt: skip
     path = tmp_path / "t.parquet"
     assert inside.write(asker, 0, cells, filled(tmp_path, asker, cells), path, {}) == 3 * 3 + 1
@@ -48,6 +50,7 @@ def test_a_table_holds_what_was_asked_for(tmp_path, asker, monkeypatch):
     for row in rows:
         number = "abcz".index(row["sample_id"])
         assert row[LAST] == ([number, len(LAST) + 2] if row["draw"] else None)
+        assert row[GRADIENT] == ([TINY + number] if row["draw"] == 0 and row["sample_id"] != "z" else None)
         assert row[PROMPT] == (None if row["draw"] else [number, len(PROMPT)])
     assert pq.ParquetFile(path).num_row_groups > 1
 

@@ -58,6 +58,8 @@ LOOKED = (
     "attention/all/image_entropy", "image_information/all/0.5",
 )  # fmt: skip
 """Of models that say which tokens are a picture's; PaliGemma cannot hide any from the rest."""
+OF_HEAD_AND_PROMPT = ("evidence/conflict", "evidence/ignorance", "gradient/all/-1")
+"""PaliGemma, which reads prompts in both directions, has no gradient."""
 SHOWN_UNITS = 4
 """Of a layer, so many are kept: all come by the same way."""
 BLIND = ("without_image", "without_both", "image_divergence")
@@ -79,6 +81,7 @@ def models(family: str) -> Iterator[tuple[str, tuple[str, ...], Any]]:
         parts = ("answer", "draw 1", "draw 2", *(s for s in SIGNALS if family != "paligemma" or s not in BLIND), *INTERNALS, "token_ends 1")
         if model.picture_token is not None:
             parts += LOOKED[: -1 if family == "paligemma" else None]
+        parts += OF_HEAD_AND_PROMPT[: -1 if family == "paligemma" else None]
         asked = [Request(model.render(messages(q)), picture(i), 0, q, parts, stream=i + 7) for i, q in enumerate(opened)]
         for number, answer in enumerate(model.answer(model.encode(asked), Decoding(4, 0.9, 0.9))):
             for part, value in answer.items():
