@@ -166,6 +166,7 @@ _CALLED = {
     "vauq": "VAUQ",
     "umpire": "UMPIRE",
     "eigen_score": "EigenScore",
+    "sem_grad": "SemGrad",
 }
 
 

@@ -126,6 +126,15 @@ def test_attention_is_priced_by_its_numbers_for_each_token(root: Path) -> None:
     assert run(plan, root)["infer-base-open"].stored == (5 * 2 + 5 + 5) * 2
 
 
+def test_numbers_in_double_precision_take_more(root: Path) -> None:
+    write_model(root / "registry/data/x", layers=4)
+    plan = plan_of(asking("sem_grad, {evidential_uncertainty: {measure: [conflict, ignorance]}}"))
+    one = run(plan, root)["infer-base-open"]
+    assert one.stored == 7 * 3 * (1 + 2 * 5) * 8
+    line = "numbers of the answer in float64: evidence/conflict, evidence/ignorance, gradient/0.5:-2/-1: at most 11 an open question"
+    assert line in one.arithmetic[-1]
+
+
 def test_stages_that_are_run_on_this_machine_s_models(root: Path) -> None:
     plan = plan_of()
     every = [f"infer-{model}-{data}" for model in ("again", "base", "tuned", "whole") for data in ("open", "quiz")]

@@ -47,6 +47,8 @@ COLUMNS = {
     "attention/middle_third/previous": [RNG.random(2 * max(0, n - 1)) for n in LENGTHS],
     **{f"attention/0.15:0.56/{look}": [RNG.random(n) for n in LENGTHS] for look in ("image_share", "image_entropy")},
     "image_information/0.3125:0.78125/0.6": [RNG.normal(size=n) for n in LENGTHS],
+    "gradient/0.5:-2/-1": [RNG.random(min(n, 1)) for n in LENGTHS],
+    **{f"evidence/{measure}": [RNG.random(n) for n in LENGTHS] for measure in ("conflict", "ignorance")},
     "token_ends": [np.linspace(0, len(t), n + 1)[1:].astype(int) for t, n in zip(["a", "b c", "", "d", "e"], LENGTHS, strict=True)],
     "question": ["What color?", "Is there a cube?", "", "Describe it.", "How many?"],
 }
