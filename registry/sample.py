@@ -110,6 +110,7 @@ GENERATIONS = pa.schema(
         ("image_divergence", pa.list_(pa.float32())),  # nats per token: KL of what could come next with the image from that without it
         # nats per token: KL of the uniform distribution over the vocabulary from what could come next
         ("uniform_divergence", pa.list_(pa.float32())),
+        ("top_logprobs", pa.list_(pa.list_(pa.float32()))),  # of the likeliest tokens at each position of the answer, highest first
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
         pa.field("p_true", pa.float64(), metadata=AS_GIVEN),  # of "True", when asked whether the answer is true or false
         pa.field("p_true_sampling", pa.float64(), metadata=AS_GIVEN),  # the same, its sampled answers being shown to it before it is asked

@@ -33,7 +33,7 @@ EFFICIENCY = 0.4
 LAUNCH = 0.7e-3
 """Seconds that PyTorch takes to launch a layer's kernels, which dominates in small models."""
 PRIORS = ("logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence")
-READ_AGAIN = ("uniform_divergence",)
+READ_AGAIN = ("uniform_divergence", "top_logprobs")
 QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence")
 
 

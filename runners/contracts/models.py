@@ -58,12 +58,14 @@ class Part:
     """Generated token ids, including end-of-sequence."""
     logprobs: list[float] | None = None
     """Natural log-probability of each token under the full softmax of the raw logits; for a prior, of the answer's tokens. Of
-    image_divergence and uniform_divergence, a divergence per token (`qualm.registry.sample`)."""
+    image_divergence and uniform_divergence, a divergence per token (`qualm.registry.sample`); of top_logprobs, those of all positions
+    behind one another."""
     entropies: list[float] | None = None
     """Entropy per token over the full vocabulary, in nats."""
     numbers: list[float] | None = None
     """Raw logits of the options' letters at the first answer position; or the single number of p_yes or P(True), empty if undefined; or
-    gradient and evidence (`qualm.registry.plugins.internals`)."""
+    gradient and evidence (`qualm.registry.plugins.internals`); or how many top_logprobs each
+    position has."""
     states: Any = None
     """Hidden states or attention (`qualm.registry.plugins.internals`): float16, one number per unit; None if undefined."""
 

@@ -17,6 +17,7 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "without_both": ("logprobs_without_both",),
         "image_divergence": ("image_divergence",),
         "uniform_divergence": ("uniform_divergence",),
+        "top_logprobs": ("top_logprobs",),
         "p_true": ("p_true",),
         "p_true_sampling": ("p_true_sampling",),
         "p_yes": ("p_yes",),

@@ -111,6 +111,11 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa
     if not filled:
         return pa.nulls(total, kind)
     row, place = np.array(filled).T
+    if name == "top_logprobs":
+        of_row: list[list[list[float]] | None] = [None] * total
+        for r, part in zip(row.tolist(), stored.select(["logprobs", "numbers"]).take(pa.array(place)).to_pylist(), strict=True):
+            of_row[r] = read_top_logprobs(part["logprobs"], part["numbers"])
+        return pa.array(of_row, kind)
     if name in _ONE_NUMBER:
         values: list[float | None] = [None] * total
         for r, numbers in zip(row.tolist(), stored["numbers"].take(pa.array(place)).to_pylist(), strict=True):
@@ -121,6 +126,15 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa
     source[row] = place
     column = stored[_FIELD.get(name, "logprobs")].combine_chunks()
     return column.take(pa.array(source, mask=source < 0)).cast(kind)
+
+
+def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
+    """Return the likeliest tokens' log-probabilities by position; None if a stored part has none, or malformed ones."""
+    k = int(numbers[0]) if numbers else 0
+    if not logprobs or k < 2 or len(logprobs) % k:
+        return None
+    rows = [list(logprobs[at : at + k]) for at in range(0, len(logprobs), k)]
+    return rows if all(row == sorted(row, reverse=True) for row in rows) else None
 
 
 _LATE_SECONDS = 90.0

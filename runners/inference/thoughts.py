@@ -14,7 +14,14 @@ from qualm.runners.prompts.thinking import ANSWERED, COUNTED, CUT, FINISHES, NO_
 
 PRIORS = ("without_image", "without_question", "without_both")
 PER_TOKEN = frozenset(
-    {"token_logprobs", "token_entropies", "image_divergence", "uniform_divergence", *(f"logprobs_{name}" for name in PRIORS)}
+    {
+        "token_logprobs",
+        "token_entropies",
+        "image_divergence",
+        "uniform_divergence",
+        "top_logprobs",
+        *(f"logprobs_{name}" for name in PRIORS),
+    }
 )
 
 
@@ -36,7 +43,7 @@ class Thoughts:
             return column
         return pa.array([self._part(row, values) for row, values in enumerate(column.to_pylist())], column.type)
 
-    def _part(self, row: int, values: list[float] | None) -> list[float] | None:
+    def _part(self, row: int, values: list[Any] | None) -> list[Any] | None:
         if values is None or row not in self.outcome or self.of == "both":
             return values
         if self.of == "thinking":

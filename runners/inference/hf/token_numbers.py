@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from qualm.registry.formats.plausible import LEAST_LOGPROB
 from qualm.runners.inference.devices import to_double
 
 if TYPE_CHECKING:
@@ -42,6 +43,27 @@ def divergences(seeing: torch.Tensor, blind: torch.Tensor, answers: Sequence[Seq
         p, q = (torch.log_softmax(to_double(logits[row, -len(ids) :]), dim=-1) for logits in (seeing, blind))
         # 0 log 0 is 0: a token that the first distribution rules out adds nothing, where inf - inf would be NaN.
         by_row.append(torch.where(p == -torch.inf, 0.0, p.exp() * (p - q)).sum(dim=-1).tolist())
+    return by_row
+
+
+MAX_TOP = 20
+"""Likeliest tokens of each position that are stored, as many as OpenAI shows."""
+
+
+def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[tuple[list[float], int]]:
+    """Return the log-probabilities of the likeliest tokens before each answer token, highest first, and how many each position has.
+
+    Args:
+        logits: (rows, keep, vocabulary), ending where each row's answer ends.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    k = min(MAX_TOP, logits.shape[-1])
+    by_row = []
+    for row, ids in enumerate(answers):
+        logprobs = torch.log_softmax(to_double(logits[row, logits.shape[1] - len(ids) :]), dim=-1)
+        by_row.append((logprobs.topk(k, dim=-1).values.clamp(min=LEAST_LOGPROB).flatten().tolist(), k))
     return by_row
 
 

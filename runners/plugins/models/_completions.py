@@ -48,6 +48,22 @@ def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
     return [-sum(math.exp(p) * p for p in top.values() if p > LEAST_LOGPROB) for top in tops]
 
 
+def flat_tops(tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, limit: int) -> tuple[list[float], int] | str:
+    """Return the likeliest tokens' log-probabilities, all positions behind one another, and how many each has; or why there are none.
+
+    Args:
+        tops: of each position.
+        logprobs: of the answer's tokens.
+        limit: the most of each position.
+    """
+    if not tops or logprobs is None or len(tops) != len(logprobs):
+        return "the reply has no likeliest tokens for each token of the answer"
+    k = min(limit, *map(len, tops))
+    if k < 2:
+        return "the reply shows fewer than two likeliest tokens at a position"
+    return [p for top in tops for p in sorted(top.values(), reverse=True)[:k]], k
+
+
 def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:
     """Return these tokens' log-probabilities where they occur last in a prompt, or None."""
     there = [next(iter(entry), None) for entry in prompt]

@@ -15,7 +15,7 @@ import PIL.Image
 
 from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
-from qualm.runners.plugins.models._completions import is_scaled, least_entropies, option_logits, true_share, within, yes_share
+from qualm.runners.plugins.models._completions import flat_tops, is_scaled, least_entropies, option_logits, true_share, within, yes_share
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Prompt, p_true
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, split_thinking
@@ -75,11 +75,11 @@ class OpenAIModel:
         url = tuple(map(self._url, request.images))
         signals = [part for part in request.parts if is_signal(part)]
         draws = [draw_of(part) for part in request.parts if draw_of(part)]
-        greedy = request.greedy
+        greedy, shown = request.greedy, list[Choice]()
         if OPTIONS in request.parts:
             yield from self._reply(OPTIONS, lambda: self._options(request, url, decoding))
         if ANSWER in request.parts:
-            answer = next(self._reply(ANSWER, lambda: self._answer(request, url, decoding)), None)
+            answer = next(self._reply(ANSWER, lambda: self._answer(request, url, decoding, shown)), None)
             if answer is None:
                 signals = []  # what is asked about an answer waits for it
             else:
@@ -91,6 +91,8 @@ class OpenAIModel:
         for part in signals:
             if greedy is None or greedy.text is None:
                 yield PartReply(part, _undefined(part), "there is no answer to ask about")
+            elif part == TOP:
+                yield from self._reply(part, partial(self._tops, request, url, greedy, decoding, shown))
             else:
                 yield from self._reply(part, partial(self._signal, part, request, url, greedy))
         if draws:
@@ -108,14 +110,28 @@ class OpenAIModel:
         except ReplyPendingError:
             return
 
-    def _answer(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
-        return self._reply_of(ANSWER, self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
+    def _answer(self, request: Request, url: Sequence[str], decoding: Decoding, shown: list[Choice]) -> PartReply:
+        """Ask for the answer, and append what the server gave to `shown`."""
+        shown.append(self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
+        return self._reply_of(ANSWER, shown[0])
+
+    def _tops(self, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: Sequence[Choice]) -> PartReply:
+        """Read the likeliest tokens from the reply that gave the answer, or ask for an answer stored without them again."""
+        choice = shown[0] if shown else self._ask_once(self.body(request, url, decoding), TOP).choices[0]
+        answer, how = answered(choice, self.declared)
+        if how in REASONS or answer.text != greedy.text:
+            return PartReply(TOP, Part(), REASONS.get(how, "the server gives another answer now than the stored one"))
+        found = answer.no_logprobs or flat_tops(answer.tops, answer.logprobs, self.content.logprobs)
+        return (
+            PartReply(TOP, Part(), found) if isinstance(found, str) else PartReply(TOP, Part(logprobs=found[0], numbers=[float(found[1])]))
+        )
 
     def body(self, request: Request, url: Sequence[str], decoding: Decoding) -> dict[str, Any]:
         """Return the body of the request for an answer, or for the options' logits, without images but for their URLs."""
         if OPTIONS in request.parts:
             return self._body(request.prompt, url, 1, top=True)
-        body = self._body(request.prompt, url, decoding.max_new_tokens, top=self.content.truncated_entropies) | _format(request.asked)
+        top = self.content.truncated_entropies or TOP in request.parts
+        body = self._body(request.prompt, url, decoding.max_new_tokens, top=top) | _format(request.asked)
         return {**body, "return_token_ids": True} if self.content.prompt_logprobs else body
 
     def _options(self, request: Request, url: Sequence[str], decoding: Decoding) -> PartReply:
@@ -288,6 +304,7 @@ class OpenAIModel:
         return data_url(file.getvalue())
 
 
+TOP = "top_logprobs"
 _PRIORS = ("without_image", "without_question", "without_both")
 
 

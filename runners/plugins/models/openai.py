@@ -23,6 +23,7 @@ GIVES = [
         "draws": "sampling",
         "token_logprobs": "logprobs",
         "token_entropies": ["logprobs", "truncated_entropies"],
+        "top_logprobs": "logprobs",
         "option_logits": "logprobs",
         "p_yes": "logprobs",
         "p_true": ["logprobs", "partial_p_true"],

@@ -27,7 +27,7 @@ metrics: [accuracy, auroc]
 """
 LEAVE_OUT = "    leave_out: [mean_token_entropy, pointwise_mutual_information, p_true, p_true_sampling]\n"
 ALLOWED = SPEC.replace("judges:", f"{LEAVE_OUT}judges:")
-GIVES = "the model 'api' cannot give (it gives draws, option_logits, p_yes, said_confidence, text, token_logprobs)"
+GIVES = "the model 'api' cannot give (it gives draws, option_logits, p_yes, said_confidence, text, token_logprobs, top_logprobs)"
 
 
 def out(name: str) -> str:

@@ -167,6 +167,7 @@ def test_counters_are_by_kind_and_silent_about_kinds_that_nobody_wants():
 
 
 SIGNALS = ["logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence", "uniform_divergence",
+           "top_logprobs",
            "p_true", "p_true_sampling", "p_yes", "said_confidence"]  # fmt: skip
 ALL = ["text", "token_logprobs", "token_entropies", "option_logits", "draws", *SIGNALS]
 
@@ -194,6 +195,7 @@ def value(number, part):
         "without_both": Part(logprobs=[-at - 4]),
         "image_divergence": Part(logprobs=[at + 5]),
         "uniform_divergence": Part(logprobs=[at + 6]),
+        "top_logprobs": Part(logprobs=[-at - 0.5, -at - 1, -0.25, -at - 2], numbers=[2.0]),
         "p_true": Part(numbers=[(at + 1) / 8]),
         "p_true_sampling": Part(numbers=[(at + 2) / 16]),
         "p_yes": Part(numbers=[]),
@@ -233,6 +235,7 @@ def test_every_column_and_row(folders):
         {
             "logprobs_without_image": [-2.0 - i], "logprobs_without_question": [-3.0 - i], "logprobs_without_both": [-4.0 - i],
             "image_divergence": [5.0 + i], "uniform_divergence": [6.0 + i],
+            "top_logprobs": [[-0.5 - i, -1.0 - i], [-0.25, -2.0 - i]],
             "p_true": (i + 1) / 8, "p_true_sampling": (i + 2) / 16, "p_yes": None,
             "said_confidence": f"{i} %",
         }
@@ -240,6 +243,23 @@ def test_every_column_and_row(folders):
     ]  # fmt: skip
     expected = [greedy[0], nothing, nothing, greedy[1], nothing, nothing, nothing]
     assert [{name: r[name] for name in SIGNALS} for r in rows] == expected
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "numbers"),
+    [
+        (None, [2.0]),
+        ([-1.0, -2.0], None),
+        ([-1.0, -2.0, -3.0], [2.0]),
+        ([-2.0, -1.0], [2.0]),
+        ([-1.0], [1.0]),
+        ([-1.0], [-1.0]),
+        ([], [2.0]),
+    ],
+)
+def test_malformed_likeliest_tokens_are_undefined(logprobs, numbers):
+    assert run.read_top_logprobs(logprobs, numbers) is None
+    assert run.read_top_logprobs([-1.0, -2.0], [2.0]) == [[-1.0, -2.0]]
 
 
 def test_columns_that_nobody_needs_are_null_but_for_the_text(folders):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from qualm.registry.formats.plausible import LEAST_LOGPROB
 from qualm.runners.contracts.models import PARTS, Decoding, ModelError, Request, draw_part
 from qualm.runners.inference.hf import one_pass, rows
 from qualm.runners.inference.hf.sampling import uniforms
@@ -194,6 +195,16 @@ def test_uniform_divergence(model, said):
         p = p[:, p.max(0) > 0]  # what a model rules out is no token
         expected = (np.log(1 / p.shape[1]) - np.log(p)).mean(1)
         assert parts["uniform_divergence"].logprobs == pytest.approx(expected.tolist(), abs=LIMIT)
+
+
+def test_top_logprobs(model, said):
+    plain = Plain(model)
+    for request, parts in zip(*said, strict=True):
+        p = plain.logits(request.prompt, request.image, parts["answer"].tokens)[:-1].log_softmax(1)
+        (k,) = map(int, parts["top_logprobs"].numbers)
+        assert k == min(20, p.shape[1])
+        expected = p.sort(descending=True).values[:, :k].clamp(min=LEAST_LOGPROB).flatten().tolist()
+        assert parts["top_logprobs"].logprobs == pytest.approx(expected, abs=LIMIT)
 
 
 def test_tokens_that_are_ruled_out_are_not_of_the_vocabulary():

@@ -11,6 +11,8 @@ from qualm.registry.plugins.columns import columns, drawn_from
 from qualm.registry.plugins.internals import is_internal
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.estimators import EstimatorContext
+from qualm.runners.contracts.nli import NliContext
+from qualm.runners.inference.nli import Nli
 from qualm.runners.runtime.settings import Settings
 
 RNG = np.random.default_rng(0)
@@ -33,6 +35,7 @@ COLUMNS = {
     "p_yes": RNG.random(5),
     "image_divergence": [RNG.random(n) for n in LENGTHS],
     "uniform_divergence": [RNG.random(n) for n in LENGTHS],
+    "top_logprobs": [[-np.sort(RNG.exponential(size=20) + 3) for _ in range(n)] for n in LENGTHS],
     "said_confidence": ["85", "about 7%", "", "sure", "100"],
     "draw_texts": TEXTS,
     "draw_logprobs": [[-RNG.random(1 + len(t.split())) for t in texts] for texts in TEXTS],
@@ -76,8 +79,26 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(("plugin", "args"), list(variants()))
 
 
+class WordCounts:
+    """An encoder without weights: cosines of the texts' counts of characters."""
+
+    identity, name, classes = "", "counts", 1
+
+    def infer(self, pairs):
+        yield [(i, (self.cosine(*map(Counter, pair)),)) for i, pair in enumerate(pairs)]
+
+    @staticmethod
+    def cosine(a, b):
+        return sum(a[c] * b[c] for c in a) / np.sqrt(sum(n * n for n in a.values()) * sum(n * n for n in b.values()))
+
+
+class Context(EstimatorContext):
+    def nli(self, chosen, reads="contradiction"):
+        return Nli(WordCounts(), NliContext(self.settings, self.counters)) if reads == "cosine" else super().nli(chosen, reads)
+
+
 def apply(plugin, args, rows, given=COLUMNS):
-    context = [EstimatorContext(Settings(progress=False), Counter())] if plugin.reads[0] == CONTEXT else []
+    context = [Context(Settings(progress=False), Counter())] if plugin.reads[0] == CONTEXT else []
     given = [None if c is None else given[c][rows] for c in columns(plugin, args).values()]
     return registry.load("estimators", plugin.name)(*context, *given, **args)
 

@@ -129,6 +129,29 @@ def test_an_answer_has_its_tokens_and_entropies_only_where_they_were_asked_for(s
     assert model.served == {"toy-1 fp_7": 1}
 
 
+def test_the_likeliest_tokens_come_with_the_answer_in_one_request(server):
+    model = model_of(server, logprobs=5)
+    answer, tops = replies(model, request(model, "answer", "top_logprobs"))
+    assert [b["top_logprobs"] for b in server.bodies] == [5] and answer.value.entropies is None
+    words = said([user("What ?")])
+    rows = [np.sort(logprobs([user("What ?")], words[:i]))[::-1][:5] for i in range(len(words))]
+    assert tops.part == "top_logprobs" and tops.value.numbers == [5.0]
+    assert tops.value.logprobs == pytest.approx(np.concatenate(rows).tolist())
+    plain = model_of(server, logprobs=5)
+    assert replies(plain, request(plain, "answer"))[0].value == answer.value, "the answer is the same without them"
+
+
+def test_likeliest_tokens_of_a_stored_answer_are_those_of_the_same_answer_or_undefined(server):
+    model = model_of(server, logprobs=5)
+    answer, tops = replies(model, request(model, "answer", "top_logprobs"))
+    (again,) = replies(model, request(model, "top_logprobs", greedy=answer.value))
+    assert again == tops
+    (other,) = replies(model, request(model, "top_logprobs", greedy=Part("something else")))
+    assert other == PartReply("top_logprobs", Part(), "the server gives another answer now than the stored one")
+    few = model_of(server, logprobs=1)
+    assert replies(few, request(few, "answer", "top_logprobs"))[1].reason == "the reply shows fewer than two likeliest tokens at a position"
+
+
 def test_options_are_asked_for_one_token_with_all_that_is_shown(server):
     model = model_of(server, logprobs=20)
     asked = request(model, "options", options=3)
