@@ -19,7 +19,8 @@ def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
     Raises:
         ProjectError: the spec has no report.
     """
-    from qualm.runners.reporting.appendix import DATA_HEADER, HEADER, conformal_facts, data_row, facts_of, model_row
+    from qualm.runners.reporting import sentences as say
+    from qualm.runners.reporting.appendix import conformal_facts, data_row, facts_of, model_row
     from qualm.runners.runtime.run_times import run_times
     from qualm.runners.runtime.stamp import read_stamp
 
@@ -31,8 +32,8 @@ def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
     changed = report_changed(project.root, [about["path"] for about in recorded["data"]])
     conformal = conformal_facts(stage.params["settings"])
     facts = [*facts_of(recorded), *conformal, ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
-    models = [dict(zip(HEADER, model_row(about, project.root), strict=True)) for about in recorded["models"]]
-    data = [dict(zip(DATA_HEADER, data_row(about, project.root, about["path"]), strict=True)) for about in recorded["data"]]
+    models = [dict(zip(say.MODEL_COLUMNS, model_row(about, project.root), strict=True)) for about in recorded["models"]]
+    data = [dict(zip(say.DATA_COLUMNS, data_row(about, project.root, about["path"]), strict=True)) for about in recorded["data"]]
     times = run_times(plan.spec, project.root)
     return {
         "spec": plan.spec,

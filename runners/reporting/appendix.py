@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.system.dvc_files import DvcStateError, read_dvc_file
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected
 
-DATA_HEADER = ["dataset", "source", "official files", "digest", "licence", "SHA-256 of questions"]
-HEADER = ["model", "plugin", "files", "digest", "dtype", "parameters"]
 PLACE = "../../.qualm/runs"
 """From a report to the records of runs."""
 
@@ -41,47 +40,47 @@ def appendix(results: Report) -> Appendix | None:
     facts = [
         *facts_of(settings),
         *conformal_facts(results.stage.params.get("settings", ())),
-        ("Seed", str(results.stage.seed)),
-        ("Spec digest", str(results.stage.params.get("spec_sha256") or "not given")),
+        (say.SEED_FACT, str(results.stage.seed)),
+        (say.SPEC_DIGEST, str(results.stage.params.get("spec_sha256") or say.NOT_GIVEN)),
     ]
     models = [model_row(about, Path()) for about in settings["models"]]
     folders: Mapping[str, str] = results.stage.inputs.get("datasets", {})
     data = [data_row(about, Path(), folders.get(about["name"])) for about in settings.get("data", ())]
     stamps = [f"{PLACE}/{results.stage.spec}/{name}" for name in ("made.svg", PICTURE)]
-    return Appendix(facts, models, HEADER, stamps, data, DATA_HEADER)
+    return Appendix(facts, models, [*say.MODEL_COLUMNS], stamps, data, [*say.DATA_COLUMNS])
 
 
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the facts that hold for all models."""
     interval = settings["interval"]
-    resamples = f"{100 * interval['level']:g}% intervals from {interval['bootstrap']:,} bootstrap resamples of whole groups"
-    yield "Intervals", resamples if interval["bootstrap"] else "none: bootstrap: 0"
+    resamples = say.INTERVALS_FROM.format(level=100 * interval["level"], n=interval["bootstrap"])
+    yield say.INTERVALS_FACT, resamples if interval["bootstrap"] else say.NO_BOOTSTRAP
     if family := settings.get("family"):
-        yield "Rankings", f"paired differences over the same resamples, {how_corrected({'correction': 'max_t', 'family': family})}"
+        yield say.RANKINGS_FACT, say.RANKINGS_FROM.format(correction=how_corrected({"correction": "max_t", "family": family}))
     if compare := settings.get("compare"):
         margin = compare.get("margin")
         margins = ", ".join(f"{name} {value:g}" for name, value in margin.items()) if isinstance(margin, dict) else f"{margin or 0:g}"
-        equality = f"; margin of equality: {visible(margins, 200)}" if margin else ""
-        yield "Tests", f"{PAIRED_TEST} tests over whole groups; p-values {how_corrected(compare)}{equality}"
+        equality = say.MARGIN_OF_EQUALITY.format(margins=visible(margins, 200)) if margin else ""
+        yield say.TESTS_FACT, say.TESTS_OVER_GROUPS.format(test=PAIRED_TEST, correction=how_corrected(compare), margin=equality)
     yield from _judged(settings)
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
-        yield "Decoding", "none: all answers were recorded with other tools"
+        yield say.DECODING_FACT, say.ALL_RECORDED
         return
     decoding = settings["decoding"]
-    longest = f"at most {decoding['max_new_tokens']:,} new tokens"
-    top_k = f", top_k {decoding['top_k']} (local models)" if decoding.get("top_k") else ""
+    longest = say.NEW_TOKENS.format(n=decoding["max_new_tokens"])
+    top_k = say.TOP_K.format(k=decoding["top_k"]) if decoding.get("top_k") else ""
     sampled = (
-        f"; {decoding['draws']} sampled answers at temperature {decoding['temperature']:g}, top_p {decoding['top_p']:g}{top_k}"
+        say.SAMPLED_ANSWERS.format(n=decoding["draws"], temperature=decoding["temperature"], top_p=decoding["top_p"], top_k=top_k)
         if "draws" in decoding
         else ""
     )
-    yield "Decoding", f"greedy, {longest}{sampled or '; no sampled answers'}"
+    yield say.DECODING_FACT, say.GREEDY.format(tokens=longest, sampled=sampled or say.NO_SAMPLED_ANSWERS)
     by_prompt: dict[str, list[str]] = {}
     for name, prompt in settings.get("prompts", {}).items():
         by_prompt.setdefault(prompt, []).append(name)
     for prompt, names in by_prompt.items():
-        yield f"Prompt of {visible('; '.join(names), 200)}", visible(prompt, 2000)
-    yield "Confidence of open answers", visible(settings["confidence"], 40)
+        yield say.PROMPT_OF.format(names=visible("; ".join(names), 200)), visible(prompt, 2000)
+    yield say.CONFIDENCE_OF_OPEN_ANSWERS, visible(settings["confidence"], 40)
 
 
 def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -89,18 +88,21 @@ def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
     for about in settings:
         scores = ", ".join(score["label"] for score in about["scores"])
         chosen = ", ".join(f"{key} {value}" for key, value in sorted((about.get("calibration") or {}).items()) if value is not None)
-        yield f"Conformal sets {about['label']}", visible(f"{scores}; alpha {about['alpha']:g}; calibration: {chosen}", 400)
+        yield (
+            say.CONFORMAL_SETS.format(label=about["label"]),
+            visible(say.CONFORMAL_FACTS.format(scores=scores, alpha=about["alpha"], rows=chosen), 400),
+        )
 
 
 def _judged(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the judges, the estimators, and the versions that changed."""
     for about in settings.get("judges", ()):
-        yield f"Judge {visible(about['label'], 80)}", visible(plugin_words(about), 400)
+        yield say.JUDGE_FACT.format(label=visible(about["label"], 80)), visible(plugin_words(about), 400)
     if estimators := settings.get("estimators"):
-        yield "Estimators", visible(", ".join(estimators), 600)
+        yield say.ESTIMATORS_FACT, visible(", ".join(estimators), 600)
     if "versions" in settings:
         raised = ", ".join(f"{name} {version}" for name, version in sorted(settings["versions"].items()))
-        yield "Versions of prompts, engine and judging", f"{raised}; 1 of all others" if raised else "1 of all"
+        yield say.VERSIONS, say.ALL_OTHERS_1.format(versions=raised) if raised else say.ALL_1
 
 
 def plugin_words(about: Mapping[str, Any]) -> str:
@@ -117,8 +119,8 @@ def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[s
     files = about.get("files") or about.get("source") or "–"
     digest = file_digest(root, str(about["files"])) if about.get("files") else "–"
     samples = root / str(folder) / "samples.parquet"
-    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else "not available"
-    return [visible(t, 200) for t in (about["name"], about["of"], files, digest, about.get("licence") or "as its source", questions)]
+    questions = hashlib.sha256(samples.read_bytes()).hexdigest() if folder and samples.is_file() else say.NOT_AVAILABLE
+    return [visible(t, 200) for t in (about["name"], about["of"], files, digest, about.get("licence") or say.AS_ITS_SOURCE, questions)]
 
 
 def model_row(about: Mapping[str, Any], root: Path) -> list[str]:
@@ -129,18 +131,18 @@ def model_row(about: Mapping[str, Any], root: Path) -> list[str]:
     for key, value in list(args.items()):
         if value in (None, False, {}, "none", folder):
             del args[key]
-    digest = f"revision {revision}" if hub else file_digest(root, str(folder)) if folder else "none: the model has no files here"
+    digest = f"revision {revision}" if hub else file_digest(root, str(folder)) if folder else say.NO_FILES_HERE
     rest = ", ".join(f"{k}: {v}" for k, v in sorted(args.items()))
-    files = hub or folder or "none here"
-    return [visible(t, 200) for t in (about["name"], about["plugin"], files, digest, dtype or "not specified", rest or "–")]
+    files = hub or folder or say.NONE_HERE
+    return [visible(t, 200) for t in (about["name"], about["plugin"], files, digest, dtype or say.NOT_SPECIFIED, rest or "–")]
 
 
 def file_digest(root: Path, folder: str) -> str:
     """Return the DVC digest of an entry's files, or where it is recorded."""
     pointer = root / f"{folder}.dvc"
     if not pointer.is_file():
-        return "not added" if folder.startswith("registry/data/") else "made by a stage: md5 in dvc.lock"
+        return say.NOT_ADDED if folder.startswith("registry/data/") else say.MADE_BY_A_STAGE
     try:
         return f"md5 {read_dvc_file(pointer)['outs'][0]['md5']}"
     except (DvcStateError, KeyError):
-        return "not readable"
+        return say.NOT_READABLE

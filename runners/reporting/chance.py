@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qualm.registry.plugins import registry
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.text import number
 from qualm.runners.scoring.measuring.labels import plugin_of
 
@@ -25,19 +26,28 @@ def none_beats_chance(best: Mapping[str, Any]) -> str:
     >>> none_beats_chance(row | {"value": 0.52, "low": 0.45, "high": 0.6}), none_beats_chance(row | {"value": 0.7, "low": 0.6, "high": 0.8})
     ('none is significantly better than chance (0.500): the interval of the best contains it', '')
     """
-    better = _higher_is_better(best["metric"])
-    if best.get("chance") is None or better is None:
+    gains = _gains(best)
+    if not gains or min(gains.values()) > 0:
         return ""
-    level, sign = best["chance"], 1 if better else -1
-    gains = [None if best[end] is None else sign * (best[end] - level) for end in ("low", "value", "high")]
-    known = [gain for gain in gains if gain is not None]
-    if min(known) > 0:
-        return ""
-    if max(known) < 0 and len(known) > 1:
-        return f"none beats chance ({number(level)}), and the ranking is inverted: the whole interval of the best is below chance"
-    if sign * (best["value"] - level) <= 0:
-        return f"none beats chance ({number(level)})"
-    return f"none is significantly better than chance ({number(level)}): the interval of the best contains it"
+    if max(gains.values()) < 0 and len(gains) > 1:
+        template = say.NONE_BEATS_CHANCE_INVERTED
+    else:
+        template = say.NONE_BEATS_CHANCE if gains["value"] <= 0 else say.NONE_SIGNIFICANTLY_BEATS_CHANCE
+    return template.format(chance=number(best["chance"]))
+
+
+def is_below_chance(row: Mapping[str, Any]) -> bool:
+    """Return True if the value of a candidate is at chance or worse; False without a chance level."""
+    return _gains(row).get("value", 1.0) <= 0
+
+
+def _gains(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return by how much the value and the ends of its interval are better than chance; empty without a chance level."""
+    better = _higher_is_better(row["metric"])
+    if row.get("chance") is None or better is None:
+        return {}
+    sign = 1 if better else -1
+    return {end: sign * (row[end] - row["chance"]) for end in ("low", "value", "high") if row[end] is not None}
 
 
 def _higher_is_better(label: str) -> bool | None:
@@ -60,4 +70,4 @@ def in_words(rows: Iterable[Mapping[str, Any]]) -> str:
             levels.setdefault(plugin_of(row["metric"]), set()).add(row["chance"])
     ends = {name: dict.fromkeys((number(min(of)), number(max(of)))) for name, of in levels.items()}
     texts = [f"{name} {' to '.join(of)}" for name, of in ends.items()]
-    return f"chance level: {', '.join(texts)}" if texts else ""
+    return say.CHANCE_LEVEL.format(levels=", ".join(texts)) if texts else ""

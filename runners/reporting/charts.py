@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from statistics import linear_regression
 from typing import Any
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.text import rounded
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED, RIGHT, SERIES, WRONG
@@ -50,9 +51,9 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, most: float = 0
     curves = _unit_plot(150, ends)
     best = [(row["coverage"], row["risk"]) for row in _rounded(oracle)]
     answered(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
-    curves.x_axis(list(zip(_UNIT, plot.plain(_UNIT), strict=True)), "share answered")
+    curves.x_axis(list(zip(_UNIT, plot.plain(_UNIT), strict=True)), say.SHARE_ANSWERED)
     values = plot.ticks(*ends, 4)
-    curves.y_axis(list(zip(values, plot.plain(values), strict=True)), "error among them")
+    curves.y_axis(list(zip(values, plot.plain(values), strict=True)), say.ERROR_AMONG_THEM)
     return plot.page([(0, curves)], plot.margin(plot.plain(values)), _BELOW)
 
 
@@ -65,9 +66,9 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], most: flo
     first, last = min(sizes), max(sizes)
     bars = plot.Plot(_WIDTH, 130, plot.between((first - 0.5, last + 0.5), (0, _WIDTH)), plot.between(ends, (130, 0)))
     sets(bars, _rounded(rows), scores)
-    bars.x_axis([(size, str(size)) for size in sizes], "options in the set")
+    bars.x_axis([(size, str(size)) for size in sizes], say.OPTIONS_IN_SET)
     values = plot.ticks(*ends, 4)
-    bars.y_axis(list(zip(values, plot.percent(values), strict=True)), "share of questions")
+    bars.y_axis(list(zip(values, plot.percent(values), strict=True)), say.SHARE_OF_QUESTIONS)
     return plot.page([(0, bars)], plot.margin(plot.percent(values)), _BELOW)
 
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible
 from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by, verdict
 
-HEADER = ["models", "metric", "values", "difference", "interval", "corrected p", "finding"]
-MARGIN_HEADER = ["p, equal", "p, not worse"]
 MAX_ROWS = 200
 
 
@@ -27,22 +26,22 @@ def compared_models(results: Report, dataset: str) -> Sheet | None:
     found = sum(bool(verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])) for test in tested)
     settings = results.stage.params.get("made", {}).get("compare")
     sentences = [
-        f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings) if settings else 'corrected as the spec says'}.",
-        "Differences are the first model minus the second. Each interval is for that difference alone.",
-        "The absence of a significant difference does not prove equality.",
+        say.PAIRED_TESTS.format(
+            test=PAIRED_TEST.capitalize(), correction=how_corrected(settings) if settings else say.CORRECTED_AS_SPECIFIED
+        ),
+        say.FIRST_MINUS_SECOND,
+        say.NO_PROOF_OF_EQUALITY,
     ]
     if any(test["compared_by"] for test in tests):
-        sentences.append("Calibration errors are compared by their squared bias-corrected error, since the plain estimate is biased.")
+        sentences.append(say.ERRORS_COMPARED_BY_SQUARE)
     if has_margin:
-        sentences.append(
-            "p, equal: the difference is within the margin; p, not worse: the first is not worse by the margin; both corrected."
-        )
+        sentences.append(say.MARGIN_P_VALUES)
     if len(tests) > MAX_ROWS:
         where = visible(results.stage.inputs.get("comparisons") or "", 200)
-        sentences.append(f"The first {MAX_ROWS} of {len(tests):,} are shown; all are in {where}.")
+        sentences.append(say.FIRST_SHOWN.format(shown=MAX_ROWS, n=len(tests), where=where))
     rows = [_row(test, has_margin) for test in tests[:MAX_ROWS]]
-    caption = f"Tests between models: {found:,} of {len(tested):,} differences are significant"
-    return Sheet(caption, HEADER + MARGIN_HEADER * has_margin, rows, note=" ".join(sentences), wordy=True)
+    caption = say.MODEL_TESTS.format(significant=found, n=len(tested))
+    return Sheet(caption, [*say.MODEL_TEST_COLUMNS, *say.MARGIN_COLUMNS * has_margin], rows, note=" ".join(sentences), wordy=True)
 
 
 def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
@@ -56,7 +55,7 @@ def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
 
 
 def _row(test: dict[str, Any], has_margin: bool) -> list[str]:
-    limits = (between(test, form=signed) or "no interval").replace(" ", "\N{NO-BREAK SPACE}")
+    limits = (between(test, form=signed) or say.NO_INTERVAL).replace(" ", "\N{NO-BREAK SPACE}")
     p = [test[name] for name in ("p_adjusted", *(("p_equivalent", "p_not_worse") if has_margin else ()))]
     first, *others = ["–" if value is None else number(value, 4) for value in p]
     names = f"{visible(test['b'], 60)} against {visible(test['a'], 60)}"

@@ -6,6 +6,7 @@ from collections import Counter
 
 from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import read_greedy
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
@@ -30,13 +31,12 @@ def endings(results: Report) -> Sheet | None:
     if not rows:
         return None
     return Sheet(
-        "How answers ended",
-        ["model · dataset", "answers", "truncated at max_new_tokens", "stopped by a content filter", "API refusal", "empty"],
+        say.ENDINGS,
+        [*say.ENDINGS_COLUMNS],
         rows,
-        note="Greedy answers to clean inputs. A truncated answer may lack its last words; raise max_new_tokens if many are. "
-        "Empty answers are unscored.",
+        note=say.ENDINGS_NOTE,
     )
 
 
 ASSETS = ["templates/endings.html"]
-SECTION = Section("endings", "How answers ended", endings, "endings.html")
+SECTION = Section("endings", say.ENDINGS, endings, "endings.html")

@@ -9,14 +9,13 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible, words
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.rankings import ESTIMATORS
-
-HEADER = ["model", "metric", "best", "estimator", "difference", "interval", "corrected p", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -33,19 +32,18 @@ def against_best(results: Report, dataset: str) -> AgainstBest | None:
     if not tests:
         return None
     n_significant = sum(bool(test["verdict"]) for test in tests)
-    many = "s" * (len(tests) > 1)
-    sentence = f"{n_significant:,} of {len(tests):,} difference{many} from the best estimator of a model "
-    sentence += f"{'is' if n_significant == 1 else 'are'} significant (corrected p < .05)."
+    template = say.ONE_DIFFERENCE if len(tests) == 1 else say.ONE_OF_DIFFERENCES if n_significant == 1 else say.DIFFERENCES
+    sentence = template.format(significant=n_significant, n=len(tests))
     if n_significant < len(tests):
-        sentence += " A statistical tie does not prove equality."
+        sentence += say.TIE_IS_NO_PROOF
     for model, metric, best in dict.fromkeys((t["model"], t["metric"], t["a"]) for t in tests):
         row = next(r for r in results.candidates(ESTIMATORS, dataset, metric, model=model) if r["candidate"] == best)
         if (no_better := none_beats_chance(row)) or row["not_comparable"]:
-            shares = "not ranked, since scored shares differ" if row["not_comparable"] else ""
+            shares = say.UNRANKED_SHARES if row["not_comparable"] else ""
             sentence += f" {visible(model, 60)}, {visible(metric, 60)}: {'; '.join(filter(None, (no_better, shares)))}."
-    note = "Differences are from the best estimator. Each interval is for that difference alone; p-values are corrected."
+    note = say.FROM_THE_BEST
     rows = [_row(test) for test in tests]
-    return AgainstBest(sentence, Sheet("Tests of estimators against the best of each model", HEADER, rows, note=note, wordy=True))
+    return AgainstBest(sentence, Sheet(say.ESTIMATOR_TESTS, [*say.ESTIMATOR_TEST_COLUMNS], rows, note=note, wordy=True))
 
 
 def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
@@ -72,6 +70,8 @@ def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
 def _row(test: Mapping[str, Any]) -> list[str]:
     names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(words(test[side]), 60) for side in "ab")]
     p = number(test["p_adjusted"], 4)
-    finding = f"significantly {test['verdict']}" if test["verdict"] else "statistically tied"
-    limits = (between(test) or "no interval").replace(" ", "\N{NO-BREAK SPACE}")  # names are broken where there is no room, numbers are not
+    finding = f"significantly {test['verdict']}" if test["verdict"] else say.STATISTICALLY_TIED
+    limits = (between(test) or say.NO_INTERVAL).replace(
+        " ", "\N{NO-BREAK SPACE}"
+    )  # names are broken where there is no room, numbers are not
     return [*names, rounded(test, "difference", signed), limits, p, finding]

@@ -14,6 +14,7 @@ import polars as pl
 from qualm.registry import MODALITIES
 from qualm.registry.sample import CLEAN
 from qualm.runners.reporting import charts
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
@@ -30,11 +31,6 @@ MOST_LINES = 500
 
 EXPECTED = ("expected_low", "expected_high")
 """Columns of reliability diagrams: the range in which a calibrated bin's accuracy is expected."""
-LINES = (
-    "Vertical lines: 95% range of a bin's accuracy under perfect calibration, with the answers of a group correlated as observed; one bin "
-    "in twenty lies outside by chance. "
-)
-P_VALUE = "p: test of perfect calibration, not corrected for the number of models. "
 
 
 @dataclass
@@ -64,7 +60,7 @@ class Figure:
 
     def trimmed(self, most: int = MOST_PANELS) -> Figure:
         if len(self.panels) > most:
-            self.caption += f" The first {most} of {len(self.panels)} panels are shown."
+            self.caption += say.PANELS_SHOWN.format(shown=most, n=len(self.panels))
             self.panels = self.panels[:most]
         return self
 
@@ -91,7 +87,7 @@ def model_legend(models: list[str], palette: list[str]) -> list[tuple[str, str]]
     """Return the models of a figure with their colours."""
     order = coloured(models, palette)
     if len(order) > len(SERIES):
-        return [("var(--accent)", f"one tick or line per model ({len(models)})"), ("var(--ink)", "their mean")]
+        return [("var(--accent)", say.MODEL_TICKS.format(n=len(models))), ("var(--ink)", say.THEIR_MEAN)]
     return [(SERIES[order.index(m)], brief(m)) for m in models] if len(order) > 1 else []
 
 
@@ -122,7 +118,7 @@ def merged(figures: Mapping[str, Figure]) -> Figure | None:
     return replace(first, caption=" ".join(captions), panels=panels, legend=list(legend), table=table)
 
 
-def _of(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
+def _select_rows(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
     return frame.filter((pl.col("model") == model) & (pl.col("dataset") == dataset))
 
 
@@ -130,7 +126,7 @@ def reliability(results: Report, dataset: str) -> Figure:
     """Draw reliability diagrams, one per model."""
     figure = Figure(
         "Reliability",
-        "Accuracy in each bin of confidence against mean confidence. Dashed: perfect calibration. ",
+        say.RELIABILITY,
         legend=[("var(--accent)", "accuracy"), ("var(--wrong)", "over-confident"), ("var(--c5)", "under-confident")],
     )
     frame = results.plots.get("reliability", pl.DataFrame(schema=["model", "dataset"]))
@@ -138,7 +134,7 @@ def reliability(results: Report, dataset: str) -> Figure:
         frame = frame.filter(pl.col("setting").is_null() | (pl.col("setting") == results.main_setting))
     panels: list[tuple[str, list[dict[str, Any]]]] = []
     for model in results.models:
-        rows = _of(frame, model, dataset)
+        rows = _select_rows(frame, model, dataset)
         if rows.is_empty() or (rows := rows.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())).is_empty():
             continue
         names = ["bin_low", "bin_high", "accuracy", "confidence", "n", *(c for c in EXPECTED if c in rows.columns)]
@@ -147,8 +143,9 @@ def reliability(results: Report, dataset: str) -> Figure:
     for model, bins in panels:
         figure.panels.append(Panel(brief(model), charts.reliability(bins, most), _printed(results, model, dataset, "ece", "ECE")))
     expected = any(row.get("expected_low") is not None for _, bins in panels for row in bins)
-    figure.caption += (LINES if expected else "") + (P_VALUE if any(", p " in panel.note for panel in figure.panels) else "")
-    figure.caption += "Below: number of answers in each bin."
+    figure.caption += say.CALIBRATED_BINS if expected else ""
+    figure.caption += say.CALIBRATION_P if any(", p " in panel.note for panel in figure.panels) else ""
+    figure.caption += say.ANSWERS_BELOW
     return figure.trimmed()
 
 
@@ -167,18 +164,18 @@ def _printed(results: Report, model: str, dataset: str, plugin: str, called: str
 def risk_coverage(results: Report, dataset: str) -> Figure:
     """Draw risk-coverage curves, one panel per model, with random and oracle order."""
     figure = Figure(
-        "Risk and coverage",
-        "Error rate among the answered questions, if the model answers only those with the highest confidence.",
-        legend=[("var(--accent)", "by confidence"), ("var(--right)", "oracle: right answers first"), ("var(--muted)", "random order")],
+        say.RISK_AND_COVERAGE,
+        say.RISK_AND_COVERAGE_CAPTION,
+        legend=[("var(--accent)", say.BY_CONFIDENCE), ("var(--right)", say.ORACLE), ("var(--muted)", say.RANDOM_ORDER)],
     )
     frame = results.plots.get("risk_coverage", pl.DataFrame(schema={"model": pl.String, "dataset": pl.String, "risk": pl.Float64}))
     frame = frame.filter((pl.col("dataset") == dataset) & pl.col("risk").is_finite())
     most = 0.0 if frame.is_empty() else float(frame["risk"].max())  # type: ignore[arg-type]
     for model in results.models:
-        if (rows := _of(frame, model, dataset)).is_empty():
+        if (rows := _select_rows(frame, model, dataset)).is_empty():
             continue
         rows = rows.sort("coverage")
-        right = _of(results.answers, model, dataset)["correct"].drop_nulls().drop_nans().to_numpy()
+        right = _select_rows(results.answers, model, dataset)["correct"].drop_nulls().drop_nans().to_numpy()
         total = float(rows["risk"][-1]) if rows["coverage"][-1] > 0.999 else None
         thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
         svg = charts.risk_coverage(thin, _oracle(right), total, most)
@@ -196,9 +193,7 @@ def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
 
 def set_sizes(results: Report, dataset: str) -> Figure:
     """Draw histograms of set sizes in the main setting, a bar per conformal score."""
-    figure = Figure(
-        "Sizes of the prediction sets", f"Setting {brief(results.main_setting)}, test questions." if results.main_setting else ""
-    )
+    figure = Figure(say.SET_SIZES, say.SET_SIZES_CAPTION.format(setting=brief(results.main_setting)) if results.main_setting else "")
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
     scores = frame["score"].unique(maintain_order=True).to_list()[: len(SERIES)] if not frame.is_empty() else []
@@ -224,8 +219,8 @@ def set_sizes(results: Report, dataset: str) -> Figure:
 def right_and_wrong(results: Report, dataset: str) -> Figure:
     """Compare the uncertainty of right and wrong answers, per model and estimator."""
     figure = Figure(
-        "Uncertainty of right and of wrong answers",
-        "A good estimator separates the two histograms. Each is in shares of its own answers.",
+        say.SEPARATION,
+        say.SEPARATION_CAPTION,
         legend=[("var(--right)", "right"), ("var(--wrong)", "wrong")],
         folded=True,
     )
@@ -241,7 +236,7 @@ def right_and_wrong(results: Report, dataset: str) -> Figure:
         for estimator in estimators:
             named = pl.concat(quartiles[estimator]).sort("model", "verdict").to_dicts()
             figure.panels.append(Panel(words(estimator), charts.quartiles(named, [brief(m) for m in models])))
-        figure.caption += " Dot: median; thick: middle half; thin: middle 80%."
+        figure.caption += say.SEPARATION_QUANTILES
         figure.wide = True
         return figure.trimmed()
     for estimator in estimators:
@@ -258,7 +253,7 @@ OWN = "1 − confidence"
 
 def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
     """Return `estimator`, `value` and `verdict` of a model's answers that have both; without estimators, of 1 minus the confidence."""
-    verdicts = _of(results.answers, model, dataset).filter(pl.col("correct").is_finite())
+    verdicts = _select_rows(results.answers, model, dataset).filter(pl.col("correct").is_finite())
     if dataset in results.estimators:
         values = results.uncertainties(model, dataset).filter(pl.col("value").is_finite())
         frame = values.join(verdicts.select("sample_id", "correct"), on="sample_id", maintain_order="left")
@@ -319,11 +314,11 @@ def variants(results: Report, dataset: str) -> Figure:
     modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
     if len(order) < 2:
-        return Figure("By variant")
-    figure = _dots(results, dataset, frame, order, "By variant")
+        return Figure(say.BY_VARIANT)
+    figure = _dots(results, dataset, frame, order, say.BY_VARIANT)
     unscored = [v for v in order if v in results.stage.params.get("unscored", ())]
     if unscored:
-        figure.caption += f" Correctness is undefined under {', '.join(map(brief, unscored))}: {NO_REFERENCE}."
+        figure.caption += say.CORRECTNESS_UNDEFINED_UNDER.format(variants=", ".join(map(brief, unscored)), why=NO_REFERENCE)
     return figure
 
 
@@ -331,11 +326,11 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
     metrics, of = set(frame["metric"].unique()), set(frame["model"].unique())
     labels = [a for a in results.headline(dataset) if a.text in metrics]
     models = [m for m in results.models if m in of]
-    figure = Figure(title, "Dot: value; line: its interval.", legend=model_legend(models, results.palette), wide=True)
-    cut = f"The first {MOST_ROWS} of {len(order):,} rows are shown; all are in {results.stage.inputs['scores']}."
+    figure = Figure(title, say.DOT_AND_ITS_INTERVAL, legend=model_legend(models, results.palette), wide=True)
+    cut = say.ROWS_SHOWN.format(shown=MOST_ROWS, n=len(order), where=results.stage.inputs["scores"])
     also, order = ([cut] if len(order) > MOST_ROWS else []), order[:MOST_ROWS]
     if any(a.plugin == "auroc" and a.estimator for a in labels) and len(_estimators(results, dataset)) > 1:
-        also.insert(0, "AUROC: of the estimator with the highest value on clean inputs.")
+        also.insert(0, say.BEST_AUROC)
     figure.caption = " ".join([figure.caption, *also])
     for label in labels:
         rows = frame.filter((pl.col("metric") == label.text) & pl.col("value").is_finite() & pl.col("row").is_in(order))
@@ -352,7 +347,7 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
             for r in rows.iter_rows(named=True)
         ]
         if len(coloured(models, results.palette)) > len(SERIES):
-            note = "One tick per model; diamond: their mean. Intervals are in the table below."
+            note = say.TICKS_AND_MEAN
             figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
         svg = charts.dots(
@@ -361,7 +356,7 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
         figure.panels.append(Panel(heading(label), svg))
     head, lines = _numbers(frame, order, labels)
     if len(lines) > MOST_LINES:
-        figure.caption += f" The table has the first {MOST_LINES} of {len(lines):,} lines; all are in {results.stage.inputs['scores']}."
+        figure.caption += say.LINES_SHOWN.format(shown=MOST_LINES, n=len(lines), where=results.stage.inputs["scores"])
     figure.table = head, lines[:MOST_LINES]
     return figure
 
@@ -398,7 +393,7 @@ def _text(cell: dict[str, Any] | None) -> str:
     if cell is None:
         return "–"
     if cell["value"] is None or math.isnan(cell["value"]):
-        return f"undefined ({'no scored rows' if not cell['n'] else 'no value for these rows'})"
+        return say.UNDEFINED.format(why=say.NO_SCORED_ROWS if not cell["n"] else say.NO_VALUE)
     return rounded(cell) + aside(between(cell))
 
 
@@ -423,13 +418,13 @@ CALIBRATION = Section(
     "Calibration",
     lambda results: drawings(results, reliability, risk_coverage),
     "drawings.html",
-    "Calibration and selective answering",
+    say.CALIBRATION_HEADING,
 )
 UNCERTAINTY = Section(
     "uncertainty",
     "Uncertainty",
     lambda results: drawings(results, set_sizes, right_and_wrong),
     "drawings.html",
-    "Prediction sets and uncertainty",
+    say.UNCERTAINTY_HEADING,
 )
-BREAKDOWN = Section("breakdown", "Slices", breakdown, "drawings.html", "Slices and perturbations")
+BREAKDOWN = Section("breakdown", "Slices", breakdown, "drawings.html", say.SLICES_HEADING)

@@ -9,6 +9,7 @@ import polars as pl
 
 from qualm.registry import BLIND, baseline_model
 from qualm.runners.data.statistics import ALL
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, decimals, number, promised, rounded, signed, visible, words
@@ -22,7 +23,7 @@ MAX_FINDINGS = 7
 """Findings that are not folded."""
 MOST = 3
 """Models with a sentence each; the tables have all."""
-RANKS = {"auroc": "the wrong answers of {model}", "auroc_uncertain": "the uncertain questions asked of {model}"}
+RANKS = {"auroc": say.WRONG_ANSWERS_OF, "auroc_uncertain": say.UNCERTAIN_QUESTIONS_OF}
 """Metric -> answers or questions that an estimator should rank highest."""
 
 
@@ -31,14 +32,14 @@ def findings(results: Report) -> list[str]:
 
     The report shows the first `MAX_FINDINGS` and has the others on demand.
     """
-    by_dataset = {name: list(_of(results, name)) for name in results.datasets}
+    by_dataset = {name: list(_dataset_findings(results, name)) for name in results.datasets}
     named = sum(map(bool, by_dataset.values())) > 1
     found = [(rank, f"{name}: {text}" if named else text) for name, of in by_dataset.items() for rank, text in of]
     found += [(0, text) for text in _one_model(results)]
     return [visible(text, 600) for _, text in sorted(found, key=lambda finding: finding[0])]
 
 
-def _of(results: Report, dataset: str) -> Iterator[tuple[int, str]]:
+def _dataset_findings(results: Report, dataset: str) -> Iterator[tuple[int, str]]:
     """Yield the findings of one dataset with their rank of importance."""
     if label := results.quality(dataset):
         for rank, kind in enumerate((_answers, _against_baseline, _without_looking, _over_prompts), 1):
@@ -56,13 +57,15 @@ def _one_model(results: Report) -> Iterator[str]:
     values: dict[str, list[str]] = {}
     for dataset in results.datasets:
         if (label := results.quality(dataset)) and results.value(models[0], dataset, label.text) is not None:
-            values.setdefault(label.title, []).append(f"{_named(results, dataset, models[0], label)} on {dataset}")
+            values.setdefault(label.title, []).append(
+                say.ON_DATASET.format(value=_named(results, dataset, models[0], label), dataset=dataset)
+            )
     if values:
-        yield f"{models[0]} has {'; '.join(f'{title} {_and(of)}' for title, of in values.items())}."
+        yield say.ONLY_MODEL.format(model=models[0], values="; ".join(f"{title} {_and(of)}" for title, of in values.items()))
 
 
 def _and(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    return say.AND.join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def looking(results: Report) -> list[str]:
@@ -75,7 +78,7 @@ def _named(results: Report, dataset: str, model: str, label: Label) -> str:
     row = results.cells.get((model, dataset, label.text))
     if row is None:
         return ""
-    none = ": ".join(filter(None, ("no interval", row.get("why_no_interval"))))
+    none = ": ".join(filter(None, (say.NO_INTERVAL, row.get("why_no_interval"))))
     return f"{rounded(row)}{aside('; '.join(filter(None, (between(row) or none, bounds_in_words(row)))))}"
 
 
@@ -86,35 +89,36 @@ def _answers(results: Report, dataset: str, label: Label) -> Iterator[str]:
         groups = max((results.cells[m, dataset, label.text]["n_groups"] or 0 for m in models), default=0)
         if len(models) > 1 and 0 < groups < FEWEST_GROUPS:
             values = ", ".join(f"{m} {_named(results, dataset, m, label)}" for m in models)
-            why = f"a ranking needs {FEWEST_GROUPS} groups of questions, and {groups} have a score"
-            yield f"Models are not ranked by {label.title}, since {why}. Values: {values}."
+            why = say.TOO_FEW_GROUPS_TO_RANK.format(needed=FEWEST_GROUPS, found=groups)
+            yield say.MODELS_NOT_RANKED.format(metric=label.title, why=why, values=values)
         return
     if ranked[0]["not_comparable"]:
         shares = unequal_shares({row["candidate"]: row["scored_share"] for row in ranked})
         values = ", ".join(f"{row['candidate']} {_named(results, dataset, row['candidate'], label)}" for row in ranked)
-        yield f"Models are not ranked by {label.title}, since {shares}. Values: {values}."
+        yield say.MODELS_NOT_RANKED.format(metric=label.title, why=shares, values=values)
         return
     of = _compared(ranked, models, models_in_words(results, [row["candidate"] for row in ranked]))
     alike = [row["candidate"] for row in ranked if row["value"] == ranked[0]["value"]]
     if len(alike) == len(ranked):
-        yield f"{'Both models' if of == '2 models' else f'All {of}'} have the same {label.title}, {rounded(ranked[0])}."
+        who = say.BOTH_MODELS if of == say.MODELS.format(n=2) else say.ALL_OF.format(among=of)
+        yield say.ALL_MODELS_EQUAL.format(who=who, metric=label.title, value=rounded(ranked[0]))
     elif len(alike) > 1:
-        yield f"{', '.join(alike[:-1])} and {alike[-1]} share the best {label.title} of {of}, {_picked(ranked)}."
+        yield say.MODELS_SHARE_BEST.format(models=_and(alike), metric=label.title, among=of, value=_picked(ranked))
     else:
-        yield f"{alike[0]} has the best {label.title} of {of}, {_picked(ranked)}; {_others(ranked)}."
+        yield say.BEST_MODEL.format(model=alike[0], metric=label.title, among=of, value=_picked(ranked), others=_others(ranked))
 
 
 def models_in_words(results: Report, names: Sequence[str]) -> str:
     """Return how many models these are; a model with abstention or recalibration is counted apart."""
     versions = sum(name in results.abstaining for name in names)
-    counts = [(len(names) - versions, ""), (versions, " with abstention or recalibration")]
-    return " and ".join(f"{n:,} model{'s' * (n != 1)}{what}" for n, what in counts if n)
+    counts = [(len(names) - versions, ""), (versions, say.MODELS_WITH_ABSTENTION)]
+    return say.AND.join((say.ONE_MODEL if n == 1 else say.MODELS).format(n=n) + what for n, what in counts if n)
 
 
 def _compared(ranked: Sequence[dict[str, Any]], scored: Sequence[str], what: str, called: Callable[[str], str] = str) -> str:
     """Return among how many the best was found; those with a value that could not be compared are named, since they may be better."""
     left = [called(name) for name in scored if name not in {row["candidate"] for row in ranked}]
-    return f"the {what} that could be compared (not {_listed(left, 'others')})" if left else what
+    return say.CANDIDATES_COMPARED.format(candidates=what, others=_listed(left, say.OTHERS)) if left else what
 
 
 def _without_looking(results: Report, dataset: str, label: Label) -> Iterator[str]:
@@ -125,16 +129,13 @@ def _without_looking(results: Report, dataset: str, label: Label) -> Iterator[st
     _, name = (min if label.higher_is_better is False else max)(rows)
     reaches = f"{label.title}, {_named(results, dataset, name, label)}"
     unseen = unseen_by([row for _, row in rows])
-    sentence = f"The baseline without {unseen}, {name}, has {reaches}" if len(rows) == 1 else (
-        f"Of {len(rows)} baselines without {unseen}, {name} has the best {reaches}"
-    )  # fmt: skip
+    sentence = (say.ONLY_BASELINE if len(rows) == 1 else say.BEST_BASELINE).format(n=len(rows), unseen=unseen, baseline=name, value=reaches)
     models = [(v, m) for m in looking(results) if (v := results.value(m, dataset, label.text)) is not None]
     best = (min if label.higher_is_better is False else max)(models, default=(0.0, ""))[1]
     if best and (not results.baseline or best == results.baseline):
         beyond = _beyond(results, dataset, label, best)
-        sentence += f"; {best} is significantly better than {_listed(beyond.rows, 'of them')}" if beyond.beyond else (
-            f"; {best} is not significantly better than all of them{_least(beyond)}"
-        )  # fmt: skip
+        template = say.BEST_BEATS_BASELINES if beyond.beyond else say.BEST_DOES_NOT_BEAT_BASELINES
+        sentence += template.format(best=best, baselines=_listed(beyond.rows, say.OF_THEM), least=_least(beyond))
     yield f"{sentence}."
 
 
@@ -146,8 +147,8 @@ def unseen_by(rows: Sequence[str]) -> str:
     """
     of_images = sum(row.endswith(f"+{BLIND['picture_refuser']}") for row in rows)
     if not of_images:
-        return "the image"
-    return "the question" if of_images == len(rows) else "the image or the question"
+        return say.THE_IMAGE
+    return say.THE_QUESTION if of_images == len(rows) else say.IMAGE_OR_QUESTION
 
 
 def _not_held_against(results: Report, dataset: str) -> Iterator[str]:
@@ -158,13 +159,13 @@ def _not_held_against(results: Report, dataset: str) -> Iterator[str]:
         if row["category"] == ALL and row["sees"] in missing and len(looking(results)) > 1:
             for line in describe_shortcuts([row]):
                 way = missing[row["sees"]]
-                yield f"{line[0].upper()}{line[1:]}. No baseline uses this (add `blind: {way}`), so an improvement may come from it."
+                yield say.SHORTCUT_UNUSED.format(shortcut=f"{line[0].upper()}{line[1:]}", baseline=way)
 
 
 def _picked(ranked: Sequence[dict[str, Any]]) -> str:
     """Return the best value with its selection-adjusted interval, which holds for all values of a column at once."""
     ends = between(ranked[0])
-    return rounded(ranked[0]) + aside(ends and f"{ends}, selection-adjusted")
+    return rounded(ranked[0]) + aside(ends and say.SELECTION_ADJUSTED.format(interval=ends))
 
 
 def _others(ranked: Sequence[dict[str, Any]]) -> str:
@@ -181,9 +182,15 @@ def _over_prompts(results: Report, dataset: str, label: Label) -> Iterator[str]:
         worst, best = min(values, key=lambda m: values[m]), max(values, key=lambda m: values[m])
         names = {m: m.rpartition("prompt=")[2] for m in values}
         printed = {m: rounded(results.cells[m, dataset, label.text]) for m in values}
-        sentence = (
-            f"{origin}: over {len(values)} prompts, {label.title} is {printed[worst]} ({names[worst]}) to {printed[best]} "
-            f"({names[best]}), a spread of {number(values[best] - values[worst], decimals(results.cells[best, dataset, label.text]))}"
+        sentence = say.OVER_PROMPTS.format(
+            model=origin,
+            n=len(values),
+            metric=label.title,
+            worst=printed[worst],
+            worst_prompt=names[worst],
+            best=printed[best],
+            best_prompt=names[best],
+            spread=number(values[best] - values[worst], decimals(results.cells[best, dataset, label.text])),
         )
         pair = pl.col("a").is_in([worst, best]) & pl.col("b").is_in([worst, best]) & (pl.col("a") != pl.col("b"))
         here = (pl.col("dataset") == dataset) & (pl.col("slice") == ALL) & (pl.col("metric") == label.text)
@@ -193,11 +200,12 @@ def _over_prompts(results: Report, dataset: str, label: Label) -> Iterator[str]:
                 low, high = sorted((sign * test["low"], sign * test["high"]))
                 of_best = {"difference": sign * test["difference"], "low": low, "high": high}
                 differs = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
-                tied = "the prompts differ significantly" if differs else "the prompts are statistically tied"
-                sentence += (
-                    f"; on the questions that both have, the difference is {rounded(of_best, 'difference', signed)}"
-                    f"{aside(between(of_best, form=signed))}; "
-                    f"{tied}, corrected p = {number(test['p_adjusted'], 4)}"
+                tied = say.PROMPTS_DIFFER if differs else say.PROMPTS_TIED
+                sentence += say.PROMPT_DIFFERENCE.format(
+                    difference=rounded(of_best, "difference", signed),
+                    interval=aside(between(of_best, form=signed)),
+                    verdict=tied,
+                    p=number(test["p_adjusted"], 4),
                 )
         yield f"{sentence}."
 
@@ -212,26 +220,22 @@ def _against_baseline(results: Report, dataset: str, label: Label) -> Iterator[s
     for test in sorted(differing, key=lambda t: -abs(t["difference"]))[:MOST]:
         better = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
         change = f"{rounded(test, 'difference', signed)}{aside(between(test, form=signed))}"
-        sentence = (
-            f"{test['b']} is significantly {better} than {results.baseline} on {label.title}: {change}, "
-            f"corrected p = {number(test['p_adjusted'], 4)}"
+        sentence = say.AGAINST_BASELINE.format(
+            model=test["b"], verdict=better, baseline=results.baseline, metric=label.title, change=change, p=number(test["p_adjusted"], 4)
         )
         shares = unequal_shares({side: test[f"scored_share_{of}"] for of in "ab" for side in [test[of]]})
         looked = _looked(results, dataset, label, test["b"]) if better == "better" else ""
-        yield f"{sentence}{looked}{f'; {shares}, and the test uses the questions that both have' if shares else ''}."
+        yield f"{sentence}{looked}{say.SHARED_QUESTIONS_TESTED.format(shares=shares) if shares else ''}."
     equal = [t for t in tests if t not in differing and within_margin(t)]
     for test in equal[:MOST]:
-        to = "to" if within_margin(test).startswith("equal") else "than"
-        p = test["p_equivalent"] if to == "to" else test["p_not_worse"]
-        ends = f"{rounded(test, 'difference', signed)}{aside(between(test, form=signed))}"
-        yield f"{test['b']} is {within_margin(test)} {to} {results.baseline} on {label.title}: {ends}, corrected p = {number(p, 4)}."
+        says = within_margin(test)
+        template, p = (say.EQUAL_TO, test["p_equivalent"]) if says.startswith("equal") else (say.NOT_WORSE_THAN, test["p_not_worse"])
+        change = f"{rounded(test, 'difference', signed)}{aside(between(test, form=signed))}"
+        yield template.format(model=test["b"], verdict=says, baseline=results.baseline, metric=label.title, change=change, p=number(p, 4))
     if tests and len(differing) + len(equal) < len(tests):
         left = len(tests) - len(differing) - len(equal)
-        if left == len(tests):
-            rest = f"{tests[0]['b']} is" if left == 1 else f"all {left} others are"
-        else:
-            rest = f"{left} of {len(tests)} others {'is' if left == 1 else 'are'}"
-        yield f"On {label.title} {rest} statistically tied with {results.baseline}, which does not prove equality."
+        template = _by_count(left, len(tests), (say.ONE_TIED, say.ALL_TIED, say.ONE_OF_TIED, say.SOME_TIED))
+        yield template.format(model=tests[0]["b"], n=left, of=len(tests), metric=label.title, baseline=results.baseline)
 
 
 def _looked(results: Report, dataset: str, label: Label, model: str) -> str:
@@ -240,9 +244,9 @@ def _looked(results: Report, dataset: str, label: Label, model: str) -> str:
         return ""
     beyond = _beyond(results, dataset, label, model)
     if beyond.beyond:
-        many = "s" * (len(beyond.rows) > 1)
-        return f", and than the baseline{many} without {unseen_by(beyond.rows)} ({_listed(beyond.rows, 'baselines')})"
-    return f"; it is not significantly better than every baseline without {unseen_by(beyond.rows)}{_least(beyond)}"
+        template = say.BEATS_BASELINES if len(beyond.rows) > 1 else say.BEATS_BASELINE
+        return template.format(unseen=unseen_by(beyond.rows), baselines=_listed(beyond.rows, say.BASELINES))
+    return say.DOES_NOT_BEAT_BASELINES.format(unseen=unseen_by(beyond.rows), least=_least(beyond))
 
 
 def _beyond(results: Report, dataset: str, label: Label, model: str) -> Beyond:
@@ -251,7 +255,7 @@ def _beyond(results: Report, dataset: str, label: Label, model: str) -> Beyond:
 
 
 def _least(beyond: Beyond) -> str:
-    return f" (smallest difference: to {beyond.hardest['a']})" if beyond.hardest else ""
+    return say.SMALLEST_DIFFERENCE.format(baseline=beyond.hardest["a"]) if beyond.hardest else ""
 
 
 def _listed(names: Sequence[str], what: str) -> str:
@@ -270,20 +274,22 @@ def _best_estimator(results: Report, dataset: str, model: str, metric: str, rank
     if len(ranked) < 2:
         return
     alike = [row for row in ranked if row["value"] == ranked[0]["value"]]
-    of = _compared(ranked, list(estimator_values(results, dataset, model, metric)), f"{len(ranked)} estimators", words)
-    value = f"AUROC {_picked(ranked)}, where chance is 0.5"
+    of = _compared(ranked, list(estimator_values(results, dataset, model, metric)), say.N_ESTIMATORS.format(n=len(ranked)), words)
+    value = say.AUROC_AND_CHANCE.format(value=_picked(ranked))
     if ranked[0]["not_comparable"]:
         shares = unequal_shares({words(row["candidate"]): row["scored_share"] for row in ranked})
-        yield f"Estimators are not ranked by AUROC for {ranks}, since {shares}."
+        yield say.ESTIMATORS_NOT_RANKED.format(target=ranks, why=shares)
         return
     if no_better := none_beats_chance(ranked[0]):
-        yield f"Of {of} that rank {ranks}, {no_better}; the best, {words(ranked[0]['candidate'])}, has AUROC {_picked(ranked)}."
+        yield say.NO_ESTIMATOR_BEATS_CHANCE.format(
+            among=of, target=ranks, verdict=no_better, best=words(ranked[0]["candidate"]), value=_picked(ranked)
+        )
         return
     if len(alike) > 1:
-        yield f"{len(alike)} of {of} are tied for the best ranking of {ranks}: {value}."
+        yield say.ESTIMATORS_SHARE_BEST.format(n=len(alike), among=of, target=ranks, value=value)
         return
     best = words(ranked[0]["candidate"])
-    yield f"Of {of}, {best} ranks {ranks} best: {value}; {_others(ranked)}."
+    yield say.BEST_ESTIMATOR.format(among=of, estimator=best, target=ranks, value=value, others=_others(ranked))
 
 
 def estimator_values(results: Report, dataset: str, model: str, metric: str) -> dict[str, float]:
@@ -297,7 +303,7 @@ def _sets(results: Report, dataset: str) -> Iterator[str]:
     labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.score not in ("", "mean")]
     if labels and all((m, dataset, a.setting, a.score) in results.uninformative for m in looking(results) for a in labels):
         first = results.cells.get((looking(results)[0], dataset, labels[0].text)) or {}
-        yield f"Prediction sets are uninformative: {first.get('why_no_interval') or 'every set has all options'}."
+        yield say.SETS_UNINFORMATIVE.format(why=first.get("why_no_interval") or say.EVERY_SET_HAS_ALL)
         return
     for model in looking(results)[:MOST]:
         parts = []
@@ -306,10 +312,10 @@ def _sets(results: Report, dataset: str) -> Iterator[str]:
             if row is None or row["value"] is None or not (band := promised(row)):
                 continue
             size = results.value(model, dataset, label.text.replace("coverage", "set_size", 1))
-            options = "" if size is None else f" with {number(size, 1)} options on average"
+            options = "" if size is None else say.SET_SIZE.format(size=number(size, 1))
             if (model, dataset, label.setting, label.score) in results.uninformative:
-                options = " but contain every option, so they are uninformative"
-            parts.append(f"{words(label.score)} sets cover {rounded(row)} of questions ({band}){options}")
+                options = say.SETS_HAVE_EVERY_OPTION
+            parts.append(say.SETS_COVER.format(score=words(label.score), share=rounded(row), band=band, size=options))
         if parts:
             yield f"{model}: {'; '.join(parts)}."
 
@@ -317,10 +323,16 @@ def _sets(results: Report, dataset: str) -> Iterator[str]:
 def _apart(alike: int, others: int) -> str:
     """Say how many of the others are statistically tied with the best."""
     if not alike:
-        return f"it is significantly better than {'the other' if others == 1 else f'all {others} others'}"
-    if alike == others:
-        return f"{'the other is' if others == 1 else f'all {others} others are'} statistically tied"
-    return f"{alike} of the {others} others {'is' if alike == 1 else 'are'} statistically tied"
+        template = say.BETTER_THAN_OTHER if others == 1 else say.BETTER_THAN_ALL
+    else:
+        template = _by_count(alike, others, (say.OTHER_IS_TIED, say.ALL_OTHERS_TIED, say.ONE_OTHER_TIED, say.SOME_OTHERS_TIED))
+    return template.format(n=alike, of=others)
+
+
+def _by_count(n: int, of: int, templates: tuple[str, str, str, str]) -> str:
+    """Choose among templates for the only one, all of several, one of several, and some of several."""
+    only, every, one, some = templates
+    return (only if of == 1 else every) if n == of else one if n == 1 else some
 
 
 READS = ("shortcuts",)

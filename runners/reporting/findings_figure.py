@@ -7,7 +7,8 @@ from typing import Any
 
 from qualm.registry import baseline_model
 from qualm.runners.reporting import charts
-from qualm.runners.reporting.chance import none_beats_chance
+from qualm.runners.reporting import sentences as say
+from qualm.runners.reporting.chance import is_below_chance
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
 from qualm.runners.reporting.load import Report
@@ -21,12 +22,12 @@ MOST_ROWS = 12
 CHANCE = 0.5
 """AUROC of an uninformative uncertainty."""
 STATES = {
-    "lead": (ACCENT, "best, or statistically tied with it"),
-    "behind": (MUTED, "significantly worse than a better one"),
-    "not compared": (SERIES[1], "could not be compared"),
-    "unequal": (SERIES[1], "not ranked: scored shares differ"),
-    "unranked": (SERIES[1], "not ranked: its own interval"),
-    "inverted": (MUTED, "worse than chance"),
+    "lead": (ACCENT, say.STATE_LEAD),
+    "behind": (MUTED, say.STATE_BEHIND),
+    "not compared": (SERIES[1], say.STATE_NOT_COMPARED),
+    "unequal": (SERIES[1], say.STATE_UNEQUAL),
+    "unranked": (SERIES[1], say.STATE_UNRANKED),
+    "inverted": (MUTED, say.STATE_INVERTED),
 }
 
 
@@ -44,15 +45,15 @@ def findings_figure(results: Report) -> Figure | None:
     kinds = [kind for kind in ("Models", "estimators") if any(kind == of for of, _, _ in drawn)]
     rows = [row for _, _, of in drawn[:MOST_PANELS] for row in of[:MOST_ROWS]]
     simultaneous = any(row["state"] not in ("not compared", "unranked") for row in rows)
-    caption = [f"Dot: value; line: {'simultaneous interval, which holds for all rows of a panel at once' if simultaneous else 'interval'}."]
+    caption = [say.DOT_AND_LINE.format(interval=say.SIMULTANEOUS_INTERVAL if simultaneous else say.INTERVAL)]
     if any(row["blind"] for row in rows):
-        caption.append(f"Ring: a baseline without {unseen_by([row['name'] for row in rows if row['blind']])}.")
+        caption.append(say.RING.format(unseen=unseen_by([row["name"] for row in rows if row["blind"]])))
     if "estimators" in kinds:
-        caption.append("Dashed: chance.")
+        caption.append(say.DASHED_CHANCE)
     if longest := max((len(of) for _, _, of in drawn if len(of) > MOST_ROWS), default=0):
-        caption.append(f"The best {MOST_ROWS} of up to {longest} rows are shown; the leaderboard has all.")
+        caption.append(say.BEST_ROWS_SHOWN.format(shown=MOST_ROWS, n=longest))
     legend = [STATES[state] for state in STATES if any(row["state"] == state for row in rows)]
-    title = f"{' and '.join(kinds)}, the best first"
+    title = say.BEST_FIRST.format(kinds=" and ".join(kinds))
     return Figure(title[0].upper() + title[1:], " ".join(caption), [panel for _, panel, _ in drawn], legend, broad=True).trimmed(
         MOST_PANELS
     )
@@ -63,7 +64,7 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
     label = results.quality(dataset)
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
         values = {model: results.value(model, dataset, label.text) for model in results.models}
-        yield _panel("Models", dataset, label, f"{len(ranked)} models", _rows(ranked, values, label), None)
+        yield _panel("Models", dataset, label, say.MODELS.format(n=len(ranked)), _rows(ranked, values, label), None)
     elif len(results.models) > 1:
         yield from _unranked(results, dataset)
     for model in looking(results)[:MOST]:
@@ -71,7 +72,7 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
             if len(ranked := results.candidates(ESTIMATORS, dataset, metric, model=model)) > 1:
                 label = Label(metric, metric, higher_is_better=True)
                 rows = _rows(ranked, estimator_values(results, dataset, model, metric), label)
-                yield _panel("estimators", dataset, label, f"{len(ranked)} estimators of {brief(model)}", rows, CHANCE)
+                yield _panel("estimators", dataset, label, say.ESTIMATORS_OF.format(n=len(ranked), model=brief(model)), rows, CHANCE)
 
 
 def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
@@ -80,7 +81,7 @@ def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[
     cells = {model: results.cells.get((model, dataset, label.text), {}) for model in results.models}
     rows = _sorted([_row(name, "unranked", cell) for name, cell in cells.items() if finite(cell.get("value"))], label)
     if rows:
-        yield _panel("Models", dataset, label, f"{len(rows)} model{'s' if len(rows) > 1 else ''}, not ranked", rows, None)
+        yield _panel("Models", dataset, label, say.MODELS_UNRANKED.format(n=len(rows), s="s" if len(rows) > 1 else ""), rows, None)
 
 
 def _panel(
@@ -95,7 +96,7 @@ def _state(row: Mapping[str, Any]) -> str:
         return "unequal"
     if row["may_be_best"]:
         return "lead"
-    return "inverted" if none_beats_chance(row).startswith("none beats chance") else "behind"
+    return "inverted" if is_below_chance(row) else "behind"
 
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:

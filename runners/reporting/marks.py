@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.text import between, number, rounded, signed, visible
 from qualm.runners.scoring import families
 
@@ -52,13 +53,13 @@ def test_in_words(test: Mapping[str, Any]) -> str:
 
 def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
     if test is None:
-        return MarkedNumber("–", title="not measured for both")
+        return MarkedNumber("–", title=say.NOT_MEASURED_FOR_BOTH)
     if not finite(test["difference"]):
         why = f"; {visible(test['why'], 300)}" if test.get("why") else ""
         return MarkedNumber("undefined", title=f"n = {test['n']:,}{why}")
     has_interval = finite(test["low"]) and finite(test["high"])
     interval = between(test, form=signed) if has_interval else ""
-    interval = "not tested" if test["p_adjusted"] is None else interval
+    interval = say.NOT_TESTED if test["p_adjusted"] is None else interval
     interval = "; ".join(filter(None, (interval, families.within_margin(test))))
     sign, tone = verdict(test)
     return MarkedNumber(rounded(test, "difference", signed), interval, "", sign, tone, f"n = {test['n']:,}; {test_in_words(test)}")

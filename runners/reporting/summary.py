@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.leaderboard import Table, TableCell, counts_of, models_of, read_cell, undefined
 from qualm.runners.reporting.text import Label, visible
@@ -50,13 +51,13 @@ def summary(results: Report) -> Summary:
         for model in models[:each]:
             scores = {title: results.cells.get((model, dataset, label.text)) for title, label in labels.items()}
             cells = [
-                read_cell(scores[title], ranks[title].get(model, "")) if title in labels else TableCell("–", title="not in this dataset")
+                read_cell(scores[title], ranks[title].get(model, "")) if title in labels else TableCell("–", title=say.NOT_IN_DATASET)
                 for title in table.columns
             ]
             rows.append((model, cells, counts_of([row for row in scores.values() if row is not None])))
         table.blocks.append((visible(dataset, 80), rows))
     if hidden > 0:
-        table.note = f"The first {each} models of each dataset are shown; the leaderboard has all."
+        table.note = say.MODELS_SHOWN.format(n=each)
     return table
 
 

@@ -8,6 +8,7 @@ from PIL.Image import Image
 
 from qualm.registry.formats import pictures
 from qualm.registry.formats.pictures import tile_images
+from qualm.runners.reporting import sentences as say
 
 MOST_PIXELS = 64_000_000
 """Larger images are not decoded."""
@@ -16,16 +17,16 @@ MOST_PIXELS = 64_000_000
 def decoded(data: bytes | None) -> tuple[Image | None, str]:
     """Decode an image for display; (None, reason) if it is missing, broken or too large."""
     if data is None:
-        return None, "image not found"
+        return None, say.IMAGE_NOT_FOUND
     try:
         return pictures.decoded(data, MOST_PIXELS), ""
     except pictures.HugePictureError as error:
-        return None, f"image too large to show ({error})"
+        return None, say.IMAGE_TOO_LARGE.format(error=error)
     except pictures.PictureError as error:
-        return None, f"image not readable ({error})"
+        return None, say.IMAGE_UNREADABLE.format(error=error)
 
 
-def decoded_together(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
+def decode_side_by_side(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
     """Decode the images of a question as one, side by side and numbered; (None, reason) on failure."""
     drawn = [decoded(data) for data in files or [None]]
     if why := next((why for picture, why in drawn if picture is None), ""):

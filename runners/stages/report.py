@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from markupsafe import Markup
 
 from qualm.registry import baseline_model
 from qualm.registry.formats.picture_lists import all_ids
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.reporting import endings, estimators, figures
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.appendix import appendix, facts_of
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.findings import MAX_FINDINGS, findings
@@ -115,6 +117,9 @@ def render(results: Report) -> bytes:
     environment.filters["visible"] = visible
     environment.filters["described"] = described
     environment.filters["with_code"] = with_code
+    environment.filters["rich"] = rich
+    environment.filters["bdi"] = isolated
+    environment.globals["say"] = say
     template = environment.get_template("report.html")
     content: dict[str, Any] = {"style": style, "script": script, "policy": _policy(script), "fewer": "", **_content(results)}
     total = sum(len(content[part]) for part in PICKED)
@@ -125,7 +130,7 @@ def render(results: Report) -> bytes:
         # Every second example: those of a dataset are neighbours, and each dataset keeps some.
         content |= {part: content[part][::2] if len(content[part]) > MIN_PICKED else content[part] for part in PICKED}
         n = sum(len(content[part]) for part in PICKED)
-        content["fewer"] = f"{n:,} of {total:,} examples are shown, so that the page stays below {MOST_BYTES / 2**20:.0f} MiB."
+        content["fewer"] = say.EXAMPLES_SHOWN.format(shown=n, n=total, mebibytes=MOST_BYTES / 2**20)
 
 
 def described(svg: str, text: str) -> str:
@@ -136,6 +141,18 @@ def described(svg: str, text: str) -> str:
 def with_code(text: str) -> str:
     """Return a text as HTML in which what is between backticks is code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def rich(text: str, **fields: object) -> Markup:
+    """Return a sentence as HTML: `code`, **strong**, *emphasised*, and its fields, which are escaped unless they are HTML."""
+    html = re.sub(r"\*\*([^\s*][^*]*)\*\*", r'<b class="best">\1</b>', with_code(text))
+    html = re.sub(r"\*([^\s*][^*]*)\*", r"<i>\1</i>", html)
+    return Markup(html).format(**fields) if fields else Markup(html)  # noqa: S704 - escaped above
+
+
+def isolated(text: object) -> Markup:
+    """Return a text as HTML whose direction of writing does not affect the words around it."""
+    return Markup("<bdi>{}</bdi>").format(text)
 
 
 def _policy(script: str) -> str:
@@ -192,7 +209,9 @@ def _content(results: Report) -> dict[str, Any]:
         "examples": examples(results, n_examples - each * len(with_pairs) if singles else 0, singles),
         "made": appendix(results),
         "models": [visible(m, 80) for m in results.models],
-        "intervals": next((f" ({text})" for name, text in facts_of(params["made"]) if name == "Intervals"), "") if "made" in params else "",
+        "intervals": next((f" ({text})" for name, text in facts_of(params["made"]) if name == say.INTERVALS_FACT), "")
+        if "made" in params
+        else "",
         "ranked": how_corrected({"correction": "max_t", "family": params.get("family", "study")}),
         "libraries": _libraries(results),
         "metrics": _metrics(results),
@@ -201,24 +220,24 @@ def _content(results: Report) -> dict[str, Any]:
 
 def _perturbations(variants: Sequence[Mapping[str, Any]]) -> str:
     kinds = len({variant["plugin"] for variant in variants})
-    return f"{kinds:,}" if kinds == len(variants) else f"{kinds:,} in {len(variants):,} variants"
+    return f"{kinds:,}" if kinds == len(variants) else say.IN_VARIANTS.format(kinds=kinds, variants=len(variants))
 
 
 def _facts(results: Report) -> list[tuple[str, str]]:
     scored = int(results.overall["n"].max() or 0)  # type: ignore[arg-type]
     facts = [
-        ("Spec", results.stage.spec),
-        ("Models", _models(results)),
-        ("Datasets", f"{len(results.datasets)}"),
+        (say.SPEC, results.stage.spec),
+        (say.MODELS_FACT, _models(results)),
+        (say.DATASETS, f"{len(results.datasets)}"),
     ]
     if variants := results.stage.params.get("variants"):
-        facts.append(("Perturbations", _perturbations(variants)))
-    answers = f"{results.answers.height:,}" if results.answers.height else f"up to {scored:,} each"
-    facts.append(("Clean answers" if variants else "Answers", answers))
+        facts.append((say.PERTURBATIONS, _perturbations(variants)))
+    answers = f"{results.answers.height:,}" if results.answers.height else say.UP_TO_EACH.format(n=scored)
+    facts.append((say.CLEAN_ANSWERS if variants else say.ANSWERS, answers))
     if results.judge:
-        facts.append(("Judge", results.judge))
+        facts.append((say.JUDGE, results.judge))
     if results.main_setting:
-        facts.append(("Conformal", results.main_setting))
+        facts.append((say.CONFORMAL, results.main_setting))
     return [(k, visible(v, 120)) for k, v in facts]
 
 
@@ -226,7 +245,7 @@ def _models(results: Report) -> str:
     """Return how many models, models with abstention or recalibration, and baselines there are."""
     blind = sum(map(bool, map(baseline_model, results.models)))
     versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
-    counts = [(versions, "with abstention or recalibration"), (blind, "baselines that ignore the image")]
+    counts = [(versions, say.WITH_ABSTENTION_OR_RECALIBRATION), (blind, say.BASELINES_IGNORING_THE_IMAGE)]
     return " + ".join([f"{len(results.models) - versions - blind:,}", *(f"{n:,} {what}" for n, what in counts if n)])
 
 
@@ -247,22 +266,18 @@ def _counts(results: Report, dataset: str) -> str:
     """Return counts of the samples, as in `600 questions (600 open-ended) · 200 images · 200 groups`."""
     samples = results.samples.get(dataset)
     if samples is None:
-        return "samples are not available"
+        return say.SAMPLES_NOT_AVAILABLE
     choice = int((samples["choices"].list.len().fill_null(0) > 0).sum())
-    kinds = [f"{choice:,} multiple-choice"] * (choice > 0) + [f"{samples.height - choice:,} open-ended"] * (choice < samples.height)
-    parts = [
-        f"{samples.height:,} {kinds[0].split(' ', 1)[1]} questions"
-        if len(kinds) == 1
-        else f"{samples.height:,} questions ({', '.join(kinds)})"
-    ]
+    of_both = say.CHOICE_AND_OPEN if 0 < choice < samples.height else say.CHOICE if choice else say.OPEN_ENDED
+    parts = [of_both.format(n=samples.height, choice=choice, open=samples.height - choice)]
     images = len(all_ids(samples["image_id"].unique().to_list()))
-    parts.append(f"{images:,} images" if images else "text only")
+    parts.append(say.IMAGES.format(n=images) if images else say.TEXT_ONLY)
     groups = samples.filter(pl.col("group").fill_null("") != "")["group"].n_unique()
     if groups:
-        parts.append(f"{groups:,} groups")
+        parts.append(say.GROUPS.format(n=groups))
     unanswerable = int((~samples["answerable"].fill_null(True)).sum())
     if unanswerable:
-        parts.append(f"{unanswerable:,} unanswerable")
+        parts.append(say.UNANSWERABLE.format(n=unanswerable))
     return " · ".join(parts)
 
 
@@ -279,5 +294,5 @@ def _libraries(results: Report) -> list[tuple[str, str]]:
 def _metrics(results: Report) -> list[tuple[str, str, str]]:
     """Return title, direction and summary of every metric on the page."""
     by_plugin = {a.plugin: a for a in results.labels.values()}
-    direction = {True: "higher is better", False: "lower is better", None: "no direction"}
+    direction = {True: say.HIGHER_IS_BETTER, False: say.LOWER_IS_BETTER, None: say.NO_DIRECTION}
     return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in by_plugin.values()]

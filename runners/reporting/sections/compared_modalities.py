@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import aside, between, decimals, number, rounded, signed, titled, visible, words
@@ -18,42 +19,41 @@ from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTU
 Row = dict[str, Any]
 
 MOST_ROWS = 120
-NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
-UNTESTED = "Modalities are not tested against each other: such a test needs at least 20 groups of questions."
+NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTENCY: "HCC"}
 
 
 def leaning(tests: pl.DataFrame) -> str:
     """Count the estimators that react significantly differently to two modalities."""
-    rows = _of(tests, REFLECTION)
+    rows = _tests_of_plugin(tests, REFLECTION)
     if not rows:
-        return UNTESTED
-    over = " over the changed inputs" if any(r["slice"] == CHANGED for r in rows) else ""
+        return say.MODALITIES_UNTESTED
+    over = say.OVER_CHANGED_INPUTS if any(r["slice"] == CHANGED for r in rows) else ""
     estimators = len({(r["model"], r["dataset"], r["metric"]) for r in rows})
-    named = "the one estimator" if estimators == 1 else f"{estimators:,} estimators"
+    named = say.THE_ONE_ESTIMATOR if estimators == 1 else f"{estimators:,} estimators"
     parts = []
     for a, b in dict.fromkeys((r["a"], r["b"]) for r in rows):
         of = [r for r in rows if (r["a"], r["b"]) == (a, b)]
         higher, lower = (sum(_is_clear(r) and sign * r["difference"] > 0 for r in of) for sign in (1, -1))
-        parts.append(f"{b} above {a} for {higher:,}, below for {lower:,}")
-    text = f"Significant differences in URR{over} between modalities, of {named}: {'; '.join(parts)}; the others are statistically tied."
+        parts.append(say.MODALITY_ABOVE.format(higher=b, lower=a, n_above=higher, n_below=lower))
+    text = say.MODALITY_DIFFERENCES.format(over=over, estimators=named, differences="; ".join(parts))
     clear = [r for r in rows if _is_clear(r)]
     if not clear:
         return text
     most = max(clear, key=lambda r: abs(r["difference"]))
     where = f"{visible(most['model'], 40)} on {visible(most['dataset'], 40)}"
-    return f"{text} Largest difference: {words(_estimator(most))} ({where}), {_pair(most)}."
+    return say.LARGEST_MODALITY_DIFFERENCE.format(text=text, estimator=words(_estimator(most)), where=where, difference=_pair(most))
 
 
 def hallucinated_more(tests: pl.DataFrame) -> str:
     """Describe under which modality more right answers become wrong; empty if not tested."""
-    rows = _of(tests, HALLUCINATION)
+    rows = _tests_of_plugin(tests, HALLUCINATION)
     if not rows:
         return ""
     clear = [r for r in rows if _is_clear(r)]
     several = len({(r["model"], r["dataset"], r["metric"]) for r in rows}) > 1
     whose = [f" ({visible(r['model'], 40)} on {visible(r['dataset'], 40)})" if several else "" for r in clear]
     sentence = "; ".join(f"{_pair(r)}{w}" for r, w in zip(clear[:MOST_ROWS], whose, strict=False))
-    rest = "" if len(clear) == len(rows) else "The others are statistically tied. " if clear else "All modalities are statistically tied. "
+    rest = "" if len(clear) == len(rows) else say.OTHERS_TIED if clear else say.ALL_MODALITIES_TIED
     return f"{f'Significant: {sentence}. ' if sentence else ''}{rest}"
 
 
@@ -67,24 +67,20 @@ def compared(tests: pl.DataFrame, results: Report) -> Sheet | None:
             _titled(r),
             f"{r['b']} against {r['a']}",
             rounded(r, "difference", signed),
-            (between(r, form=signed) or "no interval").replace(" ", "\N{NO-BREAK SPACE}"),
+            (between(r, form=signed) or say.NO_INTERVAL).replace(" ", "\N{NO-BREAK SPACE}"),
             number(r["p_adjusted"], 4),
-            ("higher" if r["difference"] > 0 else "lower") if _is_clear(r) else "statistically tied",
+            ("higher" if r["difference"] > 0 else "lower") if _is_clear(r) else say.STATISTICALLY_TIED,
         ]
         for r in tests.head(MOST_ROWS).to_dicts()
     ]
-    note = (
-        "Means over the perturbations of each modality, over the changed inputs if these are known. Paired tests over resamples of whole "
-        "groups, corrected by Westfall and Young's max-T method over all of them. Each interval is for that difference alone."
-    )
+    note = say.MODALITY_TESTS_NOTE
     if tests.height > MOST_ROWS:
         where = visible(results.stage.inputs.get("modality_comparisons") or "", 200)
-        note += f" The first {MOST_ROWS} of {tests.height:,} are shown; all are in {where}."
-    header = ["model", "metric", "modalities", "difference", "interval", "corrected p", "finding"]
-    return Sheet("Tests between modalities", header, rows, note=note, wordy=True)
+        note += say.THE_FIRST_SHOWN.format(shown=MOST_ROWS, n=tests.height, where=where)
+    return Sheet(say.MODALITY_TESTS, [*say.MODALITY_TEST_COLUMNS], rows, note=note, wordy=True)
 
 
-def _of(tests: pl.DataFrame, plugin: str) -> Sequence[Row]:
+def _tests_of_plugin(tests: pl.DataFrame, plugin: str) -> Sequence[Row]:
     return [r for r in tests.to_dicts() if plugin_of(r["metric"]) == plugin and r["difference"] is not None]
 
 
@@ -108,7 +104,9 @@ def _pair(row: Row) -> str:
     (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
     turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
     difference = f"{signed(high - low, decimals(turned))}{aside(between(turned, form=signed))}"
-    return f"{above} {number(high)} against {below} {number(low)}: {difference}, corrected p = {number(row['p_adjusted'], 4)}"
+    return say.MODALITY_PAIR.format(
+        higher=above, high=number(high), lower=below, low=number(low), difference=difference, p=number(row["p_adjusted"], 4)
+    )
 
 
 def _minus(value: float | None) -> float | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from qualm.runners.data.aligned import read_samples
 from qualm.runners.data.statistics import ALL, FILE, VERIFICATION
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, percent, visible
 from qualm.runners.runtime.stage import StageError
@@ -102,15 +103,15 @@ def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
     for split in splits:
         cells = [statistics["cells"][split][c] for c in categories]
         kinds = {
-            "images (changed / clean)": [f"{c['perturbed']:,} / {c['clean']:,}" for c in cells],
-            "questions (IDK / answerable)": [f"{c['idk']:,} / {c['answerable']:,}" for c in cells],
+            say.IMAGES_COUNTED: [f"{c['perturbed']:,} / {c['clean']:,}" for c in cells],
+            say.QUESTIONS_COUNTED: [f"{c['idk']:,} / {c['answerable']:,}" for c in cells],
         }
-        rows += [[f"{'all splits' if split == ALL else visible(split, 40)}: {kind}", *values] for kind, values in kinds.items()]
+        rows += [[f"{say.ALL_SPLITS if split == ALL else visible(split, 40)}: {kind}", *values] for kind, values in kinds.items()]
     mains = [c.rpartition("/")[0] for c in categories]
     groups = [(visible(m, 60), mains.count(m)) for m in dict.fromkeys(mains)] if any(mains) else []
-    note = "Every pair has one answerable and one unanswerable (IDK) question; each image is counted once."
-    header = ["", *(visible(c.rpartition("/")[2] or "no category", 60) for c in categories)]
-    return Sheet("Images and questions", header, rows, groups, note)
+    note = say.PAIRS_NOTE
+    header = ["", *(visible(c.rpartition("/")[2] or say.NO_CATEGORY, 60) for c in categories)]
+    return Sheet(say.IMAGES_AND_QUESTIONS, header, rows, groups, note)
 
 
 def _recipes(statistics: Mapping[str, Any]) -> Sheet:
@@ -122,12 +123,12 @@ def _recipes(statistics: Mapping[str, Any]) -> Sheet:
     later = statistics.get("dropped") or {}
     if later:
         reasons = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(later.items(), key=lambda d: (-d[1], d[0])))
-        rows.append(["when the dataset was assembled", "all recipes", "–", reasons])
+        rows.append([say.WHEN_ASSEMBLED, say.ALL_RECIPES, "–", reasons])
     return Sheet(
         "Recipes",
         ["recipe", "source", "pairs", "dropped"],
         rows,
-        note="Every candidate that did not become a pair is counted under its reason.",
+        note=say.RECIPES_NOTE,
         wordy=True,
     )
 
@@ -137,10 +138,11 @@ def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
     if not duplicates:
         return []
     between = ", ".join(f"{n:,} between {' and '.join(visible(s, 40).split('/'))}" for s, n in duplicates.get("between", {}).items())
-    fate = "; the pairs on one side of them were dropped" if duplicates.get("dropped") and duplicates["pairs"] else ""
+    fate = say.DUPLICATES_DROPPED if duplicates.get("dropped") and duplicates["pairs"] else ""
     return [
-        f"Near-duplicates: {duplicates['pairs']:,} pairs of images of different splits look alike (perceptual hashes within "
-        f"{duplicates.get('distance', '?')} of 64 bits){f': {between}' if between else ''}{fate}."
+        say.DUPLICATES.format(
+            n=duplicates["pairs"], distance=duplicates.get("distance", "?"), between=f": {between}" if between else "", fate=fate
+        )
     ]
 
 
@@ -154,16 +156,15 @@ def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
         record = read_record(folder / recipe["record"]) or {}
         for value in _within(record):
             if set(REMOVAL) <= set(value):
-                alike = {k: "the same" for k in REMOVAL[:2] if value[k] is None and value["pictures"]}  # no pixel differs
+                alike = {k: say.NO_PIXEL_DIFFERS for k in REMOVAL[:2] if value[k] is None and value["pictures"]}  # no pixel differs
                 numbers = [alike.get(k) or number(value[k], 1 if k.startswith("psnr") else 3) for k in REMOVAL[:4]]
                 detected = "undefined" if value["detected"] is None else percent(value["detected"])
                 rows.append([visible(recipe["label"], 90), *numbers, detected, f"{value['pictures']:,}"])
     return Sheet(
-        "How well objects were removed",
-        ["recipe", "PSNR inside, dB ↑", "PSNR outside ↑", "SSIM inside ↑", "SSIM outside ↑", "still detected ↓", "pictures"],
+        say.REMOVAL,
+        [*say.REMOVAL_COLUMNS],
         rows,
-        note="Inpainted images compared with the same scene rendered without the object, inside and outside the mask. "
-        "Still detected: the share of images that are closer to the image with the object than to the one without it.",
+        note=say.REMOVAL_NOTE,
     )
 
 
@@ -180,34 +181,40 @@ def _without_looking(results: Report, dataset: str, folder: Path) -> Sheet:
     rows = results.source.shortcuts(dataset).collect().to_dicts()
     rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
     body = [[visible(category, 90), *rest] for category, *rest in shortcuts.cells(rows)]
-    return Sheet("Shortcuts: answerability from the question or the image alone", list(shortcuts.HEADER), body, note=shortcuts.NOTE)
+    return Sheet(say.SHORTCUTS, list(shortcuts.HEADER), body, note=shortcuts.NOTE)
 
 
-WORDS = {"misplaced": "wrong subset", "unresolved": "tied"}
+WORDS = {"misplaced": say.WRONG_SUBSET, "unresolved": say.TIED}
 """Display names of verdicts."""
 
 
 def _valid(verification: Mapping[str, Any]) -> Sheet:
     """Return the paper's Table 7: how many questions people found valid."""
-    parts = [(c["category"] or "no category", c) for c in verification["categories"]]
+    parts = [(c["category"] or say.NO_CATEGORY, c) for c in verification["categories"]]
     parts += [(f"subset {c['category']}", c) for c in verification["subsets"]]
     kinds = ["valid", "invalid", *(["misplaced"] if verification["subsets"] else []), "unresolved", "unreviewed"]
     rows = []
     for name, c in parts:
-        share = "undefined: none decided" if c["share"] is None else percent(c["share"]) + aside(between(c, 1, form=percent))
+        share = say.NONE_DECIDED if c["share"] is None else percent(c["share"]) + aside(between(c, 1, form=percent))
         rows.append([visible(name, 90), share, *(f"{c[k]:,}" for k in kinds)])
     units, unit, splits = verification["units"], verification["unit"], " and ".join(verification["splits"])
     lost = ", ".join(f"{n:,} {WORDS.get(reason, reason)}" for reason, n in units["dropped"].items())
-    together = "; a pair is dropped with either member" if unit == "pair" else ""
+    together = say.DROPPED_TOGETHER if unit == "pair" else ""
     stale = verification["decisions"]["stale"] + verification["decisions"]["gone"]
-    old = f" {stale:,} decisions on questions that have changed or been removed since are not counted." if stale else ""
+    old = say.STALE_DECISIONS.format(n=stale) if stale else ""
     return Sheet(
-        "Validity by human review",
-        ["category", "valid (Wilson 95%)", *(WORDS.get(k, k) for k in kinds)],
+        say.REVIEW,
+        ["category", say.SHARE_VALID, *(WORDS.get(k, k) for k in kinds)],
         rows,
-        note=f"The share of reviewed {visible(splits, 40)} questions that the majority found valid, before "
-        f"filtering; a tie counts as not valid. Of {units['all']:,} {unit}s, {units['kept']:,} are kept"
-        f"{lost and f' (dropped: {lost})'}{together}.{old}",
+        note=say.REVIEW_NOTE.format(
+            splits=visible(splits, 40),
+            n=units["all"],
+            unit=unit,
+            kept=units["kept"],
+            dropped=lost and say.DROPPED.format(reasons=lost),
+            together=together,
+            stale=old,
+        ),
     )
 
 
@@ -215,25 +222,22 @@ def _agreement(verification: Mapping[str, Any]) -> list[str]:
     agreement = verification["agreement"]
     people = agreement["reviewers"]
     if len(people) < 2:
-        who = f"One reviewer ({visible(people[0]['reviewer'], 40)})" if people else "Nobody"
-        return [f"{who} reviewed this dataset; agreement needs two reviewers."]
+        who = say.ONE_REVIEWER.format(name=visible(people[0]["reviewer"], 40)) if people else "Nobody"
+        return [say.TWO_REVIEWERS_NEEDED.format(who=who)]
     if not agreement["shared"]:
-        return [f"{len(people)} reviewers share no question, so their agreement is undefined."]
+        return [say.NO_SHARED_QUESTIONS.format(n=len(people))]
 
     def coefficient(name: str) -> str:
         value, interval = agreement[name], agreement.get(f"{name}_interval")
         if value is None:
-            return "undefined (expected agreement is 1)"
-        return number(value, 2) + (f" ({number(interval[0], 2)} to {number(interval[1], 2)})" if interval else " (no interval)")
+            return say.EXPECTED_AGREEMENT_1
+        return number(value, 2) + (f" ({number(interval[0], 2)} to {number(interval[1], 2)})" if interval else say.NO_INTERVAL_ASIDE)
 
     coefficients = [f"raw {percent(agreement['raw'])}"]
     coefficients.append(f"Cohen’s κ {coefficient('cohen_kappa')}" if len(people) == 2 else f"Fleiss’ κ {coefficient('fleiss_kappa')}")
     coefficients.append(f"Krippendorff’s α {coefficient('krippendorff_alpha')}")
     names = ", ".join(visible(p["reviewer"], 40) for p in people)
-    return [
-        f"Agreement of {len(people)} reviewers ({names}) on the {agreement['shared']:,} questions that at least two of them reviewed: "
-        f"{'; '.join(coefficients)}. 1 is perfect, 0 is chance; 95% intervals over questions in brackets."
-    ]
+    return [say.AGREEMENT.format(n=len(people), names=names, shared=agreement["shared"], coefficients="; ".join(coefficients))]
 
 
 READS = ("shortcuts",)

@@ -14,9 +14,10 @@ import polars as pl
 
 from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import number, visible
-from qualm.runners.reporting.thumbnails import decoded_together, small
+from qualm.runners.reporting.thumbnails import decode_side_by_side, small
 from qualm.runners.runtime.records import iterate
 
 SIDE = 208
@@ -135,7 +136,7 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
 
 
 def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
-    text = worded(row["text"], row["predicted"], options) or (f"no answer: {row['no_answer']}" if row["no_answer"] else "")
+    text = worded(row["text"], row["predicted"], options) or (say.NO_ANSWER.format(reason=row["no_answer"]) if row["no_answer"] else "")
     thought = visible(row["thinking"] or "", THOUGHT)
     bar = confidence_bar(row["confidence"])
     return AnswerView(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), *bar, why, thought)
@@ -190,8 +191,8 @@ def thumbnail(files: Sequence[bytes | None], budget: int) -> tuple[str, str]:
 
     Images are decoded and encoded again; original bytes never reach the page.
     """
-    picture, why = decoded_together(files)
+    picture, why = decode_side_by_side(files)
     if picture is None:
         return "", why
     uri = small(picture, SIDE * min(len(files), 3))
-    return (uri, "") if len(uri) <= budget else ("", "image left out: the page has reached its size limit")
+    return (uri, "") if len(uri) <= budget else ("", say.IMAGE_LEFT_OUT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet, read_record
@@ -18,25 +19,10 @@ def judging(results: Report) -> Sheet | None:
     if not record:
         return None
     return Sheet(
-        "Judges against people",
-        [
-            "judge",
-            "refusals recognised ↑ (Wilson 95%)",
-            "false negatives",
-            "false positives",
-            "Kendall’s τ-b ↑ (95%)",
-            "p",
-            "equal ratings",
-            "sensitivity ↑ (95%)",
-            "specificity ↑ (95%)",
-            "answers",
-            "unreadable",
-        ],
+        say.JUDGES,
+        [*say.JUDGES_COLUMNS],
         [_row(name, of) for name, of in record.items()],
-        note="On answers labelled by people. Refusals recognised: accuracy of the judge’s decision whether an answer is a refusal. "
-        "Kendall’s τ-b: rank correlation of its ratings with people’s, from −1 to 1. Sensitivity: share of the answers rated right by "
-        "people that the judge rates right; specificity: the same for wrong answers. Scores use the first judge. Unreadable replies "
-        "give no rating.",
+        note=say.JUDGES_NOTE,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, between, counted, promised, rounded, titled, visible, words
 from qualm.runners.scoring.measuring.labels import metric_of
@@ -79,13 +80,13 @@ def undefined(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> lis
 def leaderboards(results: Report, dataset: str) -> list[Table]:
     """Return tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
     labels = results.main_labels(dataset)
-    kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), ("Prediction sets", [a for a in labels if a.score])]
+    kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), (say.PREDICTION_SETS, [a for a in labels if a.score])]
     tables = [_table(results, dataset, _part(title, labels, chosen), chosen) for title, chosen in kinds if chosen]
     estimated = [a for a in labels if a.estimator]
     if len({a.estimator for a in estimated}) > len(results.models):
-        tables.append(_by_estimator(results, dataset, _part("Uncertainty estimators", labels, estimated), estimated))
+        tables.append(_by_estimator(results, dataset, _part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
     elif estimated:
-        tables.append(_table(results, dataset, _part("Uncertainty estimators", labels, estimated), estimated))
+        tables.append(_table(results, dataset, _part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
     return tables
 
 
@@ -94,8 +95,8 @@ def macro_averages(results: Report) -> list[tuple[str, list[Table]]]:
     clean = results.averages.filter(pl.col("variant") == CLEAN)
     boards = []
     for dataset, part in clean.select("dataset", "slice").unique(maintain_order=True).iter_rows():
-        over = "" if part == "all" else f"mean over {part.removeprefix(MACRO)}"
-        name = f"mean over datasets{f' of the {over}' if over else ''}" if dataset == MACRO_DATASETS else f"{dataset}: {over}"
+        over = "" if part == "all" else say.MEAN_OVER.format(part=part.removeprefix(MACRO))
+        name = say.MEAN_OVER_DATASETS.format(part=f" of the {over}" if over else "") if dataset == MACRO_DATASETS else f"{dataset}: {over}"
         boards.append((visible(name, 120), leaderboards(results.averaged(dataset, part), dataset)))
     return boards
 
@@ -152,17 +153,17 @@ def parts(results: Report, dataset: str) -> str:
     sizes = of_setting.group_by(["model", "score"], maintain_order=True).agg(pl.col("n_calibration", "n_test").sum())
     counts = [_span(sizes[name].to_list()) for name in ("n_calibration", "n_test")] if sizes.height else []
     of_all = of_setting.filter(pl.col("per").is_null() & (pl.col("n_groups") < pl.col("n_calibration")))
-    groups = f" of {_span(of_all['n_groups'].to_list())} groups" if of_all.height else ""  # parts of one setting may share groups
-    sentence = f": {counts[0]} rows{groups} calibrate, {counts[1]} are left to test on" if counts else ""
-    of = f"the rows on which conformal setting {visible(setting, 60)} does not calibrate{sentence}"
-    return f"Columns of the test part are over {of}. Others are over all."
+    groups = say.OF_GROUPS.format(n=_span(of_all["n_groups"].to_list())) if of_all.height else ""  # parts of one setting may share groups
+    sentence = say.CALIBRATION_ROWS.format(calibrating=counts[0], groups=groups, testing=counts[1]) if counts else ""
+    of = say.ROWS_OF_SETTING.format(setting=visible(setting, 60), counts=sentence)
+    return say.TEST_PART_COLUMNS.format(rows=of)
 
 
 def _part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
     """Return a caption that names the part of the dataset, if columns are over different parts."""
     if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
         return title
-    return f"{title}: {'test part' if of_test_part(chosen[0]) else 'all rows'}"
+    return (say.OVER_TEST_PART if of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)
 
 
 def of_test_part(label: Label) -> bool:
@@ -181,7 +182,7 @@ def _over(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Lab
     }
     if len({(*sorted(set(c)), of_test_part(columns[key][0][1])) for key, c in counts.items() if c}) < 2:
         return dict.fromkeys(columns, "")
-    part = {key: ", test part" if of_test_part(of[0][1]) else "" for key, of in columns.items()}
+    part = {key: say.TEST_PART if of_test_part(of[0][1]) else "" for key, of in columns.items()}
     return {key: f"n = {_span(c)}{part[key]}" if c else "" for key, c in counts.items()}
 
 
@@ -235,11 +236,11 @@ def _missing(value: float | None) -> bool:
 def read_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
     """Return a score as a cell of a table."""
     if row is None:
-        return TableCell("–", title="not measured for this model")
+        return TableCell("–", title=say.NOT_MEASURED_FOR_MODEL)
     if _missing(row["value"]):
-        why = "; ".join(filter(None, (visible(row["why"] or "no reason on record", 300), bounds_in_words(row))))
+        why = "; ".join(filter(None, (visible(row["why"] or say.NO_REASON, 300), bounds_in_words(row))))
         return TableCell("undefined", why=why, title=f"{why}; {counted(row)}")
-    interval = "; ".join(filter(None, (between(row) or "no interval", bounds_in_words(row))))
+    interval = "; ".join(filter(None, (between(row) or say.NO_INTERVAL, bounds_in_words(row))))
     return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
 
 
@@ -259,13 +260,13 @@ def counts_of(cells: list[dict[str, Any]]) -> str:
 def _model_note(results: Report, dataset: str, label: Label, models: Sequence[str]) -> str:
     """Return why several models are not ranked by a metric."""
     biased = label.compared_by and len(models) > 1
-    return _not_ranked(results, MODELS, dataset, label.text) or ("not ranked: biased" if biased else "")
+    return _not_ranked(results, MODELS, dataset, label.text) or (say.NOT_RANKED_BIASED if biased else "")
 
 
 def _not_ranked(results: Report, among: str, dataset: str, metric: str, model: str = "") -> str:
     """Return why a column has no marks, where that is because its rows were scored unequally often."""
     rows = results.candidates(among, dataset, metric, model=model)
-    return "not ranked: scored shares differ" if rows and rows[0]["not_comparable"] else ""
+    return say.STATE_UNEQUAL if rows and rows[0]["not_comparable"] else ""
 
 
 def _span(values: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ import polars as pl
 
 from qualm.registry import baseline_model
 from qualm.runners.reporting import charts
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, heading, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import finite
@@ -31,10 +32,8 @@ def metric_study(results: Report) -> list[Figure]:
             continue
         models = [m for m in results.models if m in set(rows["model"])]
         figure = Figure(
-            f"Confidence-weighted accuracy against other metrics: {brief(dataset)}",
-            "One dot per model. If the dots lie on a line, both metrics rank the models alike; the paper finds a rising line against "
-            "accuracy and a falling one against calibration error. Correlations over few models, most of them derived from one another, "
-            "are approximate.",
+            say.STUDY.format(dataset=brief(dataset)),
+            say.STUDY_CAPTION,
             legend=model_legend(models, results.palette) if len(coloured(models, results.palette)) <= len(SERIES) else [],
             wide=True,
         )
@@ -49,7 +48,7 @@ def metric_study(results: Report) -> list[Figure]:
                 label = results.labels.get(metric)
                 title = heading(label) if label else titled(metric)
                 colours = [brief(m) for m in coloured(models, results.palette)]
-                svg = charts.scatter(points, colours, title, "conf.-weighted accuracy ↑")
+                svg = charts.scatter(points, colours, title, say.WEIGHTED_ACCURACY_AXIS)
                 figure.panels.append(Panel(title, svg, _correlation(results, dataset, metric)))
         if figure.panels:
             figures.append(figure)
@@ -70,7 +69,7 @@ def _correlation(results: Report, dataset: str, metric: str) -> str:
         return ""
     row: dict[str, Any] = rows[0]
     if row["pearson"] is None:
-        return f"correlation undefined ({row['n_models']} models)"
+        return say.CORRELATION_UNDEFINED.format(n=row["n_models"])
     limits = f" ({number(row['pearson_low'], 2)} to {number(row['pearson_high'], 2)})" if row["pearson_low"] is not None else ""
     return f"r = {number(row['pearson'], 2)}{limits}, ρ = {number(row['spearman'], 2)}"
 
@@ -87,12 +86,12 @@ def by_category(results: Report) -> list[Figure]:
         left_out = ""
         if len(models) > len(SERIES):
             models = [m for m in models if m not in results.abstaining]
-            left_out = " Models with abstention or recalibration are left out; the tables of slices have them."
+            left_out = say.STUDY_LEFT_OUT
         if len(models) > len(SERIES):
             continue
         figure = Figure(
-            f"By category: {brief(dataset)}",
-            "One bar per model; line: its interval. Answerable and unanswerable questions of a category are pooled." + left_out,
+            say.BY_CATEGORY.format(dataset=brief(dataset)),
+            say.BY_CATEGORY_CAPTION + left_out,
             legend=model_legend(models, results.palette),
             wide=True,
         )

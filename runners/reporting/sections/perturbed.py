@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
 from qualm.runners.reporting.load import Report, column_decimals, with_decimals
 from qualm.runners.reporting.section import Section
@@ -21,7 +22,7 @@ from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, grids
 from qualm.runners.reporting.sections.perturbed_gallery import gallery
 from qualm.runners.reporting.sections.perturbed_shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbed_tested import TITLES, read_tested
-from qualm.runners.reporting.sections.research_questions import HELD_OUT, NOT_ANSWERED, answers, validated
+from qualm.runners.reporting.sections.research_questions import HELD_OUT, answers, validated
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
@@ -53,14 +54,14 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     drawn = {
         "modalities": grids(means),
         "urr": _heat_maps(urr, order, about, "tie_rate", "ties", 1.0),
-        "hcc": _heat_maps(hcc, right, about, "hallucination_rate", "became wrong", widest(hcc)),
+        "hcc": _heat_maps(hcc, right, about, "hallucination_rate", say.BECAME_WRONG, widest(hcc)),
         "kinds": kinds(results, right, about, tested),
     }
     figures = by_kind(results, right, about, tested)
     found = answers(results, means, compared_means, urr, hcc, attributions, agreement)
     content = {
         "gallery": gallery(results),
-        "answers": [(question, text) for question, text in found if not text.startswith(NOT_ANSWERED)],
+        "answers": [(question, text) for question, text in found if not text.startswith(say.NOT_ANSWERED)],
         **{name: heats[:MOST] for name, heats in drawn.items()},
         "compared": compared(compared_means, results),
         "hcc_by_kind": figures[:MOST],
@@ -75,7 +76,7 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     if not any(content.values()):
         return None
     rest = {name: _rest(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
-    unanswered = [(question, text.removeprefix(NOT_ANSWERED)) for question, text in found if text.startswith(NOT_ANSWERED)]
+    unanswered = [(question, text.removeprefix(say.NOT_ANSWERED)) for question, text in found if text.startswith(say.NOT_ANSWERED)]
     return {**content, "rest": rest, "unanswered": unanswered, "unscored": _unscored(unscored)}
 
 
@@ -87,8 +88,8 @@ def _rest(there: int, limit: int, what: str, path: str | None) -> str:
     """Say how many rows are not on the page and where they are; empty if none."""
     if there <= limit:
         return ""
-    where = f" All are in {visible(path, 200)}." if path else ""
-    return f"The first {limit:,} of {there:,} {what} are shown.{where}"
+    where = say.ALL_ARE_IN.format(path=visible(path, 200)) if path else ""
+    return say.FIRST_OF_KIND_SHOWN.format(shown=limit, n=there, what=what, where=where)
 
 
 def _unscored(variants: list[str]) -> str:
@@ -96,7 +97,7 @@ def _unscored(variants: list[str]) -> str:
     if not variants:
         return ""
     names = ", ".join(visible(v, 60) for v in variants)
-    return f"Left out: {names}, under which correctness is undefined ({NO_REFERENCE})."
+    return say.LEFT_OUT.format(names=names, why=NO_REFERENCE)
 
 
 def _head(variant: str, about: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
@@ -135,7 +136,7 @@ def _heat_maps(frame: pl.DataFrame, order: list[str], about: dict[str, Any], sid
 
 def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: float) -> HeatCell:
     if row is None:
-        return HeatCell("–", title="not measured")
+        return HeatCell("–", title=say.NOT_MEASURED)
     n = counted(row)
     side = f"{side_label} {number(row[side_column])}" if row[side_column] is not None else ""
     if row["value"] is None:
@@ -144,7 +145,7 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
     interval, p = between(row), row["p_adjusted"]
     small = side if side_column == "tie_rate" and (row[side_column] or 0) >= 0.1 else interval
     if row["unchanged_rate"] and row["value_changed"] is not None:
-        small = f"{number(row['value_changed'])} of changed"
+        small = say.OF_CHANGED.format(value=number(row["value_changed"]))
     title = [interval, side, n, "" if p is None else f"p = {number(p, 4)} corrected", _changed(row)]
     if row["collapsed"]:
         return HeatCell(rounded(row), small, title="; ".join(t for t in (*title, visible(row["collapsed"], 200)) if t))
@@ -152,7 +153,7 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
     clear = p is not None and p < SURE
     if clear and side_column == "hallucination_rate" and not leaves_out_zero(row):
         clear = False
-        title.append("not significant, since its interval contains 0")
+        title.append(say.INTERVAL_CONTAINS_0)
     return HeatCell(rounded(row), small, heat, tone, "; ".join(t for t in title if t), clear, mark=stars(p) if clear else "")
 
 
@@ -161,7 +162,7 @@ def _changed(row: dict[str, Any]) -> str:
     if not row["unchanged_rate"] or row["value_changed"] is None:
         return ""
     of = {"value": row["value_changed"], "low": row["low_changed"], "high": row["high_changed"]}
-    return f"of {row['n_changed']:,.0f} changed inputs {rounded(of)}{aside(between(of))}"
+    return say.CHANGED_INPUTS.format(n=row["n_changed"], value=rounded(of), interval=aside(between(of)))
 
 
 def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[Heat]:
@@ -187,7 +188,7 @@ def _attribution_grid(part: pl.DataFrame, model: str) -> Heat:
 
 def _share(count: int, total: int, right: bool) -> HeatCell:
     if not total:
-        return HeatCell("undefined", "no attribution", title="these samples have no attribution", undefined=True)
+        return HeatCell("undefined", say.NO_ATTRIBUTION, title=say.SAMPLES_WITHOUT_ATTRIBUTION, undefined=True)
     return HeatCell(percent(count / total, 0), "", shade(count / total, 1.0)[0], "up", f"{count:,} of {total:,}", right)
 
 
@@ -204,11 +205,9 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Report) -> Sheet | None:
         ]
         for r in agreement.head(MOST_ROWS).to_dicts()
     ]
-    always = "majority baseline"
-    header = ["model", "tested on", "right ↑ (interval)", "mean over modalities ↑", "AUROC of image over text ↑", always, "samples"]
     rest = _rest(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
-    note = f"Only samples of known modality. Intervals resample groups without refitting the regression. {rest}".strip()
-    return Sheet("Accuracy of attribution", header, rows, note=note)
+    note = say.ATTRIBUTION_NOTE.format(fits=rest).strip()
+    return Sheet(say.ATTRIBUTION_ACCURACY, [*say.ATTRIBUTION_COLUMNS], rows, note=note)
 
 
 def _stability(frame: pl.DataFrame, results: Report) -> Sheet | None:
@@ -219,16 +218,10 @@ def _stability(frame: pl.DataFrame, results: Report) -> Sheet | None:
         one, other = (f"{visible(r['model_' + s], 40)} on {visible(r['dataset_' + s], 40)}" for s in "ab")
         by = [_ranked_by(r[f"metric_{s}"]) for s in "ab"]
         first, second = (one, other) if by[0] == by[1] else (f"{one}: {by[0]}", by[1])
-        interval = between(r, 2) or "no interval"
-        rows.append([by[0] if by[0] == by[1] else "two metrics", first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
-    note = (
-        "Kendall’s τ-b between two rankings of the estimators: 1 = equal, 0 = unrelated, −1 = reversed; undefined "
-        "for fewer than three. The interval comes from resampled questions. AUROC is over clean inputs; "
-        "URR and HCC are means over perturbations. " + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))
-    ).strip()
-    return Sheet(
-        "Rank stability of estimators", ["ranked by", "first", "second", "τ-b", "interval", "estimators"], rows, note=note, wordy=True
-    )
+        interval = between(r, 2) or say.NO_INTERVAL
+        rows.append([by[0] if by[0] == by[1] else say.TWO_METRICS, first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
+    note = (say.RANK_STABILITY_NOTE + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))).strip()
+    return Sheet(say.RANK_STABILITY, ["ranked by", "first", "second", "τ-b", "interval", "estimators"], rows, note=note, wordy=True)
 
 
 def _ranked_by(metric: str) -> str:
@@ -245,11 +238,11 @@ def _means(frame: pl.DataFrame, results: Report) -> Sheet | None:
     columns = [v for v in (CLEAN, *MODALITIES) if any(k[3] == v for k in cells)]
     keys = list(dict.fromkeys(k[:3] for k in cells))
     body = [[" · ".join(visible(t, 60) for t in key), *(_mean(cells.get((*key, v))) for v in columns)] for key in keys[:MOST_ROWS]]
-    note = "Unweighted means over the perturbations of each modality under which the metric is defined, with intervals. "
+    note = say.MODALITY_MEANS
     if any(metric.startswith("coverage") for _, _, metric in keys[:MOST_ROWS]):
-        note += "Coverage: group-conditional, calibrated on clean inputs. "
+        note += say.MODALITY_COVERAGE
     note += _rest(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
-    return Sheet("Metrics by modality", ["model · dataset · metric", *columns], body, note=note)
+    return Sheet(say.METRICS_BY_MODALITY, ["model · dataset · metric", *columns], body, note=note)
 
 
 def _mean(row: dict[str, Any] | None) -> str:
@@ -260,4 +253,4 @@ def _mean(row: dict[str, Any] | None) -> str:
 
 READS = ("perturbed", "effects", "modality_scores", "modality_comparisons", "rank_stability", "attributions", "blames")
 ASSETS = ["../templates/perturbed.html"]
-SECTION = Section("perturbations", "Under perturbation", perturbed, "perturbed.html")
+SECTION = Section("perturbations", say.UNDER_PERTURBATION, perturbed, "perturbed.html")

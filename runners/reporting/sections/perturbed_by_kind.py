@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.perturbed_tested import Tested
@@ -42,7 +43,7 @@ def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Test
             for v in variants
         ]
         caption = " · ".join(visible(t, 60) for t in (dataset, str(metric).partition("@")[2]) if t)
-        heads = [("all questions" if name == "all" else visible(name.removeprefix("category="), 60), "") for _, name in columns]
+        heads = [(say.ALL_QUESTIONS if name == "all" else visible(name.removeprefix("category="), 60), "") for _, name in columns]
         groups = [(visible(model, 60), len(parts)) for model in models]
         heats += pieces(Heat(caption, "Perturbation", heads, body, groups))
     return heats
@@ -50,7 +51,7 @@ def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Test
 
 def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     if row is None or row["value"] is None:
-        return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else "not measured", undefined=row is not None)
+        return HeatCell("undefined" if row else "–", title=f"n = {row['n']:,}" if row else say.NOT_MEASURED, undefined=row is not None)
     title = counted(row) + ("" if p is None else f"; p = {number(p, 4)} corrected")
     if row["collapsed"]:
         return HeatCell(rounded(row), "collapse", title=f"{title}; {visible(row['collapsed'], 200)}")
@@ -81,7 +82,7 @@ def by_kind(results: Report, order: list[str], about: dict[str, Any], tested: Te
 def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     """Return the heat map's cell for the hallucination coefficient of one kind of question."""
     if row is None:
-        return HeatCell("–", title="not measured")
+        return HeatCell("–", title=say.NOT_MEASURED)
     if row["value"] is None:
         return HeatCell("undefined", visible(row["why"] or "", 80), title=counted(row), undefined=True)
     if row["collapsed"]:

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.compared_modalities import hallucinated_more
@@ -25,7 +26,7 @@ from qualm.runners.studies.perturbation import ALL, CONSISTENCY, HALLUCINATION, 
 Row = dict[str, Any]
 
 UNCERTAIN = "auroc_uncertain"
-NAMES = {PERTURBED: "AUROC, perturbed from clean", REFLECTION: "URR", CONSISTENCY: "HCC"}
+NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTENCY: "HCC"}
 MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 
@@ -71,15 +72,15 @@ def comparable(means: pl.DataFrame) -> tuple[list[Row], str]:
     rows = means.to_dicts()
     changed = {(r["model"], r["dataset"], r["variant"], r["metric"]) for r in rows if r["slice"] == CHANGED}
     chosen = [r for r in rows if r["slice"] == CHANGED or (r["model"], r["dataset"], r["variant"], r["metric"]) not in changed]
-    return chosen, " over the samples whose input is changed" if changed else ""
+    return chosen, say.OVER_CHANGED_SAMPLES if changed else ""
 
 
 def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> HeatCell:
     if row is None:
-        return HeatCell("–", title="not measured")
+        return HeatCell("–", title=say.NOT_MEASURED)
     n = counted(row)
     if over_all is not None and over_all is not row and over_all["value"] is not None:
-        n += f"; over all inputs {rounded(over_all)}{aside(between(over_all))}"
+        n += say.OVER_ALL_INPUTS.format(value=rounded(over_all), interval=aside(between(over_all)))
     if row["value"] is None:
         return HeatCell("undefined", title=n, undefined=True)
     heat, tone = shade(row["value"], most, middle)
@@ -92,13 +93,10 @@ def captured(results: Report, means: pl.DataFrame) -> str:
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
     if best := _best(rows, results):
-        return f"Highest AUROC for separating uncertain from clear questions (0.5 is chance): {best}."
+        return say.UNCERTAIN_FROM_CLEAR.format(best=best)
     pairs, over = comparable(means)
     if best := _best(r for r in pairs if plugin_of(r["metric"]) == PERTURBED):
-        return (
-            f"Highest AUROC for separating perturbed from clean inputs (mean over perturbations{over}; 0.5 is chance): {best}. "
-            "They are the best of many, and their intervals are not selection-adjusted."
-        )
+        return say.PERTURBED_FROM_CLEAN.format(over=over, best=best)
     return ""
 
 
@@ -119,10 +117,10 @@ def _named(row: Row, results: Report | None) -> str:
     field = results.candidates(BOTH, row["dataset"], metric)
     picked = next((r for r in field if r["candidate"] == f"{row['model']}/{estimator}"), None)
     if picked is None:  # nothing was ranked, or not this one: resamples say too little of it, or its model was asked a part
-        return name + aside((ends := between(row)) and f"{ends}, not selection-adjusted")
+        return name + aside((ends := between(row)) and say.NOT_SELECTION_ADJUSTED.format(interval=ends))
     ties = sum(r["p_adjusted"] is None or r["p_adjusted"] >= ALPHA for r in field if r is not picked)
-    allowed = f"{between(picked)}, selection-adjusted over {len(field):,}" if between(picked) else ""
-    return name + aside(allowed) + (f", statistically tied with {ties:,} others" if ties else "")
+    allowed = say.SELECTION_ADJUSTED_OVER.format(interval=between(picked), n=len(field)) if between(picked) else ""
+    return name + aside(allowed) + (say.TIED_WITH_OTHERS.format(n=ties) if ties else "")
 
 
 def hallucinated(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:
@@ -134,14 +132,14 @@ def hallucinated(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> s
             by.setdefault(row["variant"], []).append(row["value"])
     if not by:
         return ""
-    text = f"Share of right answers that become wrong{over}: " + ", ".join(
+    text = say.BECOME_WRONG.format(over=over) + ", ".join(
         f"{m} {number(sum(v) / len(v))}" for m, v in sorted(by.items(), key=lambda i: _order(i[0]))
     )
     if kinds := _by_kind(results):
         ranked = sorted(((value, kind) for kind, value in kinds.items()), reverse=True)
-        text += f"; by kind of question{', over all samples' if over else ''}: "
+        text += say.BY_KIND_OF_QUESTION.format(over=say.BOTH_OVER_ALL_SAMPLES if over else "")
         text += ", ".join(f"{visible(k, 40)} {number(v)}" for v, k in ranked)
-    return text + f" (means over perturbations{'' if over else ', of all questions'}). " + hallucinated_more(tests)
+    return text + say.MEANS_OVER_PERTURBATIONS.format(of="" if over else say.OF_ALL_QUESTIONS) + hallucinated_more(tests)
 
 
 def _by_kind(results: Report) -> dict[str, float]:

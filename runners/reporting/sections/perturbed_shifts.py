@@ -9,6 +9,7 @@ import polars as pl
 
 from qualm.registry import CLEAN
 from qualm.runners.reporting import charts
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, end, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, rounded, titled, visible, words
@@ -28,17 +29,17 @@ def sweeps(results: Report) -> list[Figure]:
         here = frame.filter((pl.col("dataset") == dataset) & pl.col("value").is_finite())
         models = [m for m in results.models if m in set(here["model"])]
         plain = here.filter(pl.col("estimator").is_null() | ~pl.col("metric").str.contains(f"{REFLECTION}|{UNCERTAINTY}"))
-        figures += _figures(f"Accuracy against strength: {brief(dataset)}", plain, "model", models, results.palette)
+        figures += _figures(say.ACCURACY_BY_STRENGTH.format(dataset=brief(dataset)), plain, "model", models, results.palette)
         for model in models:
             of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
             parts = _parts(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
             for place, some in enumerate(parts, 1):
                 which = f" ({place} of {len(parts)})" if len(parts) > 1 else ""
-                title = f"URR against strength: {brief(model)} on {brief(dataset)}{which}"
+                title = say.URR_BY_STRENGTH.format(model=brief(model), dataset=brief(dataset), which=which)
                 figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some, some)
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
-            title = f"Mean uncertainty against strength: {words(estimator)} on {brief(dataset)}"
+            title = say.UNCERTAINTY_BY_STRENGTH.format(estimator=words(estimator), dataset=brief(dataset))
             curves = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models, results.palette)
             figures += [replace(figure, folded=True) for figure in curves]
     return figures
@@ -59,7 +60,7 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], eve
     """Draw a panel per sweep. `every` are all coloured names, `order` those of this figure."""
     if frame.is_empty():
         return []
-    figure = Figure(title, "Intervals are bands if there are few lines; all are in the table.")
+    figure = Figure(title, say.BANDS_IF_FEW)
     text = words if series == "estimator" else brief
     names = [text(o) for o in coloured(order, every)]
     figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order, every)
@@ -91,7 +92,7 @@ def coverage(results: Report, order: list[str]) -> list[Figure]:
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
     for dataset in results.datasets:
         labels = [a for a in results.main_labels(dataset) if a.plugin == "coverage" and a.setting and a.score]
-        figure = Figure(f"Conformal coverage under perturbation: {brief(dataset)}", wide=True)
+        figure = Figure(say.COVERAGE_UNDER_PERTURBATION.format(dataset=brief(dataset)), wide=True)
         rows = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all"))
         variants = [CLEAN, *(v for v in order if v in set(rows["variant"]))]
         body: dict[tuple[str, str], list[str]] = {}
@@ -115,15 +116,12 @@ def coverage(results: Report, order: list[str]) -> list[Figure]:
             measured += sum(r["variant"] != CLEAN for r in part)
             colours = [brief(m) for m in coloured(models, results.palette)]
             svg = charts.dots(plain, [brief(v) for v in variants], colours, goal, list(map(brief, models)))
-            figure.panels.append(Panel(f"coverage ({words(label.score)}), target {number(goal, 2)}", svg))
+            figure.panels.append(Panel(say.COVERAGE_AND_TARGET.format(score=words(label.score), target=number(goal, 2)), svg))
             for r in part:
                 body.setdefault((r["model"], r["variant"]), []).append(rounded(r) + aside(between(r)))
         if figure.panels:
             figure.legend = model_legend(models, results.palette)
-            figure.caption = (
-                "Calibrated on clean inputs, so coverage under perturbation has no guarantee. Dashed: target coverage. "
-                f"In {short:,} of {measured:,} perturbed cells the whole interval lies below it."
-            )
+            figure.caption = say.COVERAGE_WITHOUT_GUARANTEE.format(below=short, n=measured)
             header = ["model", "variant", *(words(a.score) for a in labels)]
             figure.table = (header, [[brief(m), brief(v), *cells] for (m, v), cells in body.items()])
             figures.append(figure)

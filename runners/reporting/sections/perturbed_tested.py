@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import SURE
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
@@ -15,7 +16,7 @@ from qualm.runners.reporting.text import number, visible
 from qualm.runners.scoring.families import how_corrected, stars
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
 
-TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: "hallucination rate"}
+TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: say.HALLUCINATION_RATE}
 
 
 @dataclass
@@ -51,13 +52,9 @@ class Tested:
             return None
         groups = [("", 1), *((TITLES[p], 2) for p in plugins)]
         header = ["perturbation", "modality", *(text for _ in plugins for text in ("significant", "smallest p"))]
-        note = (
-            "The number of significant tests (corrected p < .05) over all models, datasets and estimators under this perturbation: ↑ more "
-            "uncertainty or hallucination than by chance, ↓ less"
-            f"{'; HCC also needs an interval without 0' * (CONSISTENCY in plugins)}. {self.how}"
-        )
-        note += f" All p-values, including those of slices, are in {visible(self.path, 200)}." if self.path else ""
-        return Sheet("Significant effects by perturbation", header, body, groups, note)
+        note = say.SIGNIFICANT_EFFECTS_NOTE.format(also=say.HCC_NEEDS_INTERVAL * (CONSISTENCY in plugins), correction=self.how)
+        note += say.ALL_P_VALUES.format(path=visible(self.path, 200)) if self.path else ""
+        return Sheet(say.SIGNIFICANT_EFFECTS, header, body, groups, note)
 
     def _counted(self, rows: list[dict[str, Any]]) -> tuple[str, str]:
         """Return the significant effects by direction, and the smallest corrected p-value."""
@@ -83,7 +80,7 @@ def read_tested(results: Report) -> Tested:
     tests = results.stage.params.get("tests")
     how = ""
     if tests and not frame.is_empty():
-        how = f"Two-sided t tests over whole groups, {how_corrected(tests)}."
+        how = say.TWO_SIDED_TESTS.format(correction=how_corrected(tests))
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
     holding = results.scores.filter(

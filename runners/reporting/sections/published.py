@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.registry.sample import MACRO_DATASETS
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
@@ -45,7 +46,7 @@ TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 @dataclass
-class Pair:
+class ComparedNumbers:
     """Two numbers in one cell: the upper is what is measured against, the lower the other or the difference."""
 
     upper: str
@@ -61,7 +62,7 @@ class Pairs:
 
     caption: str
     tables: list[str]
-    rows: list[tuple[str, list[Pair]]] = field(default_factory=list)
+    rows: list[tuple[str, list[ComparedNumbers]]] = field(default_factory=list)
 
     @property
     def columns(self) -> list[str]:
@@ -98,10 +99,10 @@ def compare(results: Report) -> Comparison | None:
     if not folder:
         return None
     if PUBLISHED not in results.settings:
-        return Comparison(f"no conformal setting of this spec is called '{PUBLISHED}', so the authors' settings are not repeated")
+        return Comparison(say.NO_PUBLISHED_SETTING.format(setting=PUBLISHED))
     tables = read_tables(Path(folder))
     if not tables:
-        return Comparison(f"{visible(folder)} holds none of {', '.join(f'{t}.csv' for t in TABLES)}")
+        return Comparison(say.NO_PUBLISHED_TABLES.format(folder=visible(folder), tables=", ".join(f"{t}.csv" for t in TABLES)))
     comparison = Comparison()
     differences: list[tuple[float, str]] = []
     for of, dataset in _places(results, tables):
@@ -113,7 +114,7 @@ def compare(results: Report) -> Comparison | None:
         if pairs.rows:
             comparison.recomputed.append(pairs)
     if not differences:
-        return Comparison("the published tables name none of this spec's models and datasets")
+        return Comparison(say.PUBLISHED_NAMES_NONE)
     _judge(comparison, results, tables, differences)
     _explain(comparison, results)
     return comparison
@@ -195,43 +196,45 @@ def _value(results: Report, model: str, dataset: str, metric: Label | None) -> f
 
 def _cell(
     results: Report, table: dict[tuple[str, str], float], name: str, model: str, dataset: str, differences: list[tuple[float, str]]
-) -> Pair:
+) -> ComparedNumbers:
     theirs = table.get((key(model), key(dataset)))
     metric = label(results, name, PUBLISHED)
     mine = _value(results, model, dataset, metric)
     if theirs is None:
-        return Pair("–", number(mine, 4) if mine is not None else "–", title="not among the published values")
+        return ComparedNumbers("–", number(mine, 4) if mine is not None else "–", title=say.NOT_PUBLISHED)
     if mine is None:
-        return Pair(number(theirs, 4), "not measured" if metric is None else "undefined", "absent")
+        return ComparedNumbers(number(theirs, 4), say.NOT_MEASURED if metric is None else "undefined", "absent")
     difference = abs(theirs - mine)
     differences.append((difference, f"{visible(model, 60)}, {visible(dataset, 60)}, {title(name)}"))
     kind = "same" if _is_equal(difference) else "differs"
-    return Pair(number(theirs, 4), number(mine, 4), kind, f"published {theirs!r}, recomputed {mine!r}, difference {difference:.3g}")
+    return ComparedNumbers(
+        number(theirs, 4),
+        number(mine, 4),
+        kind,
+        say.PUBLISHED_AND_RECOMPUTED.format(published=theirs, recomputed=mine, difference=difference),
+    )
 
 
 def _judge(comparison: Comparison, results: Report, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
     equal = sum(_is_equal(d) for d, _ in differences)
     most, where = max(differences)
     comparison.agrees = equal == len(differences)
-    comparison.verdict = (
-        f"{equal:,} of {len(differences):,} published cells agree to 1e−6; the largest absolute difference is {small(most)}"
-        + (f" ({where})." if most else ".")
-    )
+    comparison.verdict = say.CELLS_AGREE.format(equal=equal, n=len(differences), largest=small(most)) + (f" ({where})." if most else ".")
     unmeasured = [title(t) for t in TABLES if t in tables and label(results, t, PUBLISHED) is None]
     if unmeasured:
-        comparison.notes.append(f"Published but not measured by this spec: {', '.join(unmeasured)}.")
+        comparison.notes.append(say.PUBLISHED_UNMEASURED.format(names=", ".join(unmeasured)))
     cells = {c for t in tables.values() for c in t}
     models, datasets = {m for m, _ in cells}, {d for _, d in cells} - {key(MACRO_DATASETS)}
     here = sum(key(m) in models for m in results.models), sum(key(d) in datasets for d in results.datasets)
     comparison.notes.append(
-        f"The published tables hold {len(models)} models and {len(datasets)} datasets; {here[0]} and {here[1]} of them are in this run."
+        say.PUBLISHED_TABLES.format(models=len(models), datasets=len(datasets), models_here=here[0], datasets_here=here[1])
     )
 
 
 def _explain(comparison: Comparison, results: Report) -> None:
     """Return our own setting beside the published one, and the difference step by step."""
     if OURS not in results.settings:
-        comparison.notes.append(f"No conformal setting is called '{OURS}', so our defaults are not compared.")
+        comparison.notes.append(say.NO_OWN_SETTING.format(setting=OURS))
         return
     measured = [t for t in TABLES if label(results, t, PUBLISHED) and label(results, t, OURS, rows="test")]
     steps = _steps(results)
@@ -243,7 +246,7 @@ def _explain(comparison: Comparison, results: Report) -> None:
                 new, old = (
                     _value(results, model, dataset, x) for x in (label(results, t, OURS, rows="test"), label(results, t, PUBLISHED))
                 )
-                change = Pair("–", "–") if new is None or old is None else Pair(number(new, 4), _change(new - old))
+                change = ComparedNumbers("–", "–") if new is None or old is None else ComparedNumbers(number(new, 4), _change(new - old))
                 row.append(change)
             if any(p.upper != "–" for p in row):
                 beside.rows.append((model, row))
@@ -254,10 +257,10 @@ def _explain(comparison: Comparison, results: Report) -> None:
         for text, before, after in steps:
             source.rows.append((text, [_mean_change(results, dataset, t, before, after) for t in measured]))
         total = [_mean_change(results, dataset, t, (PUBLISHED, "all"), (OURS, "test")) for t in measured]
-        source.rows.append(("total: published to ours", total))
+        source.rows.append((say.TOTAL_EFFECT, total))
         comparison.sources.append(source)
     if not steps:
-        comparison.notes.append("No settings change one factor at a time, so only the total is shown.")
+        comparison.notes.append(say.ONLY_TOTAL)
 
 
 def _is_equal(difference: float) -> bool:
@@ -280,7 +283,7 @@ def _steps(results: Report) -> list[tuple[str, Place, Place]]:
         steps.append((what, (a, "all"), (b, "all")))
     tests, alls = (label(results, "ece", OURS, rows=r) for r in ("test", "all"))
     if tests and alls and tests != alls:
-        steps.append(("calibration error on: all → test rows", (OURS, "all"), (OURS, "test")))
+        steps.append((say.ERROR_ON_TEST_ROWS, (OURS, "all"), (OURS, "test")))
     return steps
 
 
@@ -318,7 +321,7 @@ def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     return [f"{words(k)}: {words(str(a.get(k)))} → {words(str(b.get(k)))}" for k in keys if a.get(k) != b.get(k)]
 
 
-def _mean_change(results: Report, dataset: str, table: str, before: Place, after: Place) -> Pair:
+def _mean_change(results: Report, dataset: str, table: str, before: Place, after: Place) -> ComparedNumbers:
     """Mean over the models of the change, and below it the largest."""
     changes = []
     for model in results.models:
@@ -327,13 +330,13 @@ def _mean_change(results: Report, dataset: str, table: str, before: Place, after
         if old is not None and new is not None:
             changes.append(new - old)
     if not changes:
-        return Pair("–", "")
+        return ComparedNumbers("–", "")
     largest = max(changes, key=abs)
     if _is_equal(largest):
-        return Pair("0", "", "absent")
-    return Pair(signed(sum(changes) / len(changes), 4), signed(largest, 4))
+        return ComparedNumbers("0", "", "absent")
+    return ComparedNumbers(signed(sum(changes) / len(changes), 4), signed(largest, 4))
 
 
 READS = ("published",)
 ASSETS = ["../templates/published.html"]
-SECTION = Section("published", "Published results", compare, "published.html")
+SECTION = Section("published", say.PUBLISHED_RESULTS, compare, "published.html")

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import CLEAN
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
@@ -17,14 +18,7 @@ from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import FEWEST_GROUPS
 
-HEADER = ["model", "metric", "confidence", "value (interval)", "minus raw (interval)", "corrected p", "against raw", "n"]
-NOTE = (
-    "“raw” is the model’s own confidence; every other row is that confidence, or an estimator’s value, after calibration. Calibrators are "
-    "fitted on part of the questions, in whole groups, or on split `val`; all rows are over the n other scored questions: compare them "
-    "with each other, and with the leaderboard only if n is equal. “better” and “worse”: the corrected p is below .05 and the interval of "
-    "the difference excludes 0. Both are conservative: a statistical tie does not prove that a calibrator has no effect. “not tested”: "
-    f"fewer than {FEWEST_GROUPS} groups of questions, a metric without interval, or resamples without a fit."
-)
+NOTE = say.RECALIBRATED_NOTE.format(needed=FEWEST_GROUPS)
 
 
 def recalibrated(results: Report) -> list[Sheet]:
@@ -38,7 +32,13 @@ def recalibrated(results: Report) -> list[Sheet]:
         for setting, labels in of_settings.items():
             rows = list(_rows(results, dataset, setting, labels))
             if rows:
-                sheets.append(Sheet(f"Raw and recalibrated: {visible(dataset, 80)} · {visible(setting, 80)}", HEADER, rows))
+                sheets.append(
+                    Sheet(
+                        say.RECALIBRATED.format(dataset=visible(dataset, 80), setting=visible(setting, 80)),
+                        [*say.RECALIBRATED_COLUMNS],
+                        rows,
+                    )
+                )
     if sheets:
         sheets[0].note = NOTE
     return sheets
@@ -70,11 +70,11 @@ def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | N
     value, ends = rounded(row), between(row)
     if value == "undefined":
         value = f"undefined: {visible(row['why'] or '', 120)}"
-    difference, p, word = ("", "", "") if _inner(label) == RAW else ("–", "–", "not tested")
+    difference, p, word = ("", "", "") if _inner(label) == RAW else ("–", "–", say.NOT_TESTED)
     if test is not None:
         ends_of = between(test, form=signed)
         difference, p = rounded(test, "difference", signed) + (f" ({ends_of})" if ends_of else ""), number(test["p_adjusted"], 4)
-        word = significant(test) or "statistically tied"
+        word = significant(test) or say.STATISTICALLY_TIED
     method, _, estimator = _inner(label).partition("/")
     name = "raw" if method == RAW else words(method) + (f" of {words(estimator)}" if estimator else "")
     title = f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()

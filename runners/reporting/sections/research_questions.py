@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from qualm.registry import MODALITIES
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import SURE
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.compared_modalities import leaning
@@ -21,18 +22,7 @@ from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.studies.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
 from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 
-CAPTURE = "How well do estimators capture the uncertainty of each modality?"
-REACT = "How consistently do they react, and do they react more to one modality than to others?"
-WARN = "Do perturbations make models hallucinate, and do estimators indicate it?"
-ATTRIBUTION = "Where does the uncertainty come from?"
-NOT_ANSWERED = "Not answered: "
-"""Beginning of the text of a question that a spec's metrics cannot answer."""
-UNCHECKED = (
-    f"attribution needs samples of known modality, at least {FEWEST} groups of each of two modalities; the datasets of this spec have "
-    "fewer (specs/attribution_scenes.yaml has enough)."
-)
-ONE_MODALITY = "attribution needs perturbations of two modalities under which the model does not collapse; this spec has fewer."
-WITHOUT_COLLAPSES = "Variants under which a model collapses are excluded."
+UNCHECKED = say.ATTRIBUTION_UNCHECKED.format(n=FEWEST)
 
 
 def answers(
@@ -57,29 +47,31 @@ def answers(
     """
     wrong, warned = hallucinated(results, means, tests), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
     if wrong and not warned:
-        warned = f"Whether estimators indicate it is not answered: {_unwarned(results)}"
+        warned = say.WARNING_NOT_ANSWERED.format(why=_unwarned(results))
     texts = {
-        CAPTURE: captured(results, means),
-        REACT: "" if urr.is_empty() else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(tests) if _perturbs_two(results) else ''}",
-        WARN: wrong + warned,
-        ATTRIBUTION: _attribution_sentences(results, attributions, agreement),
+        say.CAPTURE: captured(results, means),
+        say.REACT: ""
+        if urr.is_empty()
+        else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(tests) if _perturbs_two(results) else ''}",
+        say.WARN: wrong + warned,
+        say.ATTRIBUTION: _attribution_sentences(results, attributions, agreement),
     }
     if not any(texts.values()):
         return []
     takes = {
-        CAPTURE: f"no dataset labels uncertain questions, and the spec does not name {PERTURBED}.",
-        REACT: f"the spec does not name {REFLECTION}.",
-        WARN: _unwarned(results),
-        ATTRIBUTION: UNCHECKED if _perturbs_two(results) else ONE_MODALITY,
+        say.CAPTURE: say.NO_UNCERTAIN_LABELS.format(metric=PERTURBED),
+        say.REACT: say.METRIC_MISSING.format(metric=REFLECTION),
+        say.WARN: _unwarned(results),
+        say.ATTRIBUTION: UNCHECKED if _perturbs_two(results) else say.ONE_MODALITY,
     }
-    return [(question, text.strip() or f"{NOT_ANSWERED}{takes[question]}") for question, text in texts.items()]
+    return [(question, text.strip() or f"{say.NOT_ANSWERED}{takes[question]}") for question, text in texts.items()]
 
 
 def _unwarned(results: Report) -> str:
     """Explain why there is no grid of HCC."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
-        return f"the spec does not name {CONSISTENCY}."
-    return f"under all of these perturbations, correctness is undefined ({NO_REFERENCE})."
+        return say.METRIC_MISSING.format(metric=CONSISTENCY)
+    return say.NO_CORRECTNESS.format(why=NO_REFERENCE)
 
 
 def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
@@ -87,7 +79,7 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:
-        return "All cells are undefined; the reasons are given below."
+        return say.ALL_UNDEFINED
 
     def middle(row: dict[str, Any]) -> float:
         return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
@@ -96,20 +88,20 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
     up, down = sum(r["value"] > middle(r) for r in clear), sum(r["value"] < middle(r) for r in clear)
     top, last = max(rows, key=_over_changed), min(rows, key=_over_changed)
     side = (
-        ("uncertainty rises in more samples than it falls", "it falls in more")
+        (say.UNCERTAINTY_RISES, say.UNCERTAINTY_FALLS)
         if what == "rises"
-        else ("uncertainty rises where answers become wrong", "it falls there")
+        else (say.UNCERTAINTY_RISES_WHERE_WRONG, say.UNCERTAINTY_FALLS_WHERE_WRONG)
     )
-    rule = "p < .05, corrected" + ("" if what == "rises" else ", and an interval without 0")
-    text = f"In {up:,} of {len(rows):,} combinations of estimator and perturbation, {side[0]} ({rule}), in {down:,} {side[1]}"
-    text += f"; {len(cells) - len(rows):,} are undefined" if len(cells) > len(rows) else ""
-    text += f"; {frame.height - len(cells):,} more are excluded, since the model collapses. " if frame.height > len(cells) else ". "
+    rule = say.SIGNIFICANCE_RULE + ("" if what == "rises" else say.AND_INTERVAL_WITHOUT_0)
+    text = say.COMBINATIONS.format(up=up, n=len(rows), rises=side[0], rule=rule, down=down, falls=side[1])
+    text += say.COMBINATIONS_UNDEFINED.format(n=len(cells) - len(rows)) if len(cells) > len(rows) else ""
+    text += say.COMBINATIONS_EXCLUDED.format(n=frame.height - len(cells)) if frame.height > len(cells) else ". "
     measure = "URR" if what == "rises" else "HCC"
-    note = f", ties {number(last[beside])}" if what == "rises" and last[beside] is not None else ""
-    over = " over changed inputs" if any(r["value_changed"] is not None for r in rows) else ""
-    text += f"Highest {measure}{over}: {_named(top)}, {_stated(top)}. "
-    text += f"Lowest: {_named(last)}, {_stated(last)}{note}."
-    return f"{text} These intervals are not selection-adjusted." if between(_changed(top)) or between(_changed(last)) else text
+    note = say.AND_TIES.format(share=number(last[beside])) if what == "rises" and last[beside] is not None else ""
+    over = say.OVER_CHANGED_INPUTS if any(r["value_changed"] is not None for r in rows) else ""
+    text += say.HIGHEST.format(measure=measure, over=over, cell=_named(top), value=_stated(top))
+    text += say.LOWEST.format(cell=_named(last), value=_stated(last), ties=note)
+    return say.NOT_ADJUSTED.format(text=text) if between(_changed(top)) or between(_changed(last)) else text
 
 
 def _over_changed(row: dict[str, Any]) -> float:
@@ -128,8 +120,8 @@ def _stated(row: dict[str, Any]) -> str:
 
 
 def _named(row: dict[str, Any]) -> str:
-    where = f"{visible(row['model'], 40)} on {visible(row['dataset'], 40)}"
-    return f"{words(row['estimator'])} under {visible(row['variant'], 60)} ({where})"
+    names = {name: visible(row[name], 60 if name == "variant" else 40) for name in ("model", "dataset", "variant")}
+    return say.CELL.format(estimator=words(row["estimator"]), **names)
 
 
 def validated(agreement: pl.DataFrame) -> list[str]:
@@ -157,17 +149,17 @@ def _attribution_sentences(results: Report, attributions: pl.DataFrame, agreemen
         name = visible(model, 40)
         shares = [f"{_accuracy(r)} {HELD_OUT[key]}" for key in HELD_OUT if (r := checks.get(key))]
         first = next(iter(checks.values()))
-        verdict = "Validated" if model in trusted else "Not validated, so other samples are not attributed"
-        sentence = f"for {name}, the known modality is named for {' and '.join(shares)}, n = {first['n']:,}"
-        texts.append(f"{verdict}: {sentence}; the majority baseline has {number(first['floor'])}.")
+        verdict = say.VALIDATED if model in trusted else say.NOT_VALIDATED
+        sentence = say.NAMED_FOR.format(model=name, shares=" and ".join(shares), n=first["n"])
+        texts.append(say.ATTRIBUTION_CHECK.format(verdict=verdict, shares=sentence, floor=number(first["floor"])))
         if model in trusted:
             texts.append(_shares(attributions, model))
     if results.scores["collapsed"].drop_nulls().len():
-        texts.append(WITHOUT_COLLAPSES)
+        texts.append(say.COLLAPSES_EXCLUDED)
     return " ".join(filter(None, texts))
 
 
-HELD_OUT = {GROUP: "of samples of unseen scenes or images", GROUP_AND_KIND: "of samples with an unseen kind of damage"}
+HELD_OUT = {GROUP: say.OF_UNSEEN_SCENES, GROUP_AND_KIND: say.OF_UNSEEN_DAMAGE}
 
 
 def _accuracy(row: dict[str, Any]) -> str:
@@ -179,4 +171,4 @@ def _shares(attributions: pl.DataFrame, model: str) -> str:
     """Describe the attribution of a model's samples of unknown modality; empty without any."""
     others = attributions.filter((pl.col("model") == model) & pl.col("truth").is_null()).drop_nulls("blamed")["blamed"].to_list()
     shares = [f"{name} {percent(others.count(name) / len(others), 0)}" for name in MODALITIES if others.count(name)]
-    return f"Of {len(others):,} other samples: {', '.join(shares)}." if others else ""
+    return say.OTHER_SAMPLES.format(n=len(others), shares=", ".join(shares)) if others else ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
@@ -35,7 +36,11 @@ def _sheet(caption: str, path: Path) -> Sheet:
         raise StageError(f"{path}: expected a table in Parquet: {error}") from None
     part = frame[:MOST_ROWS, :MOST_COLUMNS]
     cut = part.shape != frame.shape
-    note = f"{part.height:,} of {frame.height:,} rows and {part.width} of {frame.width} columns; all are in {path}." if cut else ""
+    note = (
+        say.ROWS_AND_COLUMNS.format(rows=part.height, n_rows=frame.height, columns=part.width, n_columns=frame.width, path=path)
+        if cut
+        else ""
+    )
     rows = [[_cell(value) for value in row] for row in part.iter_rows()]
     return Sheet(visible(caption, 200), [visible(name, 40) for name in part.columns], rows, note=note)
 
@@ -48,4 +53,4 @@ def _cell(value: Any) -> str:
 
 READS = ("shown",)
 ASSETS = ["../templates/sheets.html"]
-SECTION = Section("shown", "Further tables", shown_tables, "sheets.html")
+SECTION = Section("shown", say.FURTHER_TABLES, shown_tables, "sheets.html")

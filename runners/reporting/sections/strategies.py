@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry import BLIND, MACRO, REFUSERS, baseline_model
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.sections.leaderboard import undefined
@@ -37,13 +38,13 @@ SHORT = {
     "idk_rate": "abstained",
     "hedge_rate": "hedged",
 }
-MEAN, OVER_CATEGORIES = "mean of categories", f"{MACRO}category"
+MEAN, OVER_CATEGORIES = say.MEAN_OF_CATEGORIES, f"{MACRO}category"
 MAX_ANSWERABLE = 3
 """Datasets without unanswerable questions in the table; the leaderboard has all."""
 KINDS = {
     "blind": "baseline",
-    "abstaining": "abstention or recalibration",
-    "sft": "supervised fine-tuning",
+    "abstaining": say.WITH_ABSTENTION,
+    "sft": say.FINE_TUNED,
     "rtune": "R-tuning",
     "dpo": "DPO",
 }
@@ -142,14 +143,14 @@ def _table(results: Report, dataset: str) -> Strategies | None:
     table.decided = visible(abstention_words(params, params.get("made", {}).get("judges", ())), 300)
     table.without = [visible(m, 60) for m in models if any(_no_confidence(results, m, dataset, a) for a in labels)]
     parts = results.stage.params.get("subsets", {})
-    table.subsets = [f"{visible(m, 60)} ({parts[m]['per_category']} of each category)" for m in models if m in parts]
+    table.subsets = [say.SUBSET.format(model=visible(m, 60), n=parts[m]["per_category"]) for m in models if m in parts]
     table.averages = _averages(results, dataset, mains, leaves, labels, models)
     table.rules = list(_rules(results, dataset))
     further = [*labels, *(a for a in results.main_labels(dataset) if a.plugin == "answerable_accuracy"), *_calibration(results, dataset)]
     table.further = _further(results, dataset, further)
     table.beyond, table.gains = _beyond(results, dataset, labels, models)
     tested = results.stage.params.get("made", {}).get("compare")
-    table.correction = how_corrected(tested) if tested else "corrected as the spec says"
+    table.correction = how_corrected(tested) if tested else say.CORRECTED_AS_SPECIFIED
     return table
 
 
@@ -168,10 +169,10 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
     """Return the columns over all questions, and those of datasets without unanswerable questions."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
-    groups = [("all questions", [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
+    groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
     for plain in _plain(results)[:MAX_ANSWERABLE]:
         by_plugin = {a.plugin: a for a in reversed(results.main_labels(plain))}
-        groups.append((f"{plain} (all answerable)", [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
+        groups.append((say.ALL_ANSWERABLE.format(dataset=plain), [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
     return groups
 
 
@@ -198,7 +199,7 @@ def _prevalence(results: Report, dataset: str) -> str:
     if samples is None or samples.is_empty():
         return ""
     unanswerable = int((~samples["answerable"].fill_null(True)).sum())
-    return f"{unanswerable:,} of {len(samples):,} questions ({percent(unanswerable / len(samples))}) are unanswerable"
+    return say.PREVALENCE.format(unanswerable=unanswerable, n=len(samples), share=percent(unanswerable / len(samples)))
 
 
 def _no_confidence(results: Report, model: str, dataset: str, label: Label) -> bool:
@@ -234,11 +235,11 @@ def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str)
     dataset = column.dataset or dataset
     row = results.clean.get((model, dataset, column.slice, column.label.text))
     if row is None:
-        return MarkedNumber("–", title="not measured")
+        return MarkedNumber("–", title=say.NOT_MEASURED)
     if _no_confidence(results, model, dataset, column.label):
-        return MarkedNumber("–", "no confidence", title=NO_CONFIDENCE)
+        return MarkedNumber("–", say.NO_CONFIDENCE, title=NO_CONFIDENCE)
     if not finite(row["value"]):
-        why = visible(row["why"] or "no reason on record", 300)
+        why = visible(row["why"] or say.NO_REASON, 300)
         return MarkedNumber("undefined", title=f"{why}; {counted(row)}", why=why)
     ends = "; ".join(filter(None, (between(row), bounds_in_words(row))))
     mark = MarkedNumber(rounded(row), ends, rank, title=counted(row))
@@ -275,8 +276,8 @@ def _sizes(results: Report, dataset: str, categories: Sequence[str]) -> str:
             sizes[category] = max(sizes[category], row["n"])
     least, most = min(sizes, key=lambda c: sizes[c]), max(sizes.values())
     if sizes[least] == most:
-        return f"Each has {most:,} questions"
-    return f"All categories have equal weight, although {visible(least, 60)} has {sizes[least]:,} questions and the largest {most:,}"
+        return say.EQUAL_CATEGORIES.format(n=most)
+    return say.UNEQUAL_CATEGORIES.format(smallest=visible(least, 60), n=sizes[least], largest=most)
 
 
 def mean_over(results: Report, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
@@ -300,22 +301,12 @@ def _further(results: Report, dataset: str, labels: Sequence[Label]) -> tuple[li
     return (header, rows) if rows else None
 
 
-NO_BASELINE = (
-    "This spec has no baseline that ignores the image (add `blind:`), so no improvement can be attributed to the image rather than to the "
-    "questions."
-)
-NOT_TESTED = (
-    "No model was tested against the baselines that ignore the image (add `compare:` with a `baseline` or `pairs`), so no improvement can "
-    "be attributed to the image rather than to the questions."
-)
-
-
 def _beyond(
     results: Report, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
     """Return the tests against baselines that ignore the image, over all questions, with conclusions."""
     if not any(map(baseline_model, models)):
-        return None, [NO_BASELINE] if len(models) > 1 else []
+        return None, [say.NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
     by_label = {a: beyond_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
     rows = [
@@ -324,12 +315,12 @@ def _beyond(
         if any(test.hardest for test in tests)
     ]
     if not rows:
-        return None, [NOT_TESTED]
+        return None, [say.BASELINES_UNTESTED]
     gains = [s for a, tests in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), tests, results.baseline))]
     gained = dict.fromkeys(t.model for tests in by_label.values() for t in tests if t.is_gain and not t.without_picture)
     if gained:
         names = ", ".join(visible(model, 60) for model in gained)
-        gains.append(f"Compared with refusal classifiers only, since they were not run with a shuffled or removed image: {names}.")
+        gains.append(say.REFUSERS_ONLY.format(models=names))
     return ([_Column(a).head for a in labels], rows), gains
 
 
@@ -346,13 +337,13 @@ def _gains(metric: str, tests: Sequence[Beyond], baseline: str) -> str:
     if not better:
         return ""
     names = ", ".join(visible(test.model, 60) for test in better if test.is_gain) or "none"
-    text = f"{metric}: significantly better than {visible(baseline, 60)} and than every baseline that ignores the image: {names}."
+    text = say.GAINS.format(metric=metric, baseline=visible(baseline, 60), models=names)
     others = "; ".join(
-        visible(test.model, 60) + (f" ({test_in_words(test.hardest)})" if test.hardest is not None else " (not tested)")
+        visible(test.model, 60) + (f" ({test_in_words(test.hardest)})" if test.hardest is not None else say.NOT_TESTED_ASIDE)
         for test in better
         if not test.is_gain
     )
-    return f"{text} Better than {visible(baseline, 60)} but not than every baseline that ignores the image: {others}." if others else text
+    return say.GAINS_OVER_SPEC_BASELINE.format(text=text, baseline=visible(baseline, 60), models=others) if others else text
 
 
 def _rules(results: Report, dataset: str) -> Iterator[str]:
@@ -360,22 +351,27 @@ def _rules(results: Report, dataset: str) -> Iterator[str]:
     rows = results.abstention_rules.filter(results.abstention_rules["dataset"] == dataset)
     for r in rows.iter_rows(named=True):
         if r["method"] in {BLIND[way] for way in REFUSERS}:
-            share = f" It refuses {percent(r['n_abstained'] / r['n'])} of {r['n']:,} questions." if r["n"] else ""
-            training = f"It was trained on {r['n_fit']:,} questions."
+            share = say.REFUSES.format(share=percent(r["n_abstained"] / r["n"]), n=r["n"]) if r["n"] else ""
+            training = say.TRAINED_ON.format(n=r["n_fit"])
             yield f"{visible(r['model'], 60)}+{r['method']}: {visible(r['statement'], 400)} {training}{share}"
             continue
         part = "" if r["part"] == "all" else f", {visible(r['part'], 60)}"
-        threshold = (
-            "no threshold, since there are no answers to choose it on" if r["threshold"] is None else f"threshold {number(r['threshold'])}"
-        )
-        failed = "" if r["attained"] else " No threshold attains the target."
-        share = f"; abstains on {percent(r['n_abstained'] / r['n'])} of {r['n']:,} questions" if r["n"] else ""
-        on = {"val": "the validation split", "half": "half of the test groups", "test": "the test split itself, which is optimistic"}.get(
-            r["fit"], visible(r["fit"], 20)
-        )
+        threshold = say.NO_THRESHOLD if r["threshold"] is None else say.THRESHOLD.format(value=number(r["threshold"]))
+        failed = "" if r["attained"] else say.TARGET_NOT_ATTAINED
+        share = say.ABSTAINS_ON.format(share=percent(r["n_abstained"] / r["n"]), n=r["n"]) if r["n"] else ""
+        on = {"val": say.VALIDATION_SPLIT, "half": say.HALF_OF_GROUPS, "test": say.TEST_SPLIT}.get(r["fit"], visible(r["fit"], 20))
         yield (
-            f"{visible(r['model'], 60)}+{visible(r['method'], 60)}{part}: {threshold}, chosen on {r['n_fit']:,} answers of {on}{share}. "
-            f"{visible(r['statement'], 400)}{failed}"
+            say.ABSTENTION_RULE.format(
+                model=visible(r["model"], 60),
+                method=visible(r["method"], 60),
+                part=part,
+                threshold=threshold,
+                n=r["n_fit"],
+                split=on,
+                share=share,
+                statement=visible(r["statement"], 400),
+                failed=failed,
+            )
         )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from qualm.runners.reporting import charts
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
@@ -51,14 +52,14 @@ def _finite(results: Report, model: str, dataset: str, label: Label) -> float | 
 def calibration_share(results: Report) -> list[Figure]:
     """Return coverage and set size against the share of questions that calibrate."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
-    title = "How much calibration data is needed"
+    title = say.CALIBRATION_SIZE
     if len(set(fractions.values())) < 2:
         return []
     figures = []
     goals = results.thresholds.group_by("setting").first()
     alpha = dict(zip(goals["setting"], goals["alpha"], strict=True))
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {brief(dataset)}", "Dashed: target coverage.", legend=model_legend(results.models, results.palette))
+        figure = Figure(f"{title}: {brief(dataset)}", say.DASHED_TARGET, legend=model_legend(results.models, results.palette))
         for plugin in ("coverage", "set_size"):
             for score in ("lac", "aps"):
                 rows = _share_rows(results, dataset, plugin, score, fractions)
@@ -66,7 +67,7 @@ def calibration_share(results: Report) -> list[Figure]:
                     goal = 1 - alpha[next(iter(fractions))] if plugin == "coverage" else None
                     what = f"{plugin.replace('_', ' ')} ({score.upper()})"
                     order = [brief(m) for m in results.palette]
-                    svg = charts.lines(rows, order, "share used to calibrate", what, goal=goal)
+                    svg = charts.lines(rows, order, say.SHARE_TO_CALIBRATE, what, goal=goal)
                     figure.panels.append(Panel(what, svg))
         figures += [figure] if figure.panels else []
     return figures
@@ -88,7 +89,7 @@ def _share_rows(results: Report, dataset: str, plugin: str, score: str, fraction
 
 def ranks(results: Report) -> list[Figure]:
     """Draw a line per model from its rank by accuracy to its rank by certainty."""
-    title = "Ranks by accuracy and by uncertainty"
+    title = say.RANKS
     figures = []
     for dataset in ["", *results.datasets]:
         labels = _quality(results, dataset or results.datasets[0])
@@ -134,17 +135,17 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     ]
     figure = Figure(f"{title}: {brief(dataset) if dataset else 'mean of all datasets'}", wide=True)
     figure.legend = [
-        ("var(--right)", f"ranks higher by {plain(labels[1])} than by {plain(labels[0])}"),
-        ("var(--wrong)", "ranks lower"),
-        ("var(--muted)", "about the same"),
+        ("var(--right)", say.RANKS_HIGHER.format(first=plain(labels[1]), second=plain(labels[0]))),
+        ("var(--wrong)", say.RANKS_LOWER),
+        ("var(--muted)", say.ABOUT_THE_SAME),
     ]
     figure.panels = [Panel("", charts.bumps(rows, [heading(a) for a in labels]))]
     correlations = []
     for j, label in enumerate(labels[1:], 1):
         rho = pl.select(pl.corr(columns[0], columns[j], method="spearman")).item()
         tau = float(tau_b(places[None, :, 0], places[None, :, j])[0])
-        correlations.append(f"{plain(labels[0])} and {plain(label)}: Spearman {number(rho, 2)}, Kendall τ-b {number(tau, 2)}")
-    figure.caption = f"Rank correlation over {len(models)} models: {'; '.join(correlations)}."
+        correlations.append(say.CORRELATION.format(first=plain(labels[0]), second=plain(label), rho=number(rho, 2), tau=number(tau, 2)))
+    figure.caption = say.RANK_CORRELATION.format(n=len(models), correlations="; ".join(correlations))
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
     body = [[brief(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
     figure.table = (header, body)
@@ -162,7 +163,7 @@ def _about(results: Report) -> dict[str, dict[str, Any]]:
 
 def scale(results: Report) -> list[Figure]:
     """Draw accuracy and set size against the number of parameters, within a family of models."""
-    title = "Size of the language model"
+    title = say.MODEL_SIZE
     families: dict[str, list[tuple[float, str]]] = {}
     for model, facts in _about(results).items():
         if facts.get("family") and facts.get("billions"):
@@ -173,7 +174,7 @@ def scale(results: Report) -> list[Figure]:
     order = [brief(f) for f in list(families)[: len(SERIES)]]
     figures = []
     for dataset in results.datasets:
-        figure = Figure(f"{title}: {brief(dataset)}", "Models of one family; parameters in billions, on a logarithmic axis.")
+        figure = Figure(f"{title}: {brief(dataset)}", say.MODEL_SIZE_CAPTION)
         figure.legend = [(SERIES[i], f) for i, f in enumerate(order)]
         for label in _quality(results, dataset):
             rows = [
@@ -183,9 +184,9 @@ def scale(results: Report) -> list[Figure]:
                 if (value := _finite(results, model, dataset, label)) is not None
             ]
             if rows:
-                svg = charts.lines(rows, order, "billions of parameters", heading(label), log=True)
+                svg = charts.lines(rows, order, say.BILLIONS_OF_PARAMETERS, heading(label), log=True)
                 figure.panels.append(Panel(heading(label), svg))
-        figure.table = _differences(results, dataset, ("model", "larger model"), _neighbours(families))
+        figure.table = _differences(results, dataset, ("model", say.LARGER_MODEL), _neighbours(families))
         figures += [figure] if figure.panels else []
     return figures
 
@@ -222,19 +223,19 @@ _TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 def chat_tuning(results: Report) -> list[Figure]:
     """Compare base models with their chat-tuned forms."""
-    title = "Chat tuning"
+    title = say.CHAT_TUNING
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
     if not pairs:
         return []
     figures = []
     for dataset in results.datasets:
-        about_colour = "Coloured: a significant difference by the corrected paired test."
-        figure = Figure(f"{title}: {brief(dataset)}", f"Ring: the base model; dot: its chat-tuned form. {about_colour}", wide=True)
+        about_colour = say.COLOURED
+        figure = Figure(f"{title}: {brief(dataset)}", say.CHAT_TUNING_CAPTION.format(colours=about_colour), wide=True)
         figure.legend = [
-            ("var(--right)", "significantly better"),
-            ("var(--wrong)", "significantly worse"),
-            ("var(--muted)", "statistically tied or not tested"),
+            ("var(--right)", say.SIGNIFICANTLY_BETTER),
+            ("var(--wrong)", say.SIGNIFICANTLY_WORSE),
+            ("var(--muted)", say.TIED_OR_NOT_TESTED),
         ]
         for label in _quality(results, dataset):
             rows = []

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qualm.registry import ASKED
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
@@ -66,7 +67,7 @@ def _subsets(results: Report, model: str, datasets: list[str]) -> list[Heat]:
             if not of:
                 continue
             for estimator in of:
-                lines.setdefault(estimator, [HeatCell("–", title="not measured")] * len(columns))
+                lines.setdefault(estimator, [HeatCell("–", title=say.NOT_MEASURED)] * len(columns))
             rank = results.ranks(ESTIMATORS, dataset, plugin, model=model)
             for estimator, line in lines.items():
                 middle = 0.5 if plugin == AUROC else floors.get(estimator, max(floors.values(), default=0.0))
@@ -83,20 +84,20 @@ def _floors(floors: list[float]) -> str:
     """Format the F1 of calling every question uncertain; a range if estimators cover different questions."""
     ends = list(dict.fromkeys(number(floor) for floor in sorted(floors)))
     if len(ends) < 2:
-        return f"floor {ends[0]}" if ends else ""
-    return f"floors {ends[0]} – {ends[-1]}, each over the questions of its row"
+        return say.FLOOR.format(value=ends[0]) if ends else ""
+    return say.FLOORS.format(low=ends[0], high=ends[-1])
 
 
 def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCell:
     if row is None:
-        return HeatCell("–", title="not measured")
+        return HeatCell("–", title=say.NOT_MEASURED)
     if row["value"] is None:
         return HeatCell("undefined", visible(row["why"] or "", 80), title=counted(row), undefined=True)
     heat, tone = shade(row["value"], 1 - middle if middle < 1 else 1.0, middle)
     title = (
         counted(row)
-        + (f"; floor {number(middle)} on these" if has_floor else "")
-        + {"best": "; significantly higher than every other", "lead": "; statistically tied with every higher value"}.get(rank, "")
+        + (say.FLOOR_ON_THESE.format(floor=number(middle)) if has_floor else "")
+        + {"best": say.HIGHER_THAN_EVERY_OTHER, "lead": say.TIED_WITH_HIGHER}.get(rank, "")
     )
     return HeatCell(rounded(row), between(row), heat, tone, title, bool(rank))
 
@@ -117,16 +118,12 @@ def _asked(results: Report, dataset: str, about: set[str]) -> Sheet | None:
         floor = _rows(results, model, dataset, FLOOR).get(best or "")
         best_floors += [float(floor["value"])] if floor is not None and floor["value"] is not None else []
         rows.append([visible(model, 60), text, *(_said(results.cells.get((model, way, SAID))) for way in ways)])
-    note = (
-        "F1 with uncertain questions as positives. The best estimator and its threshold are selected on these same questions, which is "
-        "optimistic; its interval accounts for the threshold, not for the estimator. Replies need no threshold; replies that are "
-        "neither yes nor no are unscored."
-    )
+    note = say.BEST_AGAINST_ASKING_NOTE
     if best_floors:
         ends = dict.fromkeys((number(min(best_floors)), number(max(best_floors))))
-        note += f" Calling all questions uncertain has F1 {' to '.join(ends)}."
-    header = ["model", "best estimator", *(f"asked: {visible(way, 40)}" for way in ways)]
-    return Sheet(f"{visible(dataset, 60)}: best estimator against asking the model", header, rows, note=note, wordy=True)
+        note += say.ALL_CALLED_UNCERTAIN.format(f1=" to ".join(ends))
+    header = [*say.BEST_AGAINST_ASKING_COLUMNS, *(say.ASKED.format(way=visible(way, 40)) for way in ways)]
+    return Sheet(say.BEST_AGAINST_ASKING.format(dataset=visible(dataset, 60)), header, rows, note=note, wordy=True)
 
 
 def _said(row: Row | None) -> str:
@@ -140,4 +137,4 @@ def _said(row: Row | None) -> str:
 
 
 ASSETS = ["../templates/uncertain.html"]
-SECTION = Section("uncertain", "Uncertain questions", uncertain_questions, "uncertain.html")
+SECTION = Section("uncertain", say.UNCERTAIN_QUESTIONS, uncertain_questions, "uncertain.html")

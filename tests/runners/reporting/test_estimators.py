@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
-from qualm.runners.reporting.estimators import HEADER, against_best
+from qualm.runners.reporting import sentences as say
+from qualm.runners.reporting.estimators import against_best
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring import rankings
@@ -43,7 +44,7 @@ def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., A
     values = {"p_true": 0.8, "luq": 0.6, "perplexity": 0.79}
     stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {name: values[name] for name in order})
     found = against_best(read_report(stage), "open")
-    assert found is not None and found.sheet.header == HEADER
+    assert found is not None and found.sheet.header == [*say.ESTIMATOR_TEST_COLUMNS]
     luq, perplexity = found.sheet.rows
     assert luq[:5] == ["large", "AUROC ↑", "P(True)", "LUQ", "−0.20"]
     low, high = (float(end.replace("−", "-")) for end in luq[5].split("\N{NO-BREAK SPACE}–\N{NO-BREAK SPACE}"))

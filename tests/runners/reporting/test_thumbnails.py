@@ -5,7 +5,7 @@ import PIL.Image
 import pytest
 
 from qualm.runners.reporting import thumbnails
-from qualm.runners.reporting.thumbnails import decoded, decoded_together, small
+from qualm.runners.reporting.thumbnails import decode_side_by_side, decoded, small
 
 
 def png(width=40, height=20, colour=(200, 10, 10)):
@@ -45,5 +45,5 @@ def test_the_longer_side_is_brought_down_and_never_up(side, size):
 
 
 def test_of_several_pictures_the_one_that_cannot_be_shown_is_told():
-    assert decoded_together([png(), None]) == (None, "image not found") and decoded_together([]) == (None, "image not found")
-    assert decoded_together([png(), png()])[0].width > decoded_together([png()])[0].width
+    assert decode_side_by_side([png(), None]) == (None, "image not found") and decode_side_by_side([]) == (None, "image not found")
+    assert decode_side_by_side([png(), png()])[0].width > decode_side_by_side([png()])[0].width

@@ -1,7 +1,8 @@
 """Tests between modalities, in sentences: from a few tests, worked out by hand."""
 
 from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
-from qualm.runners.reporting.sections.compared_modalities import UNTESTED, compared, hallucinated_more, leaning
+from qualm.runners.reporting import sentences as say
+from qualm.runners.reporting.sections.compared_modalities import compared, hallucinated_more, leaning
 from qualm.runners.reporting.sections.perturbed_by_modality import hallucinated
 from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
@@ -35,7 +36,7 @@ def test_significant_differences_are_counted_and_the_largest_named():
 
 
 def test_nothing_is_compared_without_a_test():
-    assert leaning(EMPTY) == UNTESTED and hallucinated_more(EMPTY) == "" and compared(EMPTY, made_results()) is None
+    assert leaning(EMPTY) == say.MODALITIES_UNTESTED and hallucinated_more(EMPTY) == "" and compared(EMPTY, made_results()) is None
     one = rows_of(pair(f"{REFLECTION}[a]", "image", "text", (0.25, 0.75), 0.2, slice="all"))
     assert leaning(one) == (
         "Significant differences in URR between modalities, of the one estimator: text above image for 0, below for 0; "

@@ -5,15 +5,9 @@ from typing import Any
 import polars as pl
 
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, MODALITY_COMPARISONS
-from qualm.runners.reporting.sections.compared_modalities import UNTESTED
+from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.sections.research_questions import (
-    ATTRIBUTION,
-    CAPTURE,
-    ONE_MODALITY,
-    REACT,
     UNCHECKED,
-    WARN,
-    WITHOUT_COLLAPSES,
     answers,
 )
 from qualm.runners.scoring.cells import NO_REFERENCE
@@ -65,16 +59,16 @@ def test_where_nothing_is_answered_nothing_is_said():
 
 def test_what_each_unanswered_question_takes():
     said = asked(urr=[cell(0.5)])
-    assert said[CAPTURE] == f"Not answered: no dataset labels uncertain questions, and the spec does not name {PERTURBED}."
-    assert said[WARN] == f"Not answered: the spec does not name {CONSISTENCY}."
-    assert said[ATTRIBUTION] == f"Not answered: {UNCHECKED}"
-    assert asked(urr=[cell(0.5)], attributions=[attribution("image")])[ATTRIBUTION] == f"Not answered: {UNCHECKED}"
+    assert said[say.CAPTURE] == f"Not answered: no dataset labels uncertain questions, and the spec does not name {PERTURBED}."
+    assert said[say.WARN] == f"Not answered: the spec does not name {CONSISTENCY}."
+    assert said[say.ATTRIBUTION] == f"Not answered: {UNCHECKED}"
+    assert asked(urr=[cell(0.5)], attributions=[attribution("image")])[say.ATTRIBUTION] == f"Not answered: {UNCHECKED}"
     collapse = [score("accuracy", 0.0, variant="solarize", collapsed="its accuracy is at most 0.010")]
-    assert asked(urr=[cell(0.5)], variants=["image"], scores=collapse)[ATTRIBUTION] == f"Not answered: {ONE_MODALITY}"
-    assert asked(agreement=[blame(0.5, 0.4)], scores=collapse)[ATTRIBUTION].endswith(f"0.500. {WITHOUT_COLLAPSES}")
+    assert asked(urr=[cell(0.5)], variants=["image"], scores=collapse)[say.ATTRIBUTION] == f"Not answered: {say.ONE_MODALITY}"
+    assert asked(agreement=[blame(0.5, 0.4)], scores=collapse)[say.ATTRIBUTION].endswith(f"0.500. {say.COLLAPSES_EXCLUDED}")
     said = asked(agreement=[blame(0.5, 0.4)], plots={"hcc": grid(cell(None))})
-    assert said[REACT] == f"Not answered: the spec does not name {REFLECTION}."
-    assert said[WARN] == f"Not answered: under all of these perturbations, correctness is undefined ({NO_REFERENCE})."
+    assert said[say.REACT] == f"Not answered: the spec does not name {REFLECTION}."
+    assert said[say.WARN] == f"Not answered: under all of these perturbations, correctness is undefined ({NO_REFERENCE})."
 
 
 def test_rising_is_counted_against_half_of_what_is_no_tie():
@@ -83,11 +77,11 @@ def test_rising_is_counted_against_half_of_what_is_no_tie():
         cell(0.75, 0.01), cell(0.5, 0.01), cell(0.25, 0.0499), cell(0.45, 0.01, tie_rate=0.2), cell(0.4, 0.04, tie_rate=0.2),
         cell(0.9, 0.05, "p_true", "typos"), cell(0.1, None, "perplexity", "typos", 0.125), cell(None, None),
     ]  # fmt: skip
-    assert asked(urr=urr)[REACT] == (
+    assert asked(urr=urr)[say.REACT] == (
         "In 2 of 7 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
         "(p < .05, corrected), in 1 it falls in more; 1 are undefined. "
         "Highest URR: P(True) under typos (m on d), 0.900. Lowest: perplexity under typos (m on d), 0.100, ties 0.125. "
-        f"{UNTESTED}"
+        f"{say.MODALITIES_UNTESTED}"
     )
 
 
@@ -95,17 +89,17 @@ def test_the_most_is_over_changed_inputs_and_collapses_are_left_out():
     """Of typos that leave half of the questions alone .4 of all are .8 of the changed; solarize is out whatever it has."""
     urr = [cell(0.6, 0.01, value_changed=0.6), cell(0.4, 0.01, variant="typos", value_changed=0.8, tie_rate=0.5),
            cell(0.99, 0.01, variant="solarize", collapsed="its accuracy is at most 0.010"), cell(None, None)]  # fmt: skip
-    assert asked(urr=urr)[REACT] == (
+    assert asked(urr=urr)[say.REACT] == (
         "In 2 of 2 combinations of estimator and perturbation, uncertainty rises in more samples than it falls "
         "(p < .05, corrected), in 0 it falls in more; 1 are undefined; "
-        "1 more are excluded, since the model collapses. Highest URR over changed inputs: a under typos (m on d), 0.800. "
-        f"Lowest: a under blur (m on d), 0.600. {UNTESTED}"
+        "1 more are excluded, since the model collapses. Highest URR over the changed inputs: a under typos (m on d), 0.800. "
+        f"Lowest: a under blur (m on d), 0.600. {say.MODALITIES_UNTESTED}"
     )
 
 
 def test_warning_is_counted_against_no_correlation():
     hcc = [cell(0.5, 0.01, tie_rate=0.9), cell(0.0, 0.01), cell(-0.25, 0.01, tie_rate=0.5), cell(0.75, 0.5)]
-    said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
+    said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[say.WARN]
     assert said == (
         "Share of right answers that become wrong: image 0.250 (means over perturbations, of all questions). "
         "In 1 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
@@ -120,35 +114,37 @@ def test_a_coefficient_whose_interval_holds_0_is_not_counted_and_the_extremes_ha
     ends = {"low": -0.125, "high": 0.625}
     hcc = [cell(0.25, 0.01, **ends), cell(0.5, 0.01, low=0.25, high=0.75), cell(0.125, 0.5, low=0.0, high=0.25, variant="dark")]
     hcc += [cell(0.125, 0.01, value_changed=0.75, low_changed=0.5, high_changed=1.0, low=0.0625, high=0.25)]
-    said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[WARN]
+    said = asked(means=[score(HALLUCINATION, 0.25, variant="image")], hcc=hcc)[say.WARN]
     assert said.endswith(
         "In 2 of 4 combinations of estimator and perturbation, uncertainty rises where answers become wrong "
         "(p < .05, corrected, and an interval without 0), "
         "in 0 it falls there. "
-        "Highest HCC over changed inputs: a under blur (m on d), 0.8 (0.5 – 1.0). "
+        "Highest HCC over the changed inputs: a under blur (m on d), 0.8 (0.5 – 1.0). "
         "Lowest: a under dark (m on d), 0.12 (0.00 – 0.25). These intervals are not selection-adjusted."
     )
 
 
 def test_hallucination_without_a_warning_says_why():
     means = [score(HALLUCINATION, 0.25, variant="image")]
-    assert asked(means)[WARN].endswith(f"questions). Whether estimators indicate it is not answered: the spec does not name {CONSISTENCY}.")
-    undefined = asked(means, hcc=[cell(None)], plots={"hcc": grid(cell(None))})[WARN]
+    assert asked(means)[say.WARN].endswith(
+        f"questions). Whether estimators indicate it is not answered: the spec does not name {CONSISTENCY}."
+    )
+    undefined = asked(means, hcc=[cell(None)], plots={"hcc": grid(cell(None))})[say.WARN]
     assert undefined.endswith("questions). All cells are undefined; the reasons are given below.")
 
 
 def test_capture_is_that_of_the_means():
-    said = asked([score(f"{PERTURBED}[a]", 0.625, variant="image")])[CAPTURE]
+    said = asked([score(f"{PERTURBED}[a]", 0.625, variant="image")])[say.CAPTURE]
     assert "chance): image: a of m, 0.625. They are the best" in said
 
 
 def test_attribution_is_stated_where_it_beats_the_floor():
     rows = [attribution(b) for b in ["text", "image", "image", "image", None]] + [attribution("text", "image")]
-    assert asked(attributions=rows, agreement=[blame(0.75, 0.625)])[ATTRIBUTION] == (
+    assert asked(attributions=rows, agreement=[blame(0.75, 0.625)])[say.ATTRIBUTION] == (
         "Validated: for m, the known modality is named for 0.75 (0.62 – 0.88) of samples of unseen scenes or images, n = 1,200; "
         "the majority baseline has 0.500. Of 4 other samples: image 75%, text 25%."
     )
-    unsure = asked(attributions=rows, agreement=[blame(0.75, 0.5), blame(0.9, 0.8, model="other")])[ATTRIBUTION]
+    unsure = asked(attributions=rows, agreement=[blame(0.75, 0.5), blame(0.9, 0.8, model="other")])[say.ATTRIBUTION]
     assert unsure.startswith("Not validated, so other samples are not attributed: for m, the known") and "Validated: for other" in unsure
     assert "Of 4 other" not in unsure
 
@@ -156,12 +152,12 @@ def test_attribution_is_stated_where_it_beats_the_floor():
 def test_what_is_claimed_of_others_must_hold_for_damage_that_was_held_out():
     rows = [attribution("text")]
     both = [blame(0.75, 0.625), blame(0.625, 0.49, GROUP_AND_KIND)]
-    said = asked(attributions=rows, agreement=both)[ATTRIBUTION]
+    said = asked(attributions=rows, agreement=both)[say.ATTRIBUTION]
     assert said == (
         "Not validated, so other samples are not attributed: for m, the known modality is named for 0.75 (0.62 – 0.88) of samples of "
         "unseen scenes or images and 0.62 (0.49 – 0.88) of samples with an unseen kind of damage, n = 1,200; "
         "the majority baseline has 0.500."
     )
-    assert asked(attributions=rows, agreement=[both[0], blame(0.625, 0.51, GROUP_AND_KIND)])[ATTRIBUTION].endswith(
+    assert asked(attributions=rows, agreement=[both[0], blame(0.625, 0.51, GROUP_AND_KIND)])[say.ATTRIBUTION].endswith(
         "other samples: text 100%."
     )
