@@ -251,7 +251,7 @@ SHORTCUTS = pa.schema(
         ("balanced_accuracy", pa.float64()),  # mean over the two classes
         ("balanced_low", pa.float64()),
         ("balanced_high", pa.float64()),
-        ("told_apart", pa.bool_()),  # the interval lies above the limit; null = there is none
+        ("above_limit", pa.bool_()),  # the interval lies above the limit; null = there is none
         ("why", pa.string()),  # why something is undefined
     ]
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qualm.compiler.plan.plan import Plan
-    from qualm.compiler.run.fetch import Item
+    from qualm.compiler.run.fetch import FetchItem
 
 
 def fetch(
@@ -95,7 +95,7 @@ def _unfinished(project: Project, plan: Plan) -> list[Plan]:
     return [each for n, each in enumerate(before) if any(f.action in ACTIVE for f in forecast(each, project.root, default, before[:n]))]
 
 
-def _bring(item: Item, done: dict[str, str], failures: dict[str, str], as_json: bool) -> None:
+def _bring(item: FetchItem, done: dict[str, str], failures: dict[str, str], as_json: bool) -> None:
     from qualm.registry.entries.adding import AddError
     from qualm.registry.entries.lock import FetchError
     from qualm.registry.entries.printing import progress_line
@@ -113,7 +113,7 @@ def _bring(item: Item, done: dict[str, str], failures: dict[str, str], as_json: 
             typer.echo(f"{item.what}: {done[item.what]}")
 
 
-def _require_acceptance(items: Sequence[Item], accepted: bool) -> None:
+def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
     """Exit with status 2 unless all terms were accepted, by the option or on the terminal."""
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
         typer.echo(f"{item.what}: {item.terms} ({item.licence})")
@@ -121,7 +121,7 @@ def _require_acceptance(items: Sequence[Item], accepted: bool) -> None:
             raise ProjectError(f"{item.what}: nothing was fetched; say --accept-licence if you accept its licence ({item.licence})")
 
 
-def _print(items: Sequence[Item], title: str) -> None:
+def _print(items: Sequence[FetchItem], title: str) -> None:
     from qualm.compiler.project.views import console
     from qualm.compiler.run.fetch import TO_FETCH
     from qualm.registry.system.grids import Grid

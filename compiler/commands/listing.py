@@ -181,7 +181,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json([{**m.model_dump(by_alias=True), "memory": _memories(m)} for m in models])
         return
-    numbers = ("billion", "bf16", "int8", "4 bit", "cache", "picture")
+    numbers = ("billion", "bf16", "int8", "4 bit", "cache", "image")
     grid = Grid([("name", "left"), *((column, "right") for column in numbers), ("gives", "left")])
     for m in models:
         sizes = _memories(m)
@@ -190,7 +190,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
     out = Console()
     grid.print(out)
     out.print(
-        "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; picture: tokens of one of 640 x 480.\n"
+        "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; image: tokens of one of 640 x 480.\n"
         "None is verified here: run `qualm doctor model NAME` on the one you choose. More in docs/how-to/models.md."
     )
 

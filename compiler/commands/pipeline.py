@@ -121,7 +121,7 @@ def plan(
             print_kept,
             print_needs,
             print_pair_counts,
-            print_together,
+            print_parallel_run,
         )
 
         print_forecasts(compiled.spec, forecasts, verbose)
@@ -133,7 +133,7 @@ def plan(
         for note in training_prompt_notes(resolved):
             typer.echo(f"Note: {note}")
         if beside is not None:
-            print_together(beside, on)
+            print_parallel_run(beside, on)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
 
@@ -208,7 +208,7 @@ def run(
     Further arguments go to `dvc repro`: `qualm run quickstart --force`, `qualm run quickstart --keep-going`.
     """
     from qualm.compiler.project.new_spec import write_limited
-    from qualm.compiler.run.recomputation import Selection
+    from qualm.compiler.run.recomputation import AnswerSelection
     from qualm.compiler.run.run import run_pipeline
 
     if spec is not None and spec.startswith("-"):
@@ -216,7 +216,7 @@ def run(
         spec = None
     if (samples or variants or models) and not again:
         raise ProjectError("--sample, --variant and --model choose answers to recompute: add --again")
-    selection = Selection(samples or (), variants or (), models or ()) if again else None
+    selection = AnswerSelection(samples or (), variants or (), models or ()) if again else None
     project = Project()
     if limit is not None:
         spec = write_limited(project, spec, limit)

@@ -67,12 +67,12 @@ def clean(
 
     Git and DVC's cache keep what was committed: a checkout of an earlier commit restores everything.
     """
-    from qualm.compiler.plan.compiled_files import left_of, remove
+    from qualm.compiler.plan.compiled_files import list_compiled, remove
 
     project = Project()
     if name in project.specs():
         raise ProjectError(f"specs/{name}.yaml still exists; `qualm clean` removes what a deleted spec left behind: delete the file first")
-    left = left_of(project.root, name) if re.match(NAME_PATTERN, name) else None
+    left = list_compiled(project.root, name) if re.match(NAME_PATTERN, name) else None
     if left is None or not left.places:
         raise ProjectError(f"nothing is left of '{name}' here; `qualm compile --check` names deleted specs that left something")
     for place in left.places:

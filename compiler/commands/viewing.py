@@ -22,9 +22,9 @@ def view(
     publish: Annotated[
         Path | None, typer.Option("--publish", metavar="FOLDER", help="Write the page into a folder, for any web server, instead.")
     ] = None,
-    pictures: Annotated[
+    images: Annotated[
         Literal["all", "clean", "none"],
-        typer.Option("--pictures", help="Images to publish: all variants', clean ones, or none. Check their licence first."),
+        typer.Option("--images", help="Images to publish: all variants', clean ones, or none. Check their licence first."),
     ] = "clean",
     force: Annotated[
         bool, typer.Option("--force", help="Publish results that differ from dvc.lock; the page then says so.", show_default=False)
@@ -52,12 +52,12 @@ def view(
       qualm view mine yours                       two of them
       qualm view mine --rev longer                beside a branch or experiment
       qualm view mine --publish site              a folder with index.html
-      qualm view mine --publish site --pictures all
+      qualm view mine --publish site --images all
     """
     from qualm.compiler.viewing.show import publish_results, serve_results
 
     if publish is not None:
-        if not publish_results(Project(), specs or [], publish, pictures, title, revisions or [], pull, force):
+        if not publish_results(Project(), specs or [], publish, images, title, revisions or [], pull, force):
             raise typer.Exit(1)
     else:
         serve_results(Project(), specs or [], port, title, no_open, revisions or [], pull)

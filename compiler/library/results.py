@@ -9,7 +9,7 @@ from pathlib import Path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import ChangedResultsWarning as ChangedResultsWarning
 from qualm.compiler.results.integrity import changed_results
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.runners.results.results import Results as Results
 
 
@@ -35,7 +35,7 @@ def load(spec: str | None = None, project: str | Path | None = None) -> Results:
         >>> results.scores.filter(metric="accuracy")                  # doctest: +SKIP
         >>> results.answers("base", "scenes").filter(correct=0)       # doctest: +SKIP
     """
-    return results_of(Project(Path(project) if project is not None else None), spec, _warn)
+    return read_spec_results(Project(Path(project) if project is not None else None), spec, _warn)
 
 
 def _warn(root: Path, paths: Iterable[str | Path]) -> None:

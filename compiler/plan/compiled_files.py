@@ -41,10 +41,10 @@ def leftovers(root: Path, specs: Collection[str]) -> list[Leftover]:
     """Return the leftovers of all specs that are not among `specs`."""
     owners = {p.parent.parent.name for p in (root / "specs").glob("*/stages/*.json")}
     owners |= {name for name in map(owner, (*(root / "results").glob("*/.gitignore"), *(root / "specs").glob("*/dvc.yaml"))) if name}
-    return [left_of(root, name) for name in sorted(owners - set(specs))]
+    return [list_compiled(root, name) for name in sorted(owners - set(specs))]
 
 
-def left_of(root: Path, spec: str) -> Leftover:
+def list_compiled(root: Path, spec: str) -> Leftover:
     """Return what exists of a spec beside its own file."""
     compiled = [p.relative_to(root) for p in _compiled(root, spec) if p.is_file()]
     results = [Path("results", spec), Path(".qualm/runs", spec), Path(".qualm/calibrations", spec)]

@@ -23,7 +23,7 @@ MAX_BATCH = 512
 
 
 @dataclass(frozen=True)
-class Estimate:
+class StageEstimate:
     stage: str
     model: str
     samples: int | None
@@ -57,7 +57,7 @@ class Counted:
         return self.opened + self.chosen
 
 
-def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[Estimate]:
+def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[StageEstimate]:
     """Estimate each stage that would run inference with a local model (`hf_vlm`).
 
     Args:
@@ -74,13 +74,13 @@ def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Se
             yield _estimate(plan, stage, root, settings, on)
 
 
-def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, on: Gpu | None) -> Estimate:
+def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, on: Gpu | None) -> StageEstimate:
     chosen = stage.params["model"]
     counted = _count(stage, root)
     samples = None if counted is None else counted.all
     size = _size(chosen["args"], stage.inputs, root, plan)
     if isinstance(size, str):
-        return Estimate(stage.name, chosen["label"], samples, why=size)
+        return StageEstimate(stage.name, chosen["label"], samples, why=size)
     needs = frozenset(stage.params["needs"])
     longest = stage.params["max_new_tokens"] + thinking_budget(chosen["args"].get("thinking"))
     work = Workload(needs, stage.params.get("draws", 0), longest, size.image_tokens)
@@ -123,7 +123,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
                 what = ", ".join(one.column for one in others)
                 lines.append(f"numbers of {name}: {what}: at most {numbers:,} an open question = {_gib(more)}")
                 stored += more
-    return Estimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), stored)
+    return StageEstimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), stored)
 
 
 def _numbers(what: Internal, tokens: int, layers: int) -> int:

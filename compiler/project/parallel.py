@@ -15,7 +15,7 @@ from typing import Any
 
 from qualm.compiler.plan.order import longest_chain_first, reads_from
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
 from qualm.registry.plugins.registry import SERVER
 from qualm.runners.inference.driver import asked_there
@@ -28,7 +28,7 @@ RECORDED = "recorded"
 
 
 @dataclass(frozen=True)
-class Share:
+class WorkerShare:
     """Share of a stage for each cluster worker."""
 
     stage: str
@@ -57,7 +57,7 @@ class ParallelForecast:
     """Seconds without parallel stages and cluster."""
     unknown: tuple[str, ...]
     """Stages of unknown duration, which count as nothing."""
-    shares: tuple[Share, ...] = ()
+    shares: tuple[WorkerShare, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         shares = [{**asdict(s), "batches": s.batches} for s in self.shares]
@@ -67,7 +67,7 @@ class ParallelForecast:
 def forecast_parallel(
     plan: Plan,
     forecasts: Sequence[Forecast],
-    estimates: Sequence[Estimate],
+    estimates: Sequence[StageEstimate],
     root: Path,
     settings: Settings,
     jobs: int,
@@ -119,7 +119,7 @@ def makespan(
     return now
 
 
-def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, cluster: Mapping[str, float]) -> Share | None:
+def _share(stage: PlannedStage, estimate: StageEstimate | None, settings: Settings, cluster: Mapping[str, float]) -> WorkerShare | None:
     if "generations" not in stage.outputs:
         return None
     plugin = next((ref.plugin for ref in stage.refs if ref.plugin.name == stage.params["model"]["plugin"]), None)
@@ -134,4 +134,4 @@ def _share(stage: PlannedStage, estimate: Estimate | None, settings: Settings, c
     size = int(estimate.memory.total) if estimate and estimate.memory else 0
     takes = share(settings.device, server, size, cluster)
     workers = min(1, room(takes, cluster)) if server else room(takes, cluster)
-    return Share(stage.name, workers, takes, estimate.samples if estimate else None, estimate.batch if estimate else 0)
+    return WorkerShare(stage.name, workers, takes, estimate.samples if estimate else None, estimate.batch if estimate else 0)

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from qualm.compiler.plan.emit import FileChanges
-from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.kept_answers import FAMILIES, KeptAnswers, total
 from qualm.compiler.project.needs import Need, lines
 from qualm.compiler.project.pair_counts import RecipeQuestionLimit
@@ -110,7 +110,7 @@ def print_needs(missing: Sequence[Need]) -> None:
             out.print(escape(line))
 
 
-def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> None:
+def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -> None:
     """Print memory and time of inference stages."""
     if not estimates:
         return
@@ -133,7 +133,7 @@ def print_estimates(estimates: Sequence[Estimate], verbose: bool = False) -> Non
             out.print(f"    {stages} stages: {escape(why)}")
 
 
-def print_together(run: "ParallelForecast", on: str | None) -> None:
+def print_parallel_run(run: "ParallelForecast", on: str | None) -> None:
     """Print the duration of a run with parallel stages, and the share of each worker."""
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))

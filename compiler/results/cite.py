@@ -13,7 +13,7 @@ from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.entries.entries import EntryError, find
 from qualm.registry.plugins.registry import Plugin
 from qualm.registry.published.models import Published, published
-from qualm.registry.published.references import CitationError, cited, entries_of, keys_of_entries
+from qualm.registry.published.references import CitationError, cited, keys_of_entries, parse_bibtex
 from qualm.registry.system.git import output
 
 SOFTWARE = "qualm"
@@ -63,7 +63,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
     try:
         for d in resolved.datasets:
             citation = d.card.citation
-            result.add(entries_of(citation, f"card '{d.card.name}': citation"), "datasets", d.label, citation)
+            result.add(parse_bibtex(citation, f"card '{d.card.name}': citation"), "datasets", d.label, citation)
         for name in dict.fromkeys([*names, *(text for ref in _refs(resolved) for text in _texts(ref.args) if _published(text))]):
             _model(result, project, name)
         for plugin in {(p.kind, p.name): p for p in _plugins(resolved)}.values():
@@ -88,7 +88,7 @@ def _model(bibliography: Bibliography, project: Project, name: str) -> None:
     except EntryError:
         details = None
     citation = "" if details is None else details.citation
-    citations |= entries_of(citation, f"card '{name}': citation")
+    citations |= parse_bibtex(citation, f"card '{name}': citation")
     bibliography.add(citations, "models", name, citation)
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
-from qualm.compiler.results.scores import Row, read_scores, results_of, select
+from qualm.compiler.results.scores import Row, read_scores, read_spec_results, select
 from qualm.compiler.results.tables import measure
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare
@@ -165,7 +165,7 @@ def against_revision(
 
 
 def side_here(project: Project, spec: str | None) -> ComparisonSide:
-    return ComparisonSide(spec or "", results_of(project, spec))
+    return ComparisonSide(spec or "", read_spec_results(project, spec))
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def score_stage_of(plan: Plan) -> PlannedStage:
     raise ProjectError(f"spec '{plan.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
 
-def results_of(project: Project, spec: str | None, verify: Verify | None = None) -> Results:
+def read_spec_results(project: Project, spec: str | None, verify: Verify | None = None) -> Results:
     """Return the results of a spec in this checkout; `verify` is called with the paths that are about to be read.
 
     Raises:

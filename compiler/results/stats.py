@@ -58,10 +58,10 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
     """Return the counts of a dataset folder, counted now if not stored; None if absent."""
-    from qualm.runners.data.statistics import FILE, read_samples_of, statistics
+    from qualm.runners.data.statistics import FILE, read_counted_samples, statistics
 
     if not (folder / FILE).is_file():
-        return statistics(read_samples_of(folder)) if (folder / "samples.parquet").is_file() else None
+        return statistics(read_counted_samples(folder)) if (folder / "samples.parquet").is_file() else None
     try:
         counts: dict[str, Any] = json.loads(textfiles.read_text(folder / FILE))
     except ValueError as error:

@@ -30,7 +30,7 @@ HERE, TO_FETCH, BY_HAND, FAILED, BY_RUN = "here", "to fetch", "by hand", "no ans
 
 
 @dataclass
-class Item:
+class FetchItem:
     """A line of the table of `qualm fetch`."""
 
     what: str
@@ -70,7 +70,7 @@ class Item:
         }  # fmt: skip
 
 
-def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: Sequence[Plan] = ()) -> list[Item]:
+def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: Sequence[Plan] = ()) -> list[FetchItem]:
     """Return everything that a spec's stages read and no stage makes.
 
     Args:
@@ -86,7 +86,9 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
                 readers.setdefault(path.split("/")[2], []).append(stage)
     found = [_entry(root, name, stages, tracked.get(name), limit, upgrade) for name, stages in sorted(readers.items())]
     repos = dict.fromkeys(repo for each in [*before, plan] for repo in hub_models(each.stages))
-    made_here = [Item(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_describe_models(each, plan)]) for each in before]
+    made_here = [
+        FetchItem(each.spec, "spec", f"specs/{each.spec}.yaml", BY_RUN, "-", notes=[_describe_models(each, plan)]) for each in before
+    ]
     return made_here + found + [_model(root, repo, revision, upgrade) for repo, revision in repos]
 
 
@@ -98,7 +100,7 @@ def _describe_models(other: Plan, plan: Plan) -> str:
     return f"{what}; `qualm run {plan.spec}` runs it first, and what it needs is in this table"
 
 
-def item_of_card(root: Path, name: str, upgrade: bool) -> Item:
+def item_of_card(root: Path, name: str, upgrade: bool) -> FetchItem:
     """Return the item of a card that no spec needs to name; raise CardError if there is none, ProjectError if it has no files."""
     card = load_card(name)
     if not card.layout:
@@ -107,19 +109,19 @@ def item_of_card(root: Path, name: str, upgrade: bool) -> Item:
     return _of_card(root, name, card, [], entry, None, upgrade)
 
 
-def _entry(root: Path, name: str, stages: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool) -> Item:
+def _entry(root: Path, name: str, stages: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool) -> FetchItem:
     sources = [stage for stage in stages if stage.inputs.get("source") == f"{DATA}/{name}"]
     card_name = name if name in card_names() or not sources else sources[0].params["card"]
     if card_name not in card_names() or "reviews" in stages[0].inputs:
         state = HERE if entry is not None and entry.where in ("here", "cache", "remote") else BY_HAND
-        return Item(name, "entry", "", state, notes=[] if state == HERE else [how_to_add(stages[0], name, entry)])
+        return FetchItem(name, "entry", "", state, notes=[] if state == HERE else [how_to_add(stages[0], name, entry)])
     return _of_card(root, name, load_card(card_name), sources, entry, limit, upgrade)
 
 
 def _of_card(
     root: Path, name: str, card: Card, sources: Sequence[PlannedStage], entry: Entry | None, limit: int | None, upgrade: bool
-) -> Item:
-    item = Item(name, card.kind, _host(card), HERE, card.licence)
+) -> FetchItem:
+    item = FetchItem(name, card.kind, _host(card), HERE, card.licence)
     missing = _missing_files(card, sources, limit)
     added = entry is not None and entry.where in ("here", "cache", "remote")
     movable = upgrade and card.fetch is not None and card.fetch.repo is not None
@@ -216,14 +218,14 @@ def _host(card: Card) -> str:
     return first + (f" and {len(others)} more" if others else "")
 
 
-def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> Item:
+def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchItem:
     branch = revision or lock.BRANCH
     pins = lock.read(root)
     if COMMIT.fullmatch(branch):
         branch = next((key.partition("@")[2] for key, pin in pins.items() if key.startswith(f"{repo}@") and pin.revision == branch), branch)
     key = lock.model_key(repo, branch)
     commit = pins[key].revision if key in pins and not upgrade else branch
-    item = Item(repo, "model", f"hub:{repo}@{branch}", FAILED)
+    item = FetchItem(repo, "model", f"hub:{repo}@{branch}", FAILED)
     try:
         found = hub.model_listing(repo, commit)
     except FetchError as error:

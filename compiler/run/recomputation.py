@@ -27,7 +27,7 @@ Answer = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Selection:
+class AnswerSelection:
     """Answers to compute anew; an empty field means all."""
 
     samples: Sequence[str] = ()
@@ -38,7 +38,7 @@ class Selection:
 class Recomputation:
     """Stored answers of a finished spec, to be computed anew."""
 
-    def __init__(self, project: Project, plan: Plan, forecasts: Iterable[Forecast], selection: Selection) -> None:
+    def __init__(self, project: Project, plan: Plan, forecasts: Iterable[Forecast], selection: AnswerSelection) -> None:
         """Find the answers, without reading weights.
 
         Raises:
@@ -113,7 +113,7 @@ class Recomputation:
                 hint = nearest(sample, ids, 3, f"`qualm show {self._plan.spec} --failures 20` prints some")
                 raise ProjectError(f"no sample of '{self._plan.spec}' is '{sample}'; {hint}")
 
-    def _look_up(self, planned: PlannedStage, selection: Selection) -> None:
+    def _look_up(self, planned: PlannedStage, selection: AnswerSelection) -> None:
         from qualm.runners.contracts.models import Remote, draw_of, is_signal
         from qualm.runners.inference.keys import UNKNOWN, stored_keys
         from qualm.runners.inference.requests import Asker

@@ -21,7 +21,7 @@ from qualm.compiler.project.rebuilds import ACTIVE, forecast
 from qualm.compiler.project.views import console
 from qualm.compiler.run import dvc
 from qualm.compiler.run.cluster import check_address, note_memory, reached
-from qualm.compiler.run.recomputation import Recomputation, Selection
+from qualm.compiler.run.recomputation import AnswerSelection, Recomputation
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic
@@ -51,7 +51,7 @@ def run_pipeline(
     jobs: int | None = None,
     on: str | None = None,
     pull: bool = True,
-    again: Selection | None = None,
+    again: AnswerSelection | None = None,
 ) -> int:
     """Rebuild a spec's results; return 0, 1 on failure, or 130 on Ctrl-C.
 
@@ -78,7 +78,7 @@ def run_pipeline(
 
 
 def _run(
-    project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str, pull: bool, again: Selection | None
+    project: Project, spec: str | None, arguments: list[str], verbose: bool, jobs: int, on: str, pull: bool, again: AnswerSelection | None
 ) -> int:
     plan = project.plan(spec)
     default = project.run_wide.default

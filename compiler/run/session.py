@@ -24,7 +24,7 @@ from qualm.compiler.run.follow import Follower, Tail
 from qualm.registry import SPEC_STAGE
 from qualm.registry.machine import WINDOWS, nvidia_cards
 from qualm.registry.system.console import Console
-from qualm.registry.system.dvc_files import Recorded, cache_folder, recorded
+from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, recorded
 from qualm.registry.system.dvc_objects import hash_path, is_damaged, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
@@ -240,7 +240,7 @@ class Session:
         for file in sorted((cache_folder(self._root) / "files" / "md5").glob("??/*.dir")):
             md5 = file.parent.name + file.name
             if is_damaged(file, md5):
-                aside = set_aside(self._root, Recorded(md5, md5)).relative_to(self._root).as_posix()
+                aside = set_aside(self._root, RecordedOutput(md5, md5)).relative_to(self._root).as_posix()
                 self._tell({"event": "damaged", "path": str(file), "aside": aside})
 
     def _found_damage(self) -> bool:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
@@ -38,7 +38,7 @@ def show_failures(
     """
     import polars as pl
 
-    results = results_of(project, spec)
+    results = read_spec_results(project, spec)
     for name in datasets or ():
         if name not in results.datasets:
             raise ProjectError(f"'{results.spec}' has no dataset '{name}'; {nearest(name, results.datasets)}")

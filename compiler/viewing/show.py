@@ -12,7 +12,7 @@ from rich.markup import escape
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.integrity import may_publish, report_changed
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish
@@ -34,7 +34,7 @@ def publish_results(
     force: bool = False,
 ) -> bool:
     """Write the page into a folder; return False if results were changed by hand."""
-    site = site_of(project, specs, title, pictures, revisions=revisions, pull=pull)
+    site = make_site(project, specs, title, pictures, revisions=revisions, pull=pull)
     if not may_publish(project.root, _files(project, site), force):
         return False
     out = Console(soft_wrap=True)
@@ -53,7 +53,7 @@ def serve_results(
     pull: bool = False,
 ) -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
-    site = site_of(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
+    site = make_site(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
     report_changed(project.root, _files(project, site))
     with stop_event() as stop, PageServer(site, port) as server:
         print(f"{server.url}\nonly for this machine; Ctrl-C ends it", flush=True)
@@ -63,7 +63,7 @@ def serve_results(
         stop.wait()
 
 
-def site_of(
+def make_site(
     project: Project,
     specs: Sequence[str],
     title: str | None = None,
@@ -80,7 +80,7 @@ def site_of(
     Raises:
         ProjectError: a named spec has no results, or none has.
     """
-    parts = [SitePart(results_of(project, name), project.plan(name).stages) for name in dict.fromkeys(specs)]
+    parts = [SitePart(read_spec_results(project, name), project.plan(name).stages) for name in dict.fromkeys(specs)]
     for part in parts:
         part.results.scores  # noqa: B018 - says what to do where there are none
     if not specs:
@@ -104,7 +104,7 @@ def _part_at(project: Project, spec: str, revision: str, pull: bool) -> SitePart
 
 def _with_results(project: Project, spec: str) -> SitePart | None:
     try:
-        results = results_of(project, spec)
+        results = read_spec_results(project, spec)
         return SitePart(results, project.plan(spec).stages) if results.is_scored else None
     except (ProjectError, SpecError):
         return None

@@ -16,7 +16,7 @@ from typing import Any
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import value_at
 from qualm.registry.adapters._official import check_image, read_image
-from qualm.registry.formats.frames import FramesError, frames_of, frames_of_animation
+from qualm.registry.formats.frames import FramesError, frames_of_animation, read_frames
 from qualm.registry.formats.picture_lists import MARK, MAX_IMAGES, find_mark_problem, image_id_of
 from qualm.registry.formats.pictures import image_in_text
 from qualm.registry.sample import Image, Sample
@@ -142,7 +142,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
     if not there:
         raise AdapterError(f"{where}: expected its video at {place:.500} within {source}, found none")
     try:
-        return _named(name, frames_of(path, n), place)
+        return _named(name, read_frames(path, n), place)
     except FramesError as error:
         raise AdapterError(f"{where}: video {place:.200}: {error}") from error
 

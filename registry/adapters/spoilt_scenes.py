@@ -13,7 +13,7 @@ from qualm.registry.adapters import AdapterContext
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.files import ScenesFile
 from qualm.registry.scenes.questions import SceneQuestion, ask_any, kinds_in_turn
-from qualm.registry.scenes.render import png, png_of, render
+from qualm.registry.scenes.render import encode_png, png, render
 from qualm.registry.scenes.spoiling import PICTURES, QUESTIONS
 from qualm.registry.scenes.world import Scene, make_scene, stream
 
@@ -55,7 +55,7 @@ def spoilt_scenes(
 def _samples(context: AdapterContext, scene: Scene, question: SceneQuestion, name: str, number: int) -> Iterator[Image | Sample]:
     how_picture, how_question = tuple(PICTURES)[number % len(PICTURES)], tuple(QUESTIONS)[number // len(PICTURES) % len(QUESTIONS)]
     rng = stream(context.seed, "damage", name)
-    spoilt_picture = Image(f"{name}-{how_picture}", png_of(PICTURES[how_picture](render(scene), rng)), scene["image_filename"])
+    spoilt_picture = Image(f"{name}-{how_picture}", encode_png(PICTURES[how_picture](render(scene), rng)), scene["image_filename"])
     picture = Image(name, png(scene), scene["image_filename"])
     rows = (
         ("none", "as it is", picture, question.text),

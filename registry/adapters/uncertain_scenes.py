@@ -14,7 +14,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.sample import Image, Sample
 from qualm.registry.scenes.files import ScenesFile
 from qualm.registry.scenes.questions import SceneQuestion, ask_any, kinds_in_turn
-from qualm.registry.scenes.render import png, png_of, render
+from qualm.registry.scenes.render import encode_png, png, render
 from qualm.registry.scenes.rewrites import Rewrite, rewrite
 from qualm.registry.scenes.world import Scene, make_scene, stream
 
@@ -107,4 +107,4 @@ def _tiled(pixels: np.ndarray) -> bytes:
     np.add.at(sums, (rows[:, None], columns[None, :]), pixels.astype(np.float64))
     counts = np.bincount(rows)[:, None] * np.bincount(columns)[None, :]
     tiles = np.rint(sums / counts[..., None]).astype(np.uint8)
-    return png_of(tiles[rows][:, columns])
+    return encode_png(tiles[rows][:, columns])

@@ -12,7 +12,7 @@ from qualm.registry.entries.card import Card, CardError
 from qualm.registry.entries.entries import Entry, Verdict, entries, find, verify
 from qualm.registry.plugins.registry import REQUIRED, get, load
 from qualm.registry.sample import Image
-from qualm.registry.system.dvc_files import Recorded, locked_outputs
+from qualm.registry.system.dvc_files import RecordedOutput, locked_outputs
 from qualm.registry.system.dvc_objects import damaged_objects, hash_path, set_aside
 
 PROGRESS_EVERY = 100
@@ -114,17 +114,17 @@ def check_entries(root: Path, names: Sequence[str] | None) -> dict[str, Verdict]
 
 def _with_objects(entry: Entry) -> Verdict:
     verdict = verify(entry)
-    record = Recorded(entry.path.relative_to(entry.root).as_posix(), entry.md5) if entry.md5 else None
+    record = RecordedOutput(entry.path.relative_to(entry.root).as_posix(), entry.md5) if entry.md5 else None
     objects = _objects(entry.root, record) if record else ()
     return replace(verdict, problems=(*verdict.problems, *objects))
 
 
-def results(root: Path) -> dict[str, list[Recorded]]:
+def results(root: Path) -> dict[str, list[RecordedOutput]]:
     """Return the recorded outputs in each `results/SPEC`, by the locks."""
-    outputs: dict[str, list[Recorded]] = {}
+    outputs: dict[str, list[RecordedOutput]] = {}
     for lock in (root / "dvc.lock", *sorted((root / "specs").glob("*/dvc.lock"))):
         for path, md5 in locked_outputs(lock).items():
-            outputs.setdefault("/".join(path.split("/")[:2]), []).append(Recorded(path, md5))
+            outputs.setdefault("/".join(path.split("/")[:2]), []).append(RecordedOutput(path, md5))
     return outputs
 
 
@@ -139,7 +139,7 @@ def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[
     return {name: _results(root, records, aside) for name, records in results(root).items() if name in folders or not names}
 
 
-def _results(root: Path, records: list[Recorded], aside: bool) -> Verdict:
+def _results(root: Path, records: list[RecordedOutput], aside: bool) -> Verdict:
     damaged, problems = [], list[str]()
     for record in records:
         actual, objects = hash_path(root, record.path), _objects(root, record)
@@ -151,6 +151,6 @@ def _results(root: Path, records: list[Recorded], aside: bool) -> Verdict:
     return Verdict(len(records), tuple(damaged), (), (), tuple(problems))
 
 
-def _objects(root: Path, record: Recorded) -> list[str]:
+def _objects(root: Path, record: RecordedOutput) -> list[str]:
     files = (f.relative_to(root) if f.is_relative_to(root) else f for f in damaged_objects(root, record.md5))
     return [f"damaged in DVC's cache: {file}, of {record.path}" for file in files]

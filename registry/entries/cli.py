@@ -19,11 +19,11 @@ from qualm.registry.entries.printing import (
     listed,
     print_labelled,
     print_some,
+    print_verdict,
     print_wrapped,
     progress_line,
     report,
     row,
-    verdict_of,
 )
 from qualm.registry.formats import atomic
 from qualm.registry.text import complain, plain, print_json
@@ -338,7 +338,7 @@ def verify(
         print_json({n: {"good": v.good, **vars(v)} for n, v in verdicts.items()})
     else:
         for name, verdict in verdicts.items():
-            verdict_of(name, verdict, aside)
+            print_verdict(name, verdict, aside)
         if not verdicts:
             print("there is nothing to verify here; `qualm data ls` lists the entries")
     if not all(v.good for v in verdicts.values()):

@@ -54,7 +54,7 @@ class Changes:
 
 
 @dataclass
-class Difference:
+class VersionDifferences:
     """Differences of files, samples and images."""
 
     files: Changes
@@ -66,7 +66,7 @@ class Difference:
 
 def compare(
     old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
-) -> Difference:
+) -> VersionDifferences:
     """Compare two versions, by a dataset's tables or by what an adapter reads of files.
 
     Args:
@@ -83,11 +83,13 @@ def compare(
     beneath.mkdir(parents=True, exist_ok=True)
     files = _changes(old.files, new.files, lambda one, other: [])
     if not files:
-        return Difference(files, Changes(same=0), "the files are the same")
+        return VersionDifferences(files, Changes(same=0), "the files are the same")
     try:
-        return Difference(files, _changes(_samples(old, chosen, beneath, progress), _samples(new, chosen, beneath, progress), _fields))
+        return VersionDifferences(
+            files, _changes(_samples(old, chosen, beneath, progress), _samples(new, chosen, beneath, progress), _fields)
+        )
     except AdapterError as error:
-        return Difference(files, None, str(error))
+        return VersionDifferences(files, None, str(error))
 
 
 def _changes(old: Mapping[str, T], new: Mapping[str, T], what: Callable[[T, T], list[str]]) -> Changes:

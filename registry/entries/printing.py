@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from qualm.registry.entries.adding import Added, Progress
     from qualm.registry.entries.card import Fetch
-    from qualm.registry.entries.differences import Difference
+    from qualm.registry.entries.differences import VersionDifferences
     from qualm.registry.entries.entries import Entry, Verdict
     from qualm.registry.entries.versions import Version
     from qualm.registry.system.console import Console
@@ -275,7 +275,7 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
         yield tell
 
 
-def difference(old: Version, new: Version, comparison: Difference) -> None:
+def difference(old: Version, new: Version, comparison: VersionDifferences) -> None:
     """Print the differences between two versions of data."""
     print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
     for what, changes in (("files", comparison.files), ("samples", comparison.samples)):
@@ -298,7 +298,7 @@ def difference(old: Version, new: Version, comparison: Difference) -> None:
                 print(f"    {sign} and {len(of) - MAX_LINES:,} more (--json names all)")
 
 
-def verdict_of(name: str, verdict: Verdict, aside: bool = False) -> None:
+def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
     """Print what `qualm data verify` found for one entry or the results of one spec."""
     print(f"{name}: {verdict.checked:,} files, {'all as recorded' if verdict.good else 'NOT as recorded'}")
     for what in ("damaged", "missing", "extra"):

@@ -38,7 +38,7 @@ def frame_positions(total: int, n: int) -> list[int]:
     return list(range(total)) if total <= n else [(2 * k + 1) * total // (2 * n) for k in range(n)]
 
 
-def frames_of(path: Path, n: int) -> list[tuple[int, bytes]]:
+def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
     """Return number and image of evenly spaced frames of a film, animation or folder.
 
     Args:

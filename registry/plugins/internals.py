@@ -200,5 +200,5 @@ def _hidden_share(column: str, share: str) -> str:
     except ValueError:
         number = 0.0
     if not 0 < number <= 1:
-        raise ValueError(f"{column}: expected a share of the picture's tokens above 0 and at most 1, got '{share}'")
+        raise ValueError(f"{column}: expected a share of the image's tokens above 0 and at most 1, got '{share}'")
     return str(number)

@@ -37,7 +37,7 @@ class Parameters(_Strict):
         return self.published if self.language is None or self.vision is None else self.language + self.vision
 
 
-class Text(_Strict):
+class TextSizes(_Strict):
     """Sizes of the language model that determine time and memory."""
 
     layers: int
@@ -55,7 +55,7 @@ class Published(_Strict):
     family: str = Field(alias="class")
     """Class in transformers."""
     parameters: Parameters
-    text: Text | None = None
+    text: TextSizes | None = None
     image_tokens: int | None = None
     """Tokens of an image of 640 x 480 pixels."""
     licence: str

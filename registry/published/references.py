@@ -20,7 +20,7 @@ class CitationError(Exception):
     """A citation that cannot be printed; the message names the key and where it is cited."""
 
 
-def entries_of(text: str, by: str) -> dict[str, str]:
+def parse_bibtex(text: str, by: str) -> dict[str, str]:
     """Parse BibTeX entries by key, the first of each; raise CitationError if malformed."""
     try:
         return parse(text)
@@ -30,7 +30,7 @@ def entries_of(text: str, by: str) -> dict[str, str]:
 
 @cache
 def references(file: Path = FILE) -> dict[str, str]:
-    return entries_of(file.read_text(encoding="utf-8"), file.name)
+    return parse_bibtex(file.read_text(encoding="utf-8"), file.name)
 
 
 @cache
@@ -49,7 +49,7 @@ def cited(keys: Iterable[str], by: str) -> dict[str, str]:
     entries: dict[str, str] = {}
     for key in keys:
         if key.lstrip().startswith("@"):
-            own_entries = entries_of(key, f"{by}: CITES")
+            own_entries = parse_bibtex(key, f"{by}: CITES")
             if not own_entries:
                 raise CitationError(f"{by}: CITES: expected BibTeX such as @misc{{key, title={{...}}}}, got {key.strip()[:60]!r}")
             entries |= own_entries

@@ -57,10 +57,10 @@ def render(scene: Scene) -> Array:
 
 
 def png(scene: Scene) -> bytes:
-    return png_of(render(scene), compress_level=4)
+    return encode_png(render(scene), compress_level=4)
 
 
-def png_of(pixels: np.ndarray, compress_level: int = 6) -> bytes:
+def encode_png(pixels: np.ndarray, compress_level: int = 6) -> bytes:
     """Encode pixels (height, width, 3) as PNG."""
     with io.BytesIO() as out:
         Image.fromarray(pixels).save(out, "PNG", compress_level=compress_level)

@@ -53,7 +53,7 @@ class _Lock(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedOutput:
     """An output or a data entry as a lock or a `.dvc` file records it."""
 
     path: str
@@ -113,17 +113,17 @@ def locked_outputs(lock: Path) -> dict[str, str]:
     return {out["path"]: out["md5"] for entry in read_lock(lock).values() for out in entry.get("outs") or [] if out.get("md5")}
 
 
-def recorded(root: Path, paths: Iterable[str]) -> list[Recorded]:
+def recorded(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
     """Return the record of each path, or of the output that contains it; none for what git keeps or no stage has made yet."""
-    read, records = cache(locked_outputs), list[Recorded]()
+    read, records = cache(locked_outputs), list[RecordedOutput]()
     for path in paths:
         if (tracked := find_dvc_file(root, path)) is not None:
             file, md5 = tracked
-            records += [Recorded(file.removesuffix(".dvc"), md5)] if md5 else []
+            records += [RecordedOutput(file.removesuffix(".dvc"), md5)] if md5 else []
         elif path.startswith("results/"):
             outputs = {**read(root / "dvc.lock"), **read(root / "specs" / path.split("/")[1] / "dvc.lock")}
             candidates = (path, *map(Path.as_posix, Path(path).parents))
-            records += [Recorded(place, outputs[place]) for place in candidates if place in outputs][:1]
+            records += [RecordedOutput(place, outputs[place]) for place in candidates if place in outputs][:1]
     return list(dict.fromkeys(records))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from qualm.registry.formats import atomic, textfiles
-from qualm.registry.system.dvc_files import Recorded, cache_folder, dvc_errors
+from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, dvc_errors
 
 DAMAGED = Path(".qualm/damaged")
 """Folder to which damaged files are moved; nothing is deleted."""
@@ -121,7 +121,7 @@ def damaged_objects(root: Path, md5: str) -> list[Path]:
     return [file for h in dict.fromkeys([md5, *members]) if (file := object_path(store, h)).is_file() and is_damaged(file, h)]
 
 
-def set_aside(root: Path, record: Recorded, tree: bool = True) -> Path:
+def set_aside(root: Path, record: RecordedOutput, tree: bool = True) -> Path:
     """Move a damaged output out of the working tree and its damaged objects out of the cache; return the folder that holds them now.
 
     DVC then restores, fetches or makes again what is missing. If `tree` is false, the working tree stays as it is.

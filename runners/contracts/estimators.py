@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.nli import NliContext, NliError
-from qualm.runners.inference.nli import CACHE, Nli, open_nli
+from qualm.runners.inference.nli import CACHE, CachedNli, open_nli
 from qualm.runners.runtime.settings import Settings
 
 Floats = NDArray[np.float64]
@@ -28,9 +28,9 @@ class EstimatorContext:
     settings: Settings = field(default_factory=Settings)
     counters: Counter[str] = field(default_factory=Counter)
     cache: Path = CACHE
-    _opened: dict[str, Nli] = field(default_factory=dict)
+    _opened: dict[str, CachedNli] = field(default_factory=dict)
 
-    def nli(self, chosen: Any, reads: str = "contradiction") -> Nli:
+    def nli(self, chosen: Any, reads: str = "contradiction") -> CachedNli:
         """Return the NLI model of a `Chosen` parameter, opened once.
 
         Args:

@@ -137,7 +137,7 @@ def pixels_of(data: bytes | None) -> str:
     return hashlib.sha256(f"{picture.width}x{picture.height}:".encode() + picture.tobytes()).hexdigest()
 
 
-def pixels_together(digests: Sequence[str]) -> str:
+def combine_digests(digests: Sequence[str]) -> str:
     """Combine the digests of a question's images; "" without one, unchanged for a single one."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
@@ -192,7 +192,7 @@ def curate(
     pictures = _pixels(folders, all_ids(s["image_id"] for s in reviewable if s["sample_id"] in decided))
     content = {
         s["sample_id"]: content_of(
-            s, pixels_together([pictures.get(name, "") for name in picture_ids(s["image_id"])]), about[s["sample_id"]]
+            s, combine_digests([pictures.get(name, "") for name in picture_ids(s["image_id"])]), about[s["sample_id"]]
         )
         for s in reviewable
         if s["sample_id"] in decided

@@ -15,7 +15,7 @@ import yaml
 
 from qualm.registry.system.dvc_objects import hash_path
 from qualm.runners.data.markdown import code, fenced, inline
-from qualm.runners.data.statistics import ALL, read_samples_of, statistics
+from qualm.runners.data.statistics import ALL, read_counted_samples, statistics
 from qualm.runners.runtime.stage import Stage, StageError
 
 KEY = "qualm"
@@ -53,7 +53,7 @@ class CardTable:
 
 def write_card(stage: Stage, card: DataCard, samples: Path, place: str, perturbed: Set[str] = frozenset()) -> None:
     """Count the samples of a folder and publish its card."""
-    counts = statistics(read_samples_of(samples), perturbed)
+    counts = statistics(read_counted_samples(samples), perturbed)
     path = stage.scratch / "card.md"
     path.write_text(_text(stage, card, counts), encoding="utf-8", newline="\n")
     stage.publish(path, place)

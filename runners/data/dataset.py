@@ -40,7 +40,7 @@ SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Item:
+class VariantInput:
     """Input of a variant for one sample."""
 
     sample_id: str
@@ -92,7 +92,7 @@ class Variant:
     scored_only: bool = False
     """Only scored rows have this variant: thresholds are chosen on clean answers."""
 
-    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         """Return the variant's input for a sample; None if the perturbation does not apply.
 
         Raises:
@@ -100,7 +100,7 @@ class Variant:
         """
         return dataset.item(row) if self.folders is None else self.folders[dataset.name].item(dataset, row)
 
-    def apply(self, seed: int, item: Item, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
+    def apply(self, seed: int, item: VariantInput, image: PIL.Image.Image | None) -> tuple[PIL.Image.Image | None, str] | None:
         """Perturb one image and question; None if the perturbation does not apply."""
         if self.function is None:
             return image, item.question
@@ -121,7 +121,7 @@ class Variant:
             return None
         return {"image": (edited, item.question), "text": (image, edited), "cross": edited}[self.modality]  # type: ignore[no-any-return]
 
-    def shown(self, seed: int, item: Item, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
+    def shown(self, seed: int, item: VariantInput, images: Sequence[PIL.Image.Image]) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
         """Perturb all images and the question of a sample; None where the perturbation cannot.
 
         Several images are perturbed one by one with their own random numbers, text between image marks piece by piece; all must succeed.
@@ -214,7 +214,7 @@ def part_name(sample_id: str, number: int) -> str:
 class Made(Protocol):
     """Source of samples under a variant that is not computed by a perturbation."""
 
-    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         """Return the sample of a row under the variant; None if the variant does not apply to it."""
         ...
 
@@ -226,10 +226,12 @@ class Blinded:
     way: str
     """`swapped` or `removed`."""
 
-    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         own = dataset.samples[row]
         if self.way == "removed":
-            return Item(own["sample_id"], remove_marks(own["question"], len(picture_ids(own["image_id"]))), None, dataset.where(row))
+            return VariantInput(
+                own["sample_id"], remove_marks(own["question"], len(picture_ids(own["image_id"]))), None, dataset.where(row)
+            )
         stranger = dataset.whole.strangers.get(own["sample_id"])
         if stranger is None:
             return None
@@ -252,7 +254,7 @@ class PerturbedFolder:
         images = self.folder / "images"
         return _Pictures(images, all_ids(row["image_id"] for row in self._rows.values())) if images.is_dir() else None
 
-    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         """Return a sample of the folder; unchanged images come from the dataset."""
         own_row = self._rows.get(dataset.samples[row]["sample_id"])
         if own_row is None:
@@ -315,7 +317,7 @@ class DatasetFolder:
         part.table, part.samples = self.table.take(list(rows)), [self.samples[row] for row in rows]
         return part
 
-    def item(self, row: int) -> Item:
+    def item(self, row: int) -> VariantInput:
         """Return a clean sample.
 
         Raises:
@@ -372,8 +374,8 @@ class DatasetFolder:
         return f"{self.name}: sample '{sample['sample_id']}', {pictures}"
 
 
-def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> Item:
-    return Item(sample_id, question, files[0] if files else None, where, tuple(files[1:]))
+def _item(sample_id: str, question: str, files: Sequence[bytes], where: str) -> VariantInput:
+    return VariantInput(sample_id, question, files[0] if files else None, where, tuple(files[1:]))
 
 
 def decoded(data: bytes, where: str) -> PIL.Image.Image:

@@ -54,7 +54,7 @@ def _ids_by_file(folder: Path) -> dict[str, str]:
         try:
             table = pq.ParquetFile(path).read(columns=["image_id", "image.path"])
         except (pa.ArrowInvalid, OSError) as error:
-            raise SceneGraphError(f"{path}: not a readable table of pictures: {error}") from error
+            raise SceneGraphError(f"{path}: not a readable table of images: {error}") from error
         paths = [struct["path"] for struct in table.column("image").to_pylist()]
         ids.update(zip(paths, table.column("image_id").to_pylist(), strict=True))
     return ids

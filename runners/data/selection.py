@@ -28,7 +28,7 @@ SHOWN = 10
 """Ids that a message lists."""
 
 
-class Selection:
+class StageSelection:
     """The expressions of one data stage, and counts of their results."""
 
     def __init__(self, dataset: str, params: Mapping[str, Any]) -> None:
@@ -151,7 +151,7 @@ def draw_limited(params: Mapping[str, Any], seed: int, folder: Path) -> set[str]
 
 
 @dataclass(frozen=True)
-class Choice:
+class SelectedSamples:
     """Samples that a data stage writes."""
 
     ids: frozenset[str]
@@ -159,7 +159,7 @@ class Choice:
     """Counts for the stage's record."""
 
 
-def choose(params: Mapping[str, Any], context: AdapterContext) -> Choice | None:
+def choose(params: Mapping[str, Any], context: AdapterContext) -> SelectedSamples | None:
     """Return the samples that `where`, `balance` and `limit` choose, reading no image; None if `where` selects none.
 
     Args:
@@ -170,7 +170,7 @@ def choose(params: Mapping[str, Any], context: AdapterContext) -> Choice | None:
         AdapterError: a file is not as in the release.
         StageError: a class has too few samples.
     """
-    selection = Selection(params["dataset"], params)
+    selection = StageSelection(params["dataset"], params)
     with TemporaryDirectory(prefix="qualm-choice-") as temporary:
         folder = Path(temporary)
         seen: set[str] = set()
@@ -192,9 +192,9 @@ def choose(params: Mapping[str, Any], context: AdapterContext) -> Choice | None:
             return None
         if "balance" in params:
             drawn = draw_balanced(params, folder)
-            return Choice(drawn.ids, drawn.counts)
+            return SelectedSamples(drawn.ids, drawn.counts)
         chosen = draw_limited(params, context.seed, folder)
-        return Choice(frozenset(chosen), {"left_out": rows.rows - len(chosen)} if len(chosen) < rows.rows else {})
+        return SelectedSamples(frozenset(chosen), {"left_out": rows.rows - len(chosen)} if len(chosen) < rows.rows else {})
 
 
 def missing_images(params: Mapping[str, Any], seed: int, source: Path) -> list[Sequence[str]]:

@@ -29,7 +29,7 @@ COLUMNS = ["sample_id", "image_id", "category", "answerable", "split", "group", 
 _FIRST = ("train", "val", "test")
 
 
-def read_samples_of(folder: Path) -> pl.DataFrame:
+def read_counted_samples(folder: Path) -> pl.DataFrame:
     """Read the counted columns of a dataset folder."""
     frame = pl.from_arrow(read_table(folder / "samples.parquet", SAMPLES, COLUMNS))
     assert isinstance(frame, pl.DataFrame)

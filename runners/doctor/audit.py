@@ -159,7 +159,7 @@ def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditR
             own = [lot for (folder, _), some in drawn.items() if folder == name for lot in some if lot.stage == number]
             if own:
                 try:
-                    _computed(asker, _shelf(name, _of(asker, usable)), own, results[name])
+                    _computed(asker, _shelf(name, _folders_of_model(asker, usable)), own, results[name])
                 except FAULTS as error:
                     reasons[name] = str(error) or type(error).__name__
         del asker  # frees its weights before the next are loaded
@@ -208,7 +208,7 @@ def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
     return _Shelf(usable[name].folder, [holding.folder for other, holding in usable.items() if other != name])
 
 
-def _of(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
+def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
     """Return the folders of an asker's model and engine, by any libraries."""
     wanted = (asker.model.digest, asker.engine.identity)
     return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
@@ -221,7 +221,7 @@ def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
     datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(question.datasets)]
     asker = Asker(question.model, engine(question.module), datasets, question.variants, question.needs, stage)
-    mine = {} if hasattr(question.model, "lookup") else _of(asker, usable)
+    mine = {} if hasattr(question.model, "lookup") else _folders_of_model(asker, usable)
     return asker, mine, asker.survey()[0] if mine and not isinstance(question.model, Remote) else []
 
 

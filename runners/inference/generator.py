@@ -17,7 +17,7 @@ CACHE = Path(".qualm") / "replies"
 Chat = Sequence[Message]
 
 
-class Generator:
+class CachedGenerator:
     """A generator engine with its reply cache; `counters` counts the replies."""
 
     def __init__(self, engine: GeneratorEngine, settings: Settings, cache: Path = CACHE) -> None:
@@ -109,7 +109,7 @@ def open_engine(chosen: Any, settings: Settings) -> GeneratorEngine | Composer:
     return engine
 
 
-def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Generator:
+def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> CachedGenerator:
     """Return the generator of a parameter (`{"plugin": "hf", "args": {...}}`), with its cache.
 
     Raises:
@@ -119,4 +119,4 @@ def open_generator(chosen: Any, settings: Settings, cache: Path = CACHE) -> Gene
     if not isinstance(engine, GeneratorEngine):
         name = chosen if isinstance(chosen, str) else chosen["plugin"]
         raise GeneratorError(f"generator '{name}' answers no prompts, it only writes pairs about scenes; choose hf or openai")
-    return Generator(engine, settings, cache)
+    return CachedGenerator(engine, settings, cache)

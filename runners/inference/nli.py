@@ -23,7 +23,7 @@ FOLLOWS, UNRELATED, CONTRADICTS = (SURE, 0.0, -SURE), (0.0, SURE, 0.0), (-SURE, 
 """Logits of pairs that a rule decides. Of two classes the first is as here, and the second its negative; a cosine is their sign."""
 
 
-class Nli:
+class CachedNli:
     """An NLI engine behind two rules and a cache."""
 
     def __init__(self, engine: NliEngine, context: NliContext, cache: Path = CACHE) -> None:
@@ -81,9 +81,9 @@ class Nli:
             ) from error
 
 
-def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> Nli:
+def open_nli(chosen: Any, context: NliContext, cache: Path = CACHE) -> CachedNli:
     """Return the NLI model of a `Chosen` parameter, with its cache; raise NliError on failure."""
-    return Nli(load_chosen("nli", chosen)(context), context, cache)
+    return CachedNli(load_chosen("nli", chosen)(context), context, cache)
 
 
 def probabilities(logits: Floats) -> Floats:

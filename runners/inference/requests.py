@@ -32,10 +32,10 @@ from qualm.runners.contracts.models import (
     is_signal,
 )
 from qualm.runners.contracts.parts import internal_parts
-from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
-from qualm.runners.prompts.few_shot import examples_of, split_hint
+from qualm.runners.prompts.few_shot import choose_examples, split_hint
 from qualm.runners.prompts.question import Prompt
 from qualm.runners.prompts.templates import PromptError, check_fit
 from qualm.runners.runtime.prefetch import ahead
@@ -79,10 +79,10 @@ class SampleVariant:
 class _Start:
     """Input of a sample's variants, whose image files are digested at most once."""
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: VariantInput) -> None:
         self.item = item
 
-    def replaced_by(self, item: Item | None) -> _Start | None:
+    def replaced_by(self, item: VariantInput | None) -> _Start | None:
         """Return another input, sharing the digest if the images are the same."""
         if item is None or item.files != self.item.files:
             return None if item is None else _Start(item)
@@ -104,7 +104,7 @@ class _Decoded:
         self._most, self._size, self._lock = most, 0, threading.Lock()
         self._images: OrderedDict[tuple[bytes, ...], tuple[Image, ...]] = OrderedDict()
 
-    def images(self, item: Item) -> tuple[Image, ...]:
+    def images(self, item: VariantInput) -> tuple[Image, ...]:
         """Decode images; raise BrokenSampleError if one cannot be decoded."""
         with self._lock:
             if (decoded := self._images.get(item.files)) is not None:
@@ -383,6 +383,6 @@ def _prompt_of(stage: Stage, dataset: DatasetFolder) -> Prompt:
     whole, of = DatasetFolder(dataset.name, dataset.folder), rule(stage.params, dataset.name)
     asked = replace(of, subset=None).is_asked(dataset.name, whole.table).to_pylist()
     try:
-        return replace(prompt, examples=examples_of(how, prompt, whole, asked, stage.seed))
+        return replace(prompt, examples=choose_examples(how, prompt, whole, asked, stage.seed))
     except (PromptError, BrokenSampleError) as error:
         raise StageError(str(error)) from error

@@ -125,7 +125,7 @@ class _Rounds:
         return [replies] if replies else []
 
 
-def told_of_open(store: str, stage: str) -> None:
+def warn_of_open_batches(store: str, stage: str) -> None:
     """Warn of open batches that a run without batch API does not wait for."""
     waiting = Waiting(folder_of(store, stage))
     if not (waiting.folder / JOURNAL).exists() or not waiting.open():

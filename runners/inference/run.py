@@ -24,8 +24,8 @@ from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.origins import origins
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
-from qualm.runners.inference.rounds import ask_in_batches, told_of_open
-from qualm.runners.inference.thoughts import thoughts_of
+from qualm.runners.inference.rounds import ask_in_batches, warn_of_open_batches
+from qualm.runners.inference.thoughts import read_thoughts
 from qualm.runners.prompts.labelled import read_json_answer
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
@@ -83,7 +83,7 @@ def _rows(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
             at += 1
     total = len(rows["draw"])
     columns = {name: pa.array(values, GENERATIONS.field(name).type) for name, values in rows.items()}
-    thoughts = thoughts_of(stored, sources, total, asker.model)
+    thoughts = read_thoughts(stored, sources, total, asker.model)
     for name in COLUMNS:
         wanted_column = name == "text" or name in asker.needs
         columns[name] = thoughts.read(name, _column(name, filled[name] if wanted_column else [], total, stored))
@@ -234,7 +234,7 @@ def _answer(
             ask_in_batches(asker, store, lookup.missing)
             return
         if lookup.missing:
-            told_of_open(asker.stage.settings.store, asker.stage.key)
+            warn_of_open_batches(asker.stage.settings.store, asker.stage.key)
         if elsewhere:
             driver.Answering(asker, store, driver.shards_of(asker, lookup.missing), opener).run()
         else:

@@ -65,7 +65,7 @@ class Thoughts:
         return Counter(COUNTED[how] for how in self.outcome.values() if how in COUNTED)
 
 
-def thoughts_of(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:
+def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], total: int, model: Any) -> Thoughts:
     """Read the thinking of stored parts.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import MARK, picture_ids
-from qualm.runners.prompts.question import LETTERS, Example, Prompt
+from qualm.runners.prompts.question import LETTERS, FewShotExample, Prompt
 from qualm.runners.prompts.templates import PromptError
 
 COLUMNS = ["sample_id", "image_id", "question", "references", "choices", "answer_index", "answerable", "split", "group", "meta"]
@@ -25,7 +25,9 @@ class ExampleSource(Protocol):
     def files(self, row: int) -> tuple[bytes, ...]: ...
 
 
-def examples_of(how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, asked: Sequence[bool], seed: int) -> tuple[Example, ...]:
+def choose_examples(
+    how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, asked: Sequence[bool], seed: int
+) -> tuple[FewShotExample, ...]:
     """Return the examples of a prompt for one dataset.
 
     Args:
@@ -71,7 +73,7 @@ def user_turn(params: Mapping[str, Any], sample: Mapping[str, Any], question: st
     return prompt.text(question, sample["choices"] or (), hint)
 
 
-def _written(entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> Example:
+def _written(entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool]) -> FewShotExample:
     data = tuple(Path(image).read_bytes() for image in entry.get("images", ()))
     for number, (row, is_asked) in enumerate(zip(rows, asked, strict=True)):
         if is_asked and row["question"].strip() == entry["question"].strip() and folder.files(number) == data:
@@ -80,12 +82,12 @@ def _written(entry: Mapping[str, Any], folder: ExampleSource, rows: Sequence[Map
                 "examples are never taken from scored samples: write another one"
             )
     images = tuple(_decoded(file, f"prompt: examples: {entry['question']!r}") for file in data)
-    return Example(entry["question"], entry["answer"], tuple(entry.get("options", ())), images, entry.get("hint", ""))
+    return FewShotExample(entry["question"], entry["answer"], tuple(entry.get("options", ())), images, entry.get("hint", ""))
 
 
 def _drawn(
     how: Mapping[str, Any], prompt: Prompt, folder: ExampleSource, rows: Sequence[Mapping[str, Any]], asked: Sequence[bool], seed: int
-) -> tuple[Example, ...]:
+) -> tuple[FewShotExample, ...]:
     where, split = f"dataset {folder.name}: prompt: examples", how["split"]
     free = sorted(
         {row["split"] or "" for row in rows} - {row["split"] or "" for row, is_asked in zip(rows, asked, strict=True) if is_asked}
@@ -135,12 +137,14 @@ def _answer(row: Mapping[str, Any], prompt: Prompt, where: str) -> str | None:
         raise PromptError(f"{where}: {error}; write the examples, or put them in a file") from error
 
 
-def _example(folder: ExampleSource, row: Mapping[str, Any], number: int, answer: str, has_hint: bool) -> Example:
+def _example(folder: ExampleSource, row: Mapping[str, Any], number: int, answer: str, has_hint: bool) -> FewShotExample:
     question, hint = row["question"], ""
     if has_hint:
         hint, question = split_hint(question, question, dict(row["meta"] or ()).get("hint") or "")
     images = tuple(_decoded(file, f"dataset {folder.name}: sample '{row['sample_id']}'") for file in folder.files(number))
-    return Example(question.replace(MARK, "").strip() if len(images) > 1 else question, answer, tuple(row["choices"] or ()), images, hint)
+    return FewShotExample(
+        question.replace(MARK, "").strip() if len(images) > 1 else question, answer, tuple(row["choices"] or ()), images, hint
+    )
 
 
 def _decoded(data: bytes, where: str) -> Any:

@@ -38,7 +38,7 @@ Turn = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Example:
+class FewShotExample:
     """A question with its answer, shown before the question that is asked (few-shot)."""
 
     question: str
@@ -60,7 +60,7 @@ class Prompt:
     """JSON Schema of `answer_format: json`."""
     confidence_target: float | None = None
     """Confidence t in [0, 1) above which the model is told to answer, since a mistake costs t / (1 - t) points."""
-    examples: tuple[Example, ...] = ()
+    examples: tuple[FewShotExample, ...] = ()
     hint: str = ""
     """Hint of the question that is asked."""
 

@@ -298,18 +298,18 @@ class Results:
         self._verify(self.root, [folder])
         return scan(folder / "samples.parquet", SAMPLES).collect()
 
-    def picture(self, dataset: str, sample_id: str) -> Image | None:
+    def image(self, dataset: str, sample_id: str) -> Image | None:
         """Return the unperturbed image of a question; None if it has none.
 
         Raises:
-            ProjectError: there is no such dataset or question, or it has several images, which `pictures` gives.
+            ProjectError: there is no such dataset or question, or it has several images, which `images` gives.
         """
-        images = self.pictures(dataset, sample_id)
+        images = self.images(dataset, sample_id)
         if len(images) > 1:
-            raise ProjectError(f"dataset '{dataset}': sample '{sample_id}' has {len(images)} images; `pictures` gives all of them")
+            raise ProjectError(f"dataset '{dataset}': sample '{sample_id}' has {len(images)} images; `images` gives all of them")
         return images[0] if images else None
 
-    def pictures(self, dataset: str, sample_id: str) -> tuple[Image, ...]:
+    def images(self, dataset: str, sample_id: str) -> tuple[Image, ...]:
         """Return all unperturbed images of a question, in display order.
 
         Raises:

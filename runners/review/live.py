@@ -19,7 +19,7 @@ import PIL.Image
 from qualm.registry.plugins.registry import Plugin, load
 from qualm.runners.contracts.generators import GeneratorError
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError, generator
-from qualm.runners.data.dataset import DatasetFolder, Item, PerturbedFolder
+from qualm.runners.data.dataset import DatasetFolder, PerturbedFolder, VariantInput
 from qualm.runners.data.scene_graphs import SceneGraphError, read_scenes
 from qualm.runners.prompts.templates import PromptError
 from qualm.runners.runtime.settings import Settings
@@ -63,9 +63,9 @@ class Live(PerturbedFolder):
         self.workshop, self.label = workshop, label
         self._modality = str(plugin.declares.get("MODALITY"))
         self._function, self._args = load("perturbations", plugin.name), dict(args)
-        self._items: OrderedDict[str, Item | None] = OrderedDict()
+        self._items: OrderedDict[str, VariantInput | None] = OrderedDict()
 
-    def item(self, dataset: DatasetFolder, row: int) -> Item | None:
+    def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
         """Return a perturbed sample; None if not applicable.
 
         Raises:
@@ -81,7 +81,7 @@ class Live(PerturbedFolder):
             self._items.move_to_end(name)
             return self._items[name]
 
-    def _make(self, dataset: DatasetFolder, row: int, item: Item) -> Item | None:
+    def _make(self, dataset: DatasetFolder, row: int, item: VariantInput) -> VariantInput | None:
         image = item.image() if self._modality != "text" else None
         context = self.workshop.context
         rows = dataset.table.slice(row, 1).to_pylist()

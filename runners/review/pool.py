@@ -19,11 +19,11 @@ from qualm.registry.formats.picture_lists import all_ids, picture_ids
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.registry.where import META
 from qualm.runners.data.claims import ClaimError, claims
-from qualm.runners.data.curation import CHOICES, content_of, pixels_of, pixels_together
+from qualm.runners.data.curation import CHOICES, combine_digests, content_of, pixels_of
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
 from qualm.runners.data.rows import choose
 from qualm.runners.data.splits import SplitRule
-from qualm.runners.reporting.thumbnails import decoded_together
+from qualm.runners.reporting.thumbnails import decode_side_by_side
 from qualm.runners.runtime.records import iterate, read_table
 from qualm.runners.runtime.stage import StageError
 
@@ -49,7 +49,7 @@ class ReviewQuestion:
         files = self.read()
         if len(files) < 2:
             return files[0] if files else None
-        together, _ = decoded_together(files)
+        together, _ = decode_side_by_side(files)
         if together is None:
             return b""  # shown as unreadable
         with io.BytesIO() as file:
@@ -59,7 +59,7 @@ class ReviewQuestion:
     @cached_property
     def content(self) -> str:
         """Return the digest of what is shown, for which a decision holds."""
-        return content_of(self.row, pixels_together([pixels_of(data) for data in self.read()]), self.claims)
+        return content_of(self.row, combine_digests([pixels_of(data) for data in self.read()]), self.claims)
 
     @property
     def sample_id(self) -> str:

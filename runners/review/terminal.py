@@ -84,7 +84,7 @@ def _member(q: ReviewQuestion, out: Console, folder: Path, title: str, pool: Poo
     if file is not None:
         if out.color_system in ("256", "truecolor"):
             parts.append(draw(file, min(WIDEST, out.width), max(8, out.height - BESIDES)))
-        parts.append(Text(f"picture: {file}", style="dim"))
+        parts.append(Text(f"image: {file}", style="dim"))
     else:
         parts.append(Text("no image" if q.picture is None else "image not readable", style="dim"))
     parts.append(Text.assemble(("Q  ", "bold"), visible(q.row["question"] or "")))

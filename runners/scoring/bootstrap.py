@@ -29,7 +29,7 @@ MAX_DELETIONS = 200
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedSums:
     """Sums and values that a metric computed from the rows of one task."""
 
     widths: tuple[int, ...] = ()
@@ -66,10 +66,10 @@ class Recorder(Weights):
     width: int
     only_sums: bool
 
-    def recorded(self) -> list[Recorded]:
+    def recorded(self) -> list[RecordedSums]:
         """Return what was noted of each task."""
         widths = tuple(column.shape[1] for column in self.columns)
-        same = partial(Recorded, widths, self.width, self.only_sums, self.in_bins)
+        same = partial(RecordedSums, widths, self.width, self.only_sums, self.in_bins)
         if not self.columns:
             return [same() for _ in self.counts]
         is_summed = np.any([(column != 0).any(axis=1) for column in self.columns], axis=0)

@@ -210,8 +210,8 @@ def _scores(cell: Cell) -> dict[str, list[str]]:
 
 def _are_over_same_rows(a: MetricTask, b: MetricTask) -> bool:
     """Return true if two models are scored on the same rows of a metric, and the same rows calibrate."""
-    calibrates = [of for name, *of in zip(a.metric.reads, a.arrays, b.arrays, strict=True) if name == "is_calibration"]
-    return np.array_equal(a.of_cell, b.of_cell) and all(np.array_equal(*of) for of in calibrates)
+    pairs = zip(a.metric.reads, a.arrays, b.arrays, strict=True)
+    return np.array_equal(a.of_cell, b.of_cell) and all(np.array_equal(x, y) for name, x, y in pairs if name == "is_calibration")
 
 
 def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margin: float) -> Test:
@@ -249,7 +249,7 @@ def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margi
     )
 
 
-def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes: Sequence[float]) -> Difference:
+def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes: Sequence[float]) -> PairedDifference:
     """Return b minus a in every resample; the smaller numbers of groups of the two count."""
     groups = min(groups_of_slice if of.groups is None else of.groups for of in (a, b))
     units = min([*(float(groups) if of.units is None else of.units for of in (a, b)), *units_of_classes])
@@ -257,8 +257,8 @@ def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes
     resampled = b.resampled[:times] - a.resampled[:times]
     calibrating = min((of.calibrating for of in (a, b) if of.calibrating is not None), default=None)
     if calibrating is None:
-        return Difference(b.value - a.value, resampled, b.deleted - a.deleted, groups, units)
-    return Difference(b.value - a.value, resampled, np.empty(0), min(groups, calibrating), units + calibrating - 1)
+        return PairedDifference(b.value - a.value, resampled, b.deleted - a.deleted, groups, units)
+    return PairedDifference(b.value - a.value, resampled, np.empty(0), min(groups, calibrating), units + calibrating - 1)
 
 
 def rarest_class(task: MetricTask) -> tuple[int, float]:
@@ -270,7 +270,7 @@ def rarest_class(task: MetricTask) -> tuple[int, float]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """A value that is 0 under the null hypothesis, with its resamples and jackknife."""
 
     value: float

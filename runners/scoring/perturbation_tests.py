@@ -57,7 +57,7 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice) -> Iterator[Effe
     for label, measured in evaluate([m for m in metrics if _test_of(m) == INDEPENDENCE], cell, part):
         groups = part.bootstrap.groups if measured.groups is None else measured.groups
         units = float(groups) if measured.units is None else measured.units
-        found = paired_tests.Difference(measured.value, measured.resampled, measured.deleted, groups, units)
+        found = paired_tests.PairedDifference(measured.value, measured.resampled, measured.deleted, groups, units)
         p = np.nan if found.why_no_test else found.p
         yield Effect(label, measured.value, 0.0, p, Evidence(p) if np.isnan(p) else Evidence(p, found.draws))
 

@@ -129,7 +129,7 @@ class Rankings:
         for label, measured in values:
             metric = metric_of(label, self.metrics)
             if id(measured) not in draws:
-                draws[id(measured)] = drawn_of(metric, measured)
+                draws[id(measured)] = ranking_resamples(metric, measured)
             if (drawn := draws[id(measured)]) is None:
                 continue
             if metric.classes is not None and (measured.units or 0.0) < MIN_CLASS_ROWS:
@@ -184,7 +184,7 @@ class Rankings:
         return pa.table(rankings, schema=RANKINGS), pa.Table.from_pylist(pairs, schema=ESTIMATOR_COMPARISONS)
 
 
-def drawn_of(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
+def ranking_resamples(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
     """Return a value's resamples as rankings read them; None if it is no candidate."""
     drawn = measured.resampled
     defined = ~np.isnan(drawn)

@@ -34,7 +34,7 @@ def warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
     for (dataset, model, unscored, total, why), metrics in metrics_of.items():
         models_of.setdefault((dataset, unscored, total, why, ", ".join(dict.fromkeys(map(metric_of, metrics)))), []).append(model)
     return [
-        f"{dataset}, {_names(models, fold)}: {_of(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
+        f"{dataset}, {_names(models, fold)}: {_share(unscored, total, ' of each' if len(models) > 1 else '')} not scored ({metrics}): {why}"
         for (dataset, unscored, total, why, metrics), models in models_of.items()
     ]
 
@@ -45,7 +45,7 @@ def _names(models: Sequence[str], fold: bool) -> str:
     return f"{len(models)} models, such as {models[0]} and {models[1]}; the report names all"
 
 
-def _together(labels: Iterable[str]) -> str:
+def _join_labels(labels: Iterable[str]) -> str:
     """Return labels of metrics, those of one metric as one."""
     settings_of: dict[str, list[str]] = {}
     for label in labels:
@@ -151,9 +151,9 @@ def notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False) -> li
     known = registry.names("metrics")
     assumes = {name: registry.get("metrics", name).declares.get("assumes") for name in valued if name in known}
     return [f"{name} assumes that {condition}" for name, condition in assumes.items() if condition] + [
-        f"{dataset}: {_together(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()
+        f"{dataset}: {_join_labels(labels)} {what} ({who}): {why}" for (dataset, _, what, who, why), labels in labels_of.items()
     ]
 
 
-def _of(unscored: int, total: int, each: str) -> str:
+def _share(unscored: int, total: int, each: str) -> str:
     return f"all {total:,} answers{each} are" if unscored == total else f"{unscored:,} of {total:,} answers{each} are"

@@ -63,7 +63,7 @@ NO_LOGPROBS = "the reply has no log-probabilities"
 
 
 @dataclass(frozen=True)
-class Choice:
+class CompletionChoice:
     """One answer of a completion."""
 
     text: str
@@ -96,7 +96,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    choices: list[Choice]
+    choices: list[CompletionChoice]
     prompt: list[dict[int, float]] | None = None
     """Id and log-probability of every prompt token, if the server shows them."""
     served: tuple[str, str] = ("", "")
@@ -223,14 +223,14 @@ def _join_stream(events: Sequence[str]) -> Any:
     return {**last, "choices": list(choices.values())} if "choices" in last else last
 
 
-def _read_choice(raw: Mapping[str, Any], limit: int, counted: int | None, remarks: list[str]) -> Choice:
+def _read_choice(raw: Mapping[str, Any], limit: int, counted: int | None, remarks: list[str]) -> CompletionChoice:
     message = raw.get("message")
     message = message if isinstance(message, dict) else {"content": message if isinstance(message, str) else raw.get("text", {})}
     said = _read_content(message.get("content"))
     finish, refusal, text = _finish_reason(raw), message.get("refusal"), said.text.strip()
     refusal = refusal if isinstance(refusal, str) else said.refusal
     thought = [_read_content(message.get(name)).text for name in ("reasoning_content", "reasoning")]
-    choice = Choice(
+    choice = CompletionChoice(
         text or refusal.strip(),
         filtered=finish in FILTERED,
         reasoning=next(filter(None, [*thought, said.thinking]), None),
@@ -279,7 +279,7 @@ def _read_content(value: Any) -> _Content:
     return content
 
 
-def _add_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> Choice:
+def _add_tokens(choice: CompletionChoice, raw: Mapping[str, Any], ended: bool, remarks: list[str]) -> CompletionChoice:
     """Add ids, log-probabilities and alternatives, as far as they are valid and of this answer."""
     ids = raw.get("token_ids")
     ids = ids if isinstance(ids, list) and all(is_count(i, MAX_ID) for i in ids) else None
@@ -309,7 +309,7 @@ def _add_tokens(choice: Choice, raw: Mapping[str, Any], ended: bool, remarks: li
     return replace(choice, logprobs=logprobs, tops=alternatives, ids=ids, tokens=tokens, ended=ended and hides_end)
 
 
-def _enforce_limit(choice: Choice, limit: int, counted: int | None, remarks: list[str]) -> Choice:
+def _enforce_limit(choice: CompletionChoice, limit: int, counted: int | None, remarks: list[str]) -> CompletionChoice:
     """Cut an answer to the token limit, or remove its text if its tokens are not shown."""
     size = len(choice.text.encode())
     listed = choice.tokens if choice.tokens is not None else choice.ids

@@ -30,7 +30,7 @@ from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.studies.blind_classifiers import refused
 from qualm.runners.studies.blind_refuser import IN_TURN, OWN, POOLED, Refuser, refusers
-from qualm.runners.studies.shortcuts import features_of
+from qualm.runners.studies.shortcuts import image_features
 
 KIND = StageKind(
     title="Choose when to decline",
@@ -99,7 +99,7 @@ class _Refusing:
 
     def _features(self, names: Iterable[str]) -> dict[str, Callable[[NDArray[np.int64]], Floats]]:
         folders = self.stage.inputs["datasets"]
-        return {name: partial(features_of, DatasetFolder(name, Path(folders[name]))) for name in names}
+        return {name: partial(image_features, DatasetFolder(name, Path(folders[name]))) for name in names}
 
     def check(self) -> None:
         """Count the datasets without a trained abstention baseline; raise StageError if no dataset has one."""

@@ -26,7 +26,7 @@ from qualm.runners.data.assembled_images import AssembledPictures
 from qualm.runners.data.curation import CurationError, curate, without_lone_pairs
 from qualm.runners.data.data_cards import CardTable, DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
-from qualm.runners.data.statistics import FILE, VERIFICATION, read_samples_of, statistics
+from qualm.runners.data.statistics import FILE, VERIFICATION, read_counted_samples, statistics
 from qualm.runners.runtime.records import ShardWriter, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.studies import shortcuts
@@ -116,7 +116,7 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
         print(f"{stage.key}: shortcut: {line}", file=sys.stderr)
     for line in shortcuts.too_few_to_tell(rows):
         print(f"{stage.key}: without looking: {line}", file=sys.stderr)
-    stage.count(shortcuts=sum(bool(row["told_apart"]) for row in rows))
+    stage.count(shortcuts=sum(bool(row["above_limit"]) for row in rows))
     return rows
 
 
@@ -196,7 +196,7 @@ def _write_facts(
         }
         for r in recipes
     ]
-    counts = statistics(read_samples_of(folder), perturbed)
+    counts = statistics(read_counted_samples(folder), perturbed)
     whole = {**counts, "recipes": about_recipes, "dropped": dict(sorted(merged.dropped.items())), "near_duplicates": alike}
     for name, content in ((FILE, whole), (VERIFICATION, facts.get("verification"))):
         if content is not None:

@@ -27,7 +27,7 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.balance import TAKEN
 from qualm.runners.data.data_cards import DataCard, write_card
 from qualm.runners.data.rows import as_row, as_sample, report_left_out, with_provenance
-from qualm.runners.data.selection import Selection, choose, draw_balanced, draw_limited, is_early
+from qualm.runners.data.selection import StageSelection, choose, draw_balanced, draw_limited, is_early
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter, iterate
 from qualm.runners.runtime.stage import Stage, StageError
@@ -55,7 +55,7 @@ def run(stage: Stage) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     source = stage.inputs.get("source")
-    selection = Selection(stage.params["dataset"], stage.params)
+    selection = StageSelection(stage.params["dataset"], stage.params)
     bad = Bad(stage.params.get("skip_bad", False), Path(source).name if source else "NAME")
     context = AdapterContext(
         folder,
@@ -124,7 +124,7 @@ class Bad:
 
 
 def _write(
-    stage: Stage, folder: Path, items: Iterable[Image | Sample], selection: Selection, selects: Callable[[Sample], bool], bad: Bad
+    stage: Stage, folder: Path, items: Iterable[Image | Sample], selection: StageSelection, selects: Callable[[Sample], bool], bad: Bad
 ) -> None:
     """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
     images: set[str] = set()

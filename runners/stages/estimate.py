@@ -43,7 +43,7 @@ AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
-class Estimator:
+class LabelledEstimator:
     label: str
     plugin: Plugin
     columns: Mapping[str, str | None]
@@ -81,7 +81,7 @@ def run(stage: Stage) -> None:
     context = EstimatorContext(stage.settings, Counter())
     parts: list[pa.Table] = []
     try:
-        for blocks in _together(_blocks(stage, sorted({c for e in estimators for c in e.reads}))):
+        for blocks in _group_blocks(_blocks(stage, sorted({c for e in estimators for c in e.reads}))):
             parts += _estimated(stage, estimators, context, blocks)
     finally:
         stage.count(**context.counters)
@@ -91,7 +91,7 @@ def run(stage: Stage) -> None:
     stage.publish(file, stage.outputs["uncertainties"])
 
 
-def _estimator(ref: Mapping[str, Any]) -> Estimator:
+def _estimator(ref: Mapping[str, Any]) -> LabelledEstimator:
     plugin = registry.get("estimators", ref["plugin"])
     try:
         read = columns(plugin, ref["args"])
@@ -101,10 +101,10 @@ def _estimator(ref: Mapping[str, Any]) -> Estimator:
     unknown = [c for c in read.values() if c is not None and c not in readable and not drawn_from(c) and not is_internal(c)]
     if unknown:
         raise StageError(f"{plugin.path}: reads {', '.join(unknown)}; expected columns of GENERATIONS or of draws: {', '.join(readable)}")
-    return Estimator(ref["label"], plugin, read, ref["args"])
+    return LabelledEstimator(ref["label"], plugin, read, ref["args"])
 
 
-def _together(blocks: Iterator[Block]) -> Iterator[list[Block]]:
+def _group_blocks(blocks: Iterator[Block]) -> Iterator[list[Block]]:
     group: list[Block] = []
     for block in blocks:
         group.append(block)
@@ -202,7 +202,7 @@ def _listed(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArra
     return pa.chunked_array([pa.ListArray.from_arrays(pa.array(offsets), items, mask=pa.array(lengths == 0))])
 
 
-def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
+def _estimated(stage: Stage, estimators: list[LabelledEstimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
     """Return the UNCERTAINTIES rows of some blocks, by block and estimator."""
     left_out = stage.params.get("left_out", {})
     by_estimator: list[dict[int, pa.Array | None]] = []
@@ -231,7 +231,7 @@ def _estimated(stage: Stage, estimators: list[Estimator], context: EstimatorCont
     return parts
 
 
-def _values_inside(stage: Stage, estimator: Estimator, block: Block, context: EstimatorContext) -> pa.Array | None:
+def _values_inside(stage: Stage, estimator: LabelledEstimator, block: Block, context: EstimatorContext) -> pa.Array | None:
     """Return the values of an estimator that reads the model's internals, a part in memory at a time.
 
     None where no answer has what it reads.
@@ -266,7 +266,7 @@ def _joined(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
 
 
-def values_of(estimator: Estimator, columns: Mapping[str, pa.ChunkedArray], n: int, context: EstimatorContext) -> pa.Array:
+def values_of(estimator: LabelledEstimator, columns: Mapping[str, pa.ChunkedArray], n: int, context: EstimatorContext) -> pa.Array:
     """Return the estimator's value of every row, null if undefined or a column it reads is null."""
     readable = np.ones(n, dtype=bool)
     for name in columns:

@@ -167,7 +167,7 @@ def _training_data(stage: Stage, tables: Tables, probe: ProbeTask, model: str, a
     under = dict(_under(probe, answers, usable)) if probe.beside else {}
     for places, design in _designs(probe, answers, CLEAN, usable):
         finite = np.asarray(np.isfinite(design.features).all(axis=1))
-        own.designs.append(_of(design, finite))
+        own.designs.append(_select_rows(design, finite))
         own.values.append(values[places[finite]])
         own.groups.append(samples.groups[places[finite]])
         if probe.beside:
@@ -315,7 +315,7 @@ def _values_of(
             yield pa.table({name: own[name] for name in UNCERTAINTIES.names}, schema=UNCERTAINTIES)
 
 
-def _of(design: ProbeDesign, rows: Bools) -> ProbeDesign:
+def _select_rows(design: ProbeDesign, rows: Bools) -> ProbeDesign:
     return replace(design, features=np.asarray(design.features, dtype=np.float64)[rows])
 
 

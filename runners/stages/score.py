@@ -193,7 +193,7 @@ class Scoring:
             del cell  # before the next one is read
         if self.compared:
             found = list(compare_models(self.metrics, clean, slices, self.compared, self.level))
-            self.comparisons += self._together(found)
+            self.comparisons += self._add_to_family(found)
             self.stage.count(comparisons=len(found))
         self.rankings.rank()
 
@@ -209,13 +209,13 @@ class Scoring:
             if DATASETS in self.averaged:
                 self.over_datasets.add(cell, part, values, limits)
             if self._tested and not part.macro and "clean_correct" in cell.columns:
-                self.effects += self._together(effect_rows(self._tested, cell, part, values))
+                self.effects += self._add_to_family(effect_rows(self._tested, cell, part, values))
         for part in changed_slices(cell, slices[0]):
             values, limits = self._measure(self._paired, cell, part, rows)
             if self.study:
                 self.study.add_changed(cell, values, limits)
             of_correlation = [metric for metric in self._tested if is_of_correlation(metric)]
-            self.effects += self._together(effect_rows(of_correlation, cell, part, values))
+            self.effects += self._add_to_family(effect_rows(of_correlation, cell, part, values))
         self.scores.append(pa.Table.from_pylist(rows, schema=LABELLED_SCORES))
 
     def _measure(
@@ -228,7 +228,7 @@ class Scoring:
         self.stage.count(**count_undefined(values))
         return values, limits
 
-    def _together(self, tests: Iterable[tuple[dict[str, Any], Evidence]]) -> Iterator[dict[str, Any]]:
+    def _add_to_family(self, tests: Iterable[tuple[dict[str, Any], Evidence]]) -> Iterator[dict[str, Any]]:
         """Yield the rows of tests, whose p-values are corrected together."""
         for row, evidence in tests:
             self.family.add(row, evidence)

@@ -71,7 +71,7 @@ def _by_subset(samples: Samples, verdicts: Mapping[str, Verdict]) -> list[str | 
     return subset_labels
 
 
-def read_of(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
+def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
     """Compute the features: (estimator, clean or a modality) -> (n,) value or mean change.
 
     The mean is over the finite changes under the modality's perturbations; NaN if there are none.

@@ -25,7 +25,7 @@ from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
 from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_deleted, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.measuring.slices import CHANGED
-from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, drawn_of, ranked
+from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, ranked, ranking_resamples
 from qualm.runners.studies import attribution
 from qualm.runners.studies.rank_stability import stability
 
@@ -120,7 +120,7 @@ class Study:
         metric = metric_of(label, self.metrics)
         return metric.function.__name__, metric.label, label[len(metric.label) + 1 : -1]
 
-    def _of(self, *plugins: str) -> Iterator[tuple[Where, str, str, tuple[str, str, str]]]:
+    def _values_of_plugins(self, *plugins: str) -> Iterator[tuple[Where, str, str, tuple[str, str, str]]]:
         for where, variant, label in self.measured:
             parts = self._split(label)
             if parts[0] in plugins:
@@ -137,7 +137,7 @@ class Study:
         for sweep in sweeps(self.variants):
             at = {variant: strength for strength, variant in sweep.points}
             same = {"perturbation": sweep.perturbation, "modality": sweep.modality, "parameter": sweep.parameter}
-            for where, variant, label, (_, metric, rest) in self._of(*SWEPT):
+            for where, variant, label, (_, metric, rest) in self._values_of_plugins(*SWEPT):
                 if variant in at:
                     clean = self.measured.get((where, CLEAN, label))
                     row = dict(zip(_WHERE, where, strict=True)) | same | {"strength": at[variant], "variant": variant}
@@ -155,7 +155,7 @@ class Study:
 
     def _grid(self, plugin: str, companion: str, beside: str) -> list[dict[str, Any]]:
         rows = []
-        for where, variant, label, (_, metric, rest) in self._of(plugin):
+        for where, variant, label, (_, metric, rest) in self._values_of_plugins(plugin):
             measured = self.measured[where, variant, label]
             other = self._companion(where, variant, metric.replace(plugin, companion, 1), rest)
             row: dict[str, Any] = dict(zip(_WHERE, where, strict=True)) | {"variant": variant, "modality": self.modality[variant]}
@@ -200,7 +200,7 @@ class Study:
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
         """Group the measures: (where, modality or clean, slice, label) -> variant -> measure."""
         parts: dict[tuple[Where, str, str, str], dict[str, Measured]] = {}
-        for where, variant, label, (plugin, _, _) in self._of(*MEANS, UNCHANGED):
+        for where, variant, label, (plugin, _, _) in self._values_of_plugins(*MEANS, UNCHANGED):
             key = (where, variant, label)
             modality = self.modality.get(variant, CLEAN)
             parts.setdefault((where, modality, ALL, label), {})[variant] = self.measured[key]
@@ -227,7 +227,7 @@ class Study:
 
     def rank_stability(self) -> list[dict[str, Any]]:
         parts: dict[tuple[str, str, str], dict[str, dict[str, Measured]]] = {}
-        for where, variant, label, (plugin, metric, rest) in self._of(*RANKED):
+        for where, variant, label, (plugin, metric, rest) in self._values_of_plugins(*RANKED):
             if rest and (variant == CLEAN) == (plugin == "auroc"):
                 parts.setdefault((metric, *where), {}).setdefault(rest, {})[variant] = self.measured[where, variant, label]
         tables = {
@@ -247,7 +247,7 @@ class Study:
             usable = {name: self._without_collapses((model, name), changes) for name, changes in by_dataset.items() if changes}
             if len({m for of in usable.values() for _, v in of if (m := self.modality.get(v)) in MODALITIES}) < 2:
                 continue
-            of = {name: attribution.read_of(changes, self.modality, self.samples[name].n) for name, changes in usable.items()}
+            of = {name: attribution.attribution_features(changes, self.modality, self.samples[name].n) for name, changes in usable.items()}
             truth = [t for name in of for t in attribution.labels(self.samples[name], self.labelled.get(name))]
             groups = [g for name in of for g in _groups(self.samples[name])]
             if not attribution.enough(truth, groups):
@@ -372,7 +372,7 @@ def modality_comparisons(
         candidates = [
             Candidate(modality, one.value, drawn, one.n, one.bounds)
             for modality in MODALITIES
-            if (one := of.get(modality)) is not None and (drawn := drawn_of(metric, one)) is not None
+            if (one := of.get(modality)) is not None and (drawn := ranking_resamples(metric, one)) is not None
         ]
         if len(candidates) > 1 and groups[model, dataset] >= FEWEST_GROUPS:
             place = (dataset, part, label, "", BY_MODALITY, model)

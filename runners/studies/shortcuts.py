@@ -70,7 +70,7 @@ def has_both(samples: Samples) -> bool:
 def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
     """Compute SHORTCUTS for a dataset folder; none without both kinds of question."""
     samples = read_samples(name, folder)
-    return list(shortcuts(samples, partial(features_of, DatasetFolder(name, folder)))) if has_both(samples) else []
+    return list(shortcuts(samples, partial(image_features, DatasetFolder(name, folder)))) if has_both(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -149,16 +149,16 @@ def _accuracies(
     counts = {"n_learnt": len(rows.learn), "n": len(rows.tell), "in_turn": rows.in_turn}
     probability, why = _probability(rows, sees, unanswerable, groups, fitted, seed)
     if why:
-        return counts | _number("", None) | _number("balanced_", None) | {"why": why, "told_apart": None}
+        return counts | _number("", None) | _number("balanced_", None) | {"why": why, "above_limit": None}
     right = (refused(probability) == truth).astype(np.float64)
     bootstrap = Bootstrap(groups, RESAMPLES, seed, samples.name, category)
     plain = _measured(bootstrap, right, [np.ones(len(truth), dtype=bool)])
     if truth.all() or not truth.any():
         why = f"one class only: all {len(truth):,} rows to tell of are {'un' * bool(truth.all())}answerable"
-        return counts | _number("", plain) | _number("balanced_", None) | {"why": why, "told_apart": None}
+        return counts | _number("", plain) | _number("balanced_", None) | {"why": why, "above_limit": None}
     balanced = _number("balanced_", _measured(bootstrap, right, [truth, ~truth]))
     low = balanced["balanced_low"]
-    return counts | _number("", plain) | balanced | {"why": None, "told_apart": None if low is None else low > LIMIT}
+    return counts | _number("", plain) | balanced | {"why": None, "above_limit": None if low is None else low > LIMIT}
 
 
 def _probability(rows: RowsApart, sees: str, unanswerable: Bools, groups: Ints, fitted: Fitted, seed: int) -> tuple[Floats, str]:
@@ -225,7 +225,7 @@ def _draw(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
-def features_of(dataset: DatasetFolder, rows: Ints) -> Floats:
+def image_features(dataset: DatasetFolder, rows: Ints) -> Floats:
     """Compute rows' image features, the mean over several images; NaN if unreadable."""
     by_image: dict[str, Floats] = {}
     for row in rows:
@@ -248,7 +248,7 @@ def describe_shortcuts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         f"{_named(row['category'])}: a classifier of the {WORDS[row['sees']]} alone separates answerable from unanswerable questions with "
         f"a balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
         for row in rows
-        if row["told_apart"]
+        if row["above_limit"]
     ]
 
 
@@ -312,5 +312,5 @@ def _cell(row: Mapping[str, Any], n: int | None = None) -> str:
     if row.get("even"):
         return f"{row['balanced_accuracy']:.3f} ={of}"
     ends = "no interval" if row["balanced_low"] is None else f"{row['balanced_low']:.3f} to {row['balanced_high']:.3f}"
-    mark = " *" if row["told_apart"] else " ?" if _undecided(row) else ""
+    mark = " *" if row["above_limit"] else " ?" if _undecided(row) else ""
     return f"{row['balanced_accuracy']:.3f} ({ends}){mark}{of}"

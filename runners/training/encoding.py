@@ -12,7 +12,7 @@ from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.contracts.models import Request
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder
 from qualm.runners.inference.hf.layout import PicturePrefix
-from qualm.runners.training.examples import Example
+from qualm.runners.training.examples import TrainingExample
 
 if TYPE_CHECKING:
     from qualm.runners.inference.hf.model import HfVlm
@@ -44,13 +44,13 @@ class Encoder:
         self.model, self.datasets, self.memory = model, datasets, memory
         self._texts: dict[tuple[str, int, str], tuple[tuple[int, ...], dict[str, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._prompts: dict[int, tuple[Example, str]] = {}
+        self._prompts: dict[int, tuple[TrainingExample, str]] = {}
         self._prefixes: dict[tuple[str, str | None], PicturePrefix] = {}
         self._pictures: OrderedDict[tuple[str, str | None], Mapping[str, Any]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def answer(self, example: Example, text: str | None = None) -> tuple[int, ...]:
+    def answer(self, example: TrainingExample, text: str | None = None) -> tuple[int, ...]:
         """Return the ids of an answer with its end of turn: the example's, or another text."""
         answer = example.answer if text is None else text
         key = (self._prompt(example), answer)
@@ -58,11 +58,11 @@ class Encoder:
             self._answers[key] = tuple(self.model.answer_ids(list(example.conversation), answer))
         return self._answers[key]
 
-    def picture_of(self, example: Example) -> tuple[str, str | None]:
+    def picture_of(self, example: TrainingExample) -> tuple[str, str | None]:
         """Return the dataset and image id of an example."""
         return example.dataset, self.datasets[example.dataset].samples[example.row]["image_id"]
 
-    def __call__(self, example: Example, text: str | None = None) -> Coded:
+    def __call__(self, example: TrainingExample, text: str | None = None) -> Coded:
         """Encode an example as ids and tensors; FinetuneError for an unreadable image."""
         prompt = self._prompt(example)
         key = (example.dataset, example.row, prompt)
@@ -77,13 +77,13 @@ class Encoder:
             picture = self._keep(key, encoding, image, picture)
         return Coded(encoding[0], self.answer(example, text), encoding[1], picture)
 
-    def _prompt(self, example: Example) -> str:
+    def _prompt(self, example: TrainingExample) -> str:
         rendered = self._prompts.get(id(example))
         if rendered is None or rendered[0] is not example:
             rendered = self._prompts[id(example)] = example, self.model.render(list(example.conversation))
         return rendered[1]
 
-    def _encode(self, example: Example, prompt: str) -> tuple[Any, Mapping[str, Any]]:
+    def _encode(self, example: TrainingExample, prompt: str) -> tuple[Any, Mapping[str, Any]]:
         try:
             images = self.datasets[example.dataset].item(example.row).images()
         except BrokenSampleError as error:

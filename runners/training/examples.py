@@ -17,7 +17,7 @@ from qualm.runners.prompts.templates import PromptError, check_fit
 
 
 @dataclass(frozen=True)
-class Example:
+class TrainingExample:
     """A conversation and the answer to learn."""
 
     dataset: str
@@ -64,21 +64,23 @@ class Row:
         """Return an answer in the prompt's format."""
         return self.prompt.reply(answer, self.choices)
 
-    def example(self, answer: str | None = None, rejected: str | None = None) -> Example:
+    def example(self, answer: str | None = None, rejected: str | None = None) -> TrainingExample:
         """Return an example with the row's own or another answer."""
         target = self.target if answer is None else answer
         assert target is not None
-        return Example(self.dataset, self.row, self.conversation, self.reply(target), None if rejected is None else self.reply(rejected))
+        return TrainingExample(
+            self.dataset, self.row, self.conversation, self.reply(target), None if rejected is None else self.reply(rejected)
+        )
 
-    def verification(self, answer: str, verdict: str) -> Example:
+    def verification(self, answer: str, verdict: str) -> TrainingExample:
         """Return an example of the question whether an answer is right."""
         turns = self.prompt.verification(self.question, self.reply(answer), self.pictures)
-        return Example(self.dataset, self.row, tuple(turns), verdict)
+        return TrainingExample(self.dataset, self.row, tuple(turns), verdict)
 
-    def asked_back(self, question: str, verdict: str) -> Example:
+    def asked_back(self, question: str, verdict: str) -> TrainingExample:
         """Return an example of a question about the row's own answer."""
         turns = (*self.conversation, _turn("assistant", self.reply(str(self.target))), _turn("user", question))
-        return Example(self.dataset, self.row, turns, verdict)
+        return TrainingExample(self.dataset, self.row, turns, verdict)
 
 
 def _turn(role: str, text: str) -> dict[str, Any]:
@@ -147,7 +149,7 @@ def _target(sample: dict[str, Any]) -> str | None:
     return Counter(references).most_common(1)[0][0] if references else None
 
 
-def preferences(rows: Sequence[Row]) -> list[Example]:
+def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
     """Return preferences over worse answers in the data, or partners' answers in pairs."""
     rated = [row.example(rejected=row.rejected) for row in rows if row.rejected is not None and row.rejected != row.target]
     both = [(own, other) for own, other in pairs(rows) if own.rejected is None and own.target != other.target and not own.choices]
@@ -164,7 +166,7 @@ def pairs(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
     return [(own, other) for one, two in whole for own, other in ((one, two), (two, one))]
 
 
-def verifications(rows: Sequence[Row], plain: bool = False) -> list[Example]:
+def verifications(rows: Sequence[Row], plain: bool = False) -> list[TrainingExample]:
     """Return questions whether an answer is right: yes for a row's own, no for its partner's.
 
     Args:

@@ -23,7 +23,7 @@ from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.training.batching import pack, packs, pad
 from qualm.runners.training.encoding import Encoder
-from qualm.runners.training.examples import Example, Row, read_rows
+from qualm.runners.training.examples import Row, TrainingExample, read_rows
 
 if TYPE_CHECKING:
     from qualm.runners.contracts.tunings import Tuning
@@ -62,7 +62,7 @@ class Material:
         self.rows = {name: read_rows(data, context.count, prompt=context.prompt(name)) for name, data in self.datasets.items()}
         self.weights = None if weights is None else dict(zip(train, weights, strict=True))
 
-    def mixture(self, make: Callable[[Sequence[Row]], list[Example]]) -> tuple[dict[str, list[Example]], dict[str, float]]:
+    def mixture(self, make: Callable[[Sequence[Row]], list[TrainingExample]]) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
         """Return pools of examples and their weights: a single pool unless weights were given.
 
         Raises:
@@ -80,12 +80,12 @@ class Material:
 
     def with_share(
         self,
-        pools: dict[str, list[Example]],
+        pools: dict[str, list[TrainingExample]],
         weights: dict[str, float],
         name: str,
         share: float,
-        make: Callable[[Sequence[Row]], list[Example]],
-    ) -> tuple[dict[str, list[Example]], dict[str, float]]:
+        make: Callable[[Sequence[Row]], list[TrainingExample]],
+    ) -> tuple[dict[str, list[TrainingExample]], dict[str, float]]:
         """Add a pool that makes up `share` of the draws; FinetuneError if it is empty."""
         added = [e for dataset in sorted(self.rows) for e in make(self.rows[dataset])]
         if not added:
@@ -143,7 +143,7 @@ def _check_pictures(model: HfVlm, material: Material) -> None:
         first.setdefault(row.pictures, row)
     for pictures, row in sorted(first.items()):
         if pictures and (reason := model.refusal(pictures)):
-            raise FinetuneError(f"dataset '{row.dataset}': sample '{row.sample_id}': has {pictures} pictures: {reason}")
+            raise FinetuneError(f"dataset '{row.dataset}': sample '{row.sample_id}': has {pictures} images: {reason}")
 
 
 def build(
@@ -151,7 +151,7 @@ def build(
     model: HfVlm,
     tune: Chosen,
     material: Material,
-    pools: Mapping[str, Sequence[Example]],
+    pools: Mapping[str, Sequence[TrainingExample]],
     weights: Mapping[str, float],
     amount: Amount,
     course: Course,
@@ -246,8 +246,10 @@ class Shares:
         return pad(coded, self.filler), pack(coded, self.filler, self.image_token)
 
 
-def _fitting(context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[Example]], most: int) -> dict[str, list[Example]]:
-    examples: dict[str, list[Example]] = {}
+def _fitting(
+    context: FinetuneContext, encoder: Encoder, pools: Mapping[str, Sequence[TrainingExample]], most: int
+) -> dict[str, list[TrainingExample]]:
+    examples: dict[str, list[TrainingExample]] = {}
     with progress(context.settings, "measuring", sum(map(len, pools.values()))) as advance:
         for name, pool in pools.items():
             examples[name] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.site import Site, SitePart
@@ -90,7 +90,7 @@ def test_what_a_command_prints_is_as_ever(command: str, project) -> None:
 
 
 def test_the_published_page_is_as_ever(project, tmp_path: Path) -> None:
-    site = Site([SitePart(results_of(project, "small"), project.plan("small").stages)], "Small results", "clean")
+    site = Site([SitePart(read_spec_results(project, "small"), project.plan("small").stages)], "Small results", "clean")
     publish(site, tmp_path / "site")
     shown: dict[str, object] = {}
     for path in sorted((tmp_path / "site" / "data").rglob("*.js")):

@@ -50,7 +50,7 @@ IMPORTING = {
     "power": ("power t --metric planted", {"runners.plugins.metrics"}),
     "judges": ("judges t --labels ../labels.csv", {"runners.plugins.judges"}),
     "export": ("export t ../planted --to planted", {"runners.plugins.exports"}),
-    "view": ("view t --publish ../site --pictures all", {"runners.plugins.perturbations"}),
+    "view": ("view t --publish ../site --images all", {"runners.plugins.perturbations"}),
     "data check": ("data check planted_card", {"registry.adapters"}),
 }
 """Command -> what is typed, and the folders whose plugin it imports; without the commands that take a minute."""

@@ -78,7 +78,7 @@ class SamplePage {
   /** Why a published page lacks an image that the dataset has. */
   notPublished() {
     const { index } = this.answers, licence = index.licences[this.of.dataset];
-    const what = index.pictures === "none" ? "Images are not published on this site (--pictures none)." : "Images under variants are not published on this site (--pictures clean).";
+    const what = index.pictures === "none" ? "Images are not published on this site (--images none)." : "Images under variants are not published on this site (--images clean).";
     return `${what}${licence ? ` Licence of ${visible(this.of.dataset, 80)}: ${visible(licence, 300)}.` : ""} qualm view shows them where the results are.`;
   }
 

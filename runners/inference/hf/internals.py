@@ -61,7 +61,7 @@ class Inside:
         self.ranges = _layer_ranges(model, [what for what in (*self.looks.values(), *self.exact.values()) if what.layer])
         if any(what.of_picture for what, _ in every.values()) and model.picture_token is None:
             raise ModelError(
-                f"model '{model.label}': its config does not say which tokens are a picture's (image_token_id), so their states and "
+                f"model '{model.label}': its config does not say which tokens are an image's (image_token_id), so their states and "
                 "attention cannot be read; leave out the estimators and probes that need them"
             )
         self._taps: Taps

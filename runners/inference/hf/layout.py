@@ -185,7 +185,7 @@ def followed(model: Reader, pictures: Sequence[PicturePrefix | None], prompts: S
         continuation = picture.follow(model, prompt, written[prompt])
         if continuation is None:
             raise ModelError(
-                f"model '{model.label}': the prompt {prompt[-80:]!r} does not begin with the picture as {picture.prompt[-80:]!r} does"
+                f"model '{model.label}': the prompt {prompt[-80:]!r} does not begin with the image as {picture.prompt[-80:]!r} does"
             )
         tokens.append(continuation[0])
     return tokens

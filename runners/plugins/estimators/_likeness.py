@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.estimators import EstimatorContext, Floats, Texts
-from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli, probabilities
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, CachedNli, probabilities
 
 
 def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any) -> list[Floats]:
@@ -39,7 +39,7 @@ def alike(logits: Floats, similarity: str) -> Floats:
     return np.asarray(shares[..., ENTAILMENT] if similarity == "entailment" else 1.0 - shares[..., CONTRADICTION], dtype=np.float64)
 
 
-def inferred(nli: Nli, texts: Texts) -> list[Floats]:
+def inferred(nli: CachedNli, texts: Texts) -> list[Floats]:
     """Compute for each sample (N, N, classes) logits, answer i as premise, answer j as hypothesis."""
     different = [list(dict.fromkeys(t)) for t in texts]
     logits = nli.logits([(a, b) for d in different for a in d for b in d])

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 
 from qualm.runners.contracts.estimators import Texts
 from qualm.runners.contracts.nli import Pair
-from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, Nli
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, CachedNli
 
 Ints = NDArray[np.int64]
 
 
-def clusters(nli: Nli, texts: Texts, questions: Sequence[str] | None = None, same: str = "entailment") -> list[Ints]:
+def clusters(nli: CachedNli, texts: Texts, questions: Sequence[str] | None = None, same: str = "entailment") -> list[Ints]:
     """Return each sample's cluster of every answer, numbered in order of first answers.
 
     An answer joins the first cluster whose first member means the same; so the order matters, as in all published code. All samples

@@ -10,7 +10,7 @@ import PIL.Image
 from qualm.registry.recordings.record import RecordingError
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.models import ModelContext, ModelError
-from qualm.runners.data.dataset import DatasetFolder, Item
+from qualm.runners.data.dataset import DatasetFolder, VariantInput
 from qualm.runners.plugins.exports._parts import ExportEntry, ExportError, ExportPart
 from qualm.runners.runtime.records import read_table
 
@@ -43,7 +43,7 @@ class ModelInput:
             return item.files
         return tuple(_png(image) for image in self._applied(entry.place)[0])
 
-    def _item(self, place: int) -> Item:
+    def _item(self, place: int) -> VariantInput:
         item = self.variant.item(self.dataset, place)
         if item is None:
             raise self._inapplicable(place)

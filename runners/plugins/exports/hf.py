@@ -42,17 +42,17 @@ _META = pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())]))
 """`datasets` has no maps."""
 
 
-def hf(context: ExportContext, *, pictures: bool = True) -> None:
+def hf(context: ExportContext, *, images: bool = True) -> None:
     """Write for Hugging Face: Parquet and a README card, a `load_dataset` config per table.
 
     Args:
-        pictures: Put the images beside the questions, as the column `image`; where a sample has several, as lists in `images`.
+        images: Put the images beside the questions, as the column `image`; where a sample has several, as lists in `images`.
     """
     configs: dict[str, list[str]] = {}
     for part in context.parts:
         name = f"data-{part.task}"
         if name not in configs:
-            configs[name] = _questions(context, part, pictures)
+            configs[name] = _questions(context, part, images)
     for part in context.parts:
         path = Path("generations") / f"{slug(part.model)}_{part.task}.parquet"
         configs[f"generations-{slug(part.model)}-{part.task}"] = [path.as_posix()]
@@ -63,11 +63,11 @@ def hf(context: ExportContext, *, pictures: bool = True) -> None:
     (context.folder / "README.md").write_text(_card(context, configs), encoding="utf-8", newline="\n")
 
 
-def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list[str]:
+def _questions(context: ExportContext, part: ExportPart, images: bool) -> list[str]:
     """Write one dataset's questions under one variant, in shards; return their paths."""
     fields = [pa.field(f.name, _META if f.name == "meta" else f.type) for f in SAMPLES]
     features: dict[str, Any] = {}
-    if pictures:
+    if images:
         several = any(len(picture_ids(name)) > 1 for name in _image_ids(part))
         own: dict[str, Any] = {"image": {"_type": "Image"}}
         if several:
@@ -80,7 +80,7 @@ def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list
     written: list[Path] = []
     writer: pq.ParquetWriter | None = None
     used = 0
-    for table in _tables(context, part, schema, pictures):
+    for table in _tables(context, part, schema, images):
         if writer is None:
             written.append(folder / f".{part.task}-{len(written):05d}")
             writer, used = pq.ParquetWriter(written[-1], schema, compression="zstd"), 0
@@ -97,11 +97,11 @@ def _questions(context: ExportContext, part: ExportPart, pictures: bool) -> list
     return [f"data/{name}" for name in names]
 
 
-def _tables(context: ExportContext, part: ExportPart, schema: pa.Schema, pictures: bool) -> Iterator[pa.Table]:
-    inputs = ModelInput(part) if pictures else None
+def _tables(context: ExportContext, part: ExportPart, schema: pa.Schema, images: bool) -> Iterator[pa.Table]:
+    inputs = ModelInput(part) if images else None
     block: list[dict[str, Any]] = []
     for entry in context.questions(part):
-        context.lose("images (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
+        context.lose("images (`-O images=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
         block.append(_row(entry, inputs))
         if len(block) == BLOCK:
             yield pa.Table.from_pylist(block, schema=schema)

@@ -20,26 +20,26 @@ Log = dict[str, Any]
 Write = Callable[[Log], None]
 
 
-def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", pictures: bool = True) -> None:
+def inspect(context: ExportContext, *, form: Literal["eval", "json"] = "eval", images: bool = True) -> None:
     """Write an Inspect EvalLog, version 2; an epoch is a draw, epoch 1 the greedy answer.
 
     Log-probabilities are under `output.metadata.qualm`: Inspect's own field requires the tokens' texts, which are not stored.
 
     Args:
         form: `eval`, a zip with a member per sample and epoch, Inspect's own default; or `json`.
-        pictures: Include the images, for Inspect's viewer.
+        images: Include the images, for Inspect's viewer.
     """
     for part in context.parts:
         header = _header(context, part)
         name = "_".join((_clean(context.time.isoformat(timespec="seconds")), _clean(part.task), header["eval"]["task_id"]))
-        inputs = ModelInput(part) if pictures else None
+        inputs = ModelInput(part) if images else None
         with {"eval": _as_zip, "json": _as_json}[form](context.folder / f"{name}.{form}", header) as write:
             for entry in context.entries(part):
-                images = inputs.pictures(entry) if inputs is not None else ()
-                context.lose("images (`-O pictures=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
+                shown = inputs.pictures(entry) if inputs is not None else ()
+                context.lose("images (`-O images=true` keeps them)", int(inputs is None and entry.sample["image_id"] is not None))
                 context.lose(f"{NO_PROMPT}: `input` is the question alone", int(entry.prompt is None))
                 for answer in entry.answers:
-                    write(_sample(part, entry, answer, images))
+                    write(_sample(part, entry, answer, shown))
 
 
 def _header(context: ExportContext, part: ExportPart) -> Log:

@@ -24,7 +24,7 @@ BLANK = " "
 """Placeholder of an option without text: an empty cell would be no option."""
 
 
-def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] = "xlsx", pictures: bool = True) -> None:
+def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] = "xlsx", images: bool = True) -> None:
     """Write VLMEvalKit's input table with images, and predictions.
 
     `index` is the sample's place in its dataset; `sample_id` is another column. A prediction is the greedy answer, or the likeliest
@@ -32,12 +32,12 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
 
     Args:
         table: Format of predictions; VLMEvalKit's default is xlsx, which needs openpyxl.
-        pictures: Write the input tables, in which images are base64.
+        images: Write the input tables, in which images are base64.
     """
     written: set[str] = set()
     for part in context.parts:
         names, has_images = _columns(part)
-        if pictures and part.task not in written:
+        if images and part.task not in written:
             written.add(part.task)
             _tsv(
                 context.folder / f"{part.task}.tsv",
@@ -48,7 +48,7 @@ def vlmevalkit(context: ExportContext, *, table: Literal["xlsx", "tsv", "json"] 
         create_folder(folder)
         path = folder / f"{slug(part.model)}_{part.task}.{table}"
         names += ["prediction", KEY]
-        cells = ([row.get(name) for name in names] for row in _predictions(context, part, pictures and has_images))
+        cells = ([row.get(name) for name in names] for row in _predictions(context, part, images and has_images))
         if table == "xlsx":
             _xlsx(context, path, names, cells)
         else:
@@ -75,7 +75,7 @@ def _predictions(context: ExportContext, part: ExportPart, with_picture: bool) -
     """Yield predictions; if some questions have images, those without are left out."""
     for entry in context.entries(part):
         if with_picture and entry.sample["image_id"] is None:
-            context.lose("answers to questions without an image, where others have one (`-O pictures=false` keeps them)")
+            context.lose("answers to questions without an image, where others have one (`-O images=false` keeps them)")
             continue
         context.lose("sampled answers", len(entry.answers) - 1)
         context.lose("other fields of samples (meta, group, pair_id)", int(bool(entry.sample["meta"] or entry.sample["pair_id"])))

@@ -14,7 +14,7 @@ from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
-    from qualm.runners.training.examples import Example, Row
+    from qualm.runners.training.examples import Row, TrainingExample
 
 CITES = ["rafailov2023direct", "chandu2025certainlyuncertain"]
 EXTRA = "train"
@@ -80,7 +80,7 @@ def dpo(
     model = trainable(context, base)
     material = Material(context, train, weights)
 
-    def preferences(rows: Sequence[Row]) -> list[Example]:
+    def preferences(rows: Sequence[Row]) -> list[TrainingExample]:
         pairs = examples.preferences(rows)
         if len(pairs) < len(rows):
             context.count(**{"dropped (no partner with another answer)": len(rows) - len(pairs)})

@@ -15,7 +15,7 @@ from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, ModelName
 from qualm.runners.contracts.finetunes import FinetuneContext, TrainingRecipe
 
 if TYPE_CHECKING:
-    from qualm.runners.training.examples import Example, Row
+    from qualm.runners.training.examples import Row, TrainingExample
     from qualm.runners.training.recipe import Material
 
 CITES = ["zhang2024rtuning", "chandu2025certainlyuncertain"]
@@ -103,13 +103,13 @@ def rtune(
     )
     ways = refusals or sorted({str(r.target) for rows in material.rows.values() for r in rows if not r.answerable}) or REFUSALS
 
-    def examples(rows: Sequence[Row]) -> list[Example]:
+    def examples(rows: Sequence[Row]) -> list[TrainingExample]:
         verdicts = [(row, knowledge[row.dataset, row.sample_id]) for row in rows if (row.dataset, row.sample_id) in knowledge]
         if mode == "unknown":
             return [row.example(None if knows or not row.answerable else refusal(row, ways)) for row, knows in verdicts]
         return [e for row, knows in verdicts for e in (row.example(), row.asked_back(certainty, sure if knows else unsure))]
 
-    def judged(rows: Sequence[Row]) -> list[Example]:
+    def judged(rows: Sequence[Row]) -> list[TrainingExample]:
         return verifications([row for row in rows if not row.answerable or knowledge.get((row.dataset, row.sample_id))])
 
     pools, shares = material.mixture(examples)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from qualm.runners.contracts.generators import GeneratorError, NoPairError
-from qualm.runners.inference.generator import Chat, Generator
+from qualm.runners.inference.generator import CachedGenerator, Chat
 
 ATTEMPTS = 2
 """Default number of attempts per item."""
@@ -45,7 +45,7 @@ class GenerationRounds:
 
 
 def in_rounds(
-    context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
+    context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> dict[str, T]:
     """Return what could be read of each reply by key; drop and count the others.
 
@@ -75,7 +75,7 @@ def in_rounds(
     return by_key
 
 
-def hold_share(generator: Generator, most: float) -> None:
+def hold_share(generator: CachedGenerator, most: float) -> None:
     """Raise GeneratorError if more than the allowed share of the items was dropped."""
     dropped, items = generator.items_dropped.total(), generator.items_dropped.total() + generator.items_read
     if items and dropped / items > most:
@@ -87,7 +87,7 @@ def hold_share(generator: Generator, most: float) -> None:
 
 
 def _rounds(
-    context: Context, generator: Generator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
+    context: Context, generator: CachedGenerator, chats: Mapping[str, Chat], read: Callable[[str, str], T], asking: GenerationRounds
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Return the usable results by key, and the last reason for each other key."""
     by_key: dict[str, T] = {}

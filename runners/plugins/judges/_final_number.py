@@ -64,7 +64,7 @@ CONTEXT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class NumberCandidate:
     """A number of a reply, in its sentence."""
 
     quantity: Quantity
@@ -90,7 +90,7 @@ class Candidate:
         return bool(_OR_BEHIND.search(self.behind) or _OR_BEFORE.search(self.before))
 
 
-Step = Callable[[list[Candidate]], list[Candidate]]
+Step = Callable[[list[NumberCandidate]], list[NumberCandidate]]
 
 
 def rate_number(question: str, references: Sequence[Quantity], reply: str, tolerance: float = 0.0, rounded: bool = False) -> float | None:
@@ -100,7 +100,7 @@ def rate_number(question: str, references: Sequence[Quantity], reply: str, toler
     reply without any number is wrong.
     """
 
-    def is_right(candidate: Candidate) -> bool | None:
+    def is_right(candidate: NumberCandidate) -> bool | None:
         if not any(equal(reference, candidate.quantity, tolerance, rounded) for reference in references):
             opposite = replace(candidate.quantity, value=-candidate.quantity.value)
             is_fall = _FALLS.search(candidate.before + candidate.behind) and any(
@@ -135,23 +135,23 @@ def rate_number(question: str, references: Sequence[Quantity], reply: str, toler
     return None if len(ratings) > 1 or None in ratings else float(ratings == {True})
 
 
-def _candidates(text: str) -> list[Candidate]:
+def _candidates(text: str) -> list[NumberCandidate]:
     """Return the numbers of a text that it does not deny; 0 where it says "none" or "no cars" instead of a number."""
     parts = [plain_math(part) for sentence in sentences(text) for part in _SO.split(sentence)]
-    candidates = [Candidate(q, part) for part in parts for q in quantities(part)]
+    candidates = [NumberCandidate(q, part) for part in parts for q in quantities(part)]
     if not candidates and (none := _NONE.search(text)):
-        candidates = [Candidate(Quantity(Fraction(0), 0, "", none.start(), none.end()), text)]
+        candidates = [NumberCandidate(Quantity(Fraction(0), 0, "", none.start(), none.end()), text)]
     return [c for c in candidates if not _DENIED.search(c.before) and not _CALLED_WRONG.search(c.behind)]
 
 
-def _without_bounds(candidates: list[Candidate]) -> list[Candidate]:
+def _without_bounds(candidates: list[NumberCandidate]) -> list[NumberCandidate]:
     """Return the numbers that are no bound ("more than 7"), no name ("step 2") and no number of a list."""
     candidates = [c for c in candidates if not _BOUND.search(c.before) and not _NAMED.search(c.before)]
     candidates = [c for c in candidates if c.quantity.value > 31 or not (_DAY.search(c.before) or _DAY.search(c.behind))]
     return [c for c in candidates if not (not c.before.strip("*- ") and re.match(r"[.)]\s+\S", c.behind))]
 
 
-def _is_counted(candidate: Candidate, question: str) -> bool:
+def _is_counted(candidate: NumberCandidate, question: str) -> bool:
     """Return whether what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
     how_many = _HOW_MANY.search(question)
     nouns = {_singular(w) for w in how_many[1].casefold().split() if w not in _NOT_COUNTED} if how_many else set()
@@ -177,5 +177,5 @@ def _kind(quantity: Quantity) -> str:
     return UNITS[quantity.unit][0] if quantity.unit in UNITS else ""
 
 
-def _in_last_sentence(candidates: list[Candidate]) -> list[Candidate]:
+def _in_last_sentence(candidates: list[NumberCandidate]) -> list[NumberCandidate]:
     return [c for c in candidates if c.sentence == candidates[-1].sentence]

@@ -339,7 +339,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Abstention:
+class ReplyAbstention:
     """Abstention and hedging of a reply."""
 
     abstains: bool
@@ -365,11 +365,11 @@ def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bo
     return read_abstention(text, question, choices).abstains
 
 
-def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) -> Abstention:
+def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) -> ReplyAbstention:
     """Return whether a reply abstains and whether it hedges. An empty reply does neither.
 
     >>> read_abstention("I am not sure, but I think blue", "What color is it?")
-    Abstention(abstains=False, hedges=True)
+    ReplyAbstention(abstains=False, hedges=True)
     >>> [read_abstention("There is no car.", question).abstains for question in ("What color is the car?", "Is there a car?")]
     [True, False]
     """
@@ -379,9 +379,9 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
     clauses = _clauses(said, parsed)
     abstains = _abstains(clauses, parsed, announced)
     if abstains or not clauses:
-        return Abstention(abstains, False)
+        return ReplyAbstention(abstains, False)
     everything = clauses if said == plain else _clauses(plain, parsed)
-    return Abstention(False, any(_hedges(clause) for clause in everything))
+    return ReplyAbstention(False, any(_hedges(clause) for clause in everything))
 
 
 def _plain(text: str) -> str:

@@ -80,7 +80,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Text:
+class StatedText:
     """A text in words, and the places at which references occur in it."""
 
     words: Sequence[Word]
@@ -204,7 +204,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
     return None if denied else _among_its_kind(text)
 
 
-def _among_its_kind(text: Text) -> float | None:
+def _among_its_kind(text: StatedText) -> float | None:
     """Return the rating of an asserted reference where words of its kind may compete with it, such as a second color."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
@@ -228,13 +228,13 @@ def _kinds_of(references: Sequence[Sequence[str]]) -> set[int]:
     return {k for k, kind in enumerate(_KINDS) for words in references if words and words[-1] in kind}
 
 
-def _text(part: str, references: Sequence[Sequence[str]], question: Sequence[str] = ()) -> Text:
+def _text(part: str, references: Sequence[Sequence[str]], question: Sequence[str] = ()) -> StatedText:
     words = [
         word
         for number, sentence in enumerate(sentences(part))
         for word in _words(sentence, number, sentence.rstrip("*_) ").endswith(("?", "？")))
     ]
-    return Text(words, references, question)
+    return StatedText(words, references, question)
 
 
 def words_of_reference(reference: str) -> list[str]:

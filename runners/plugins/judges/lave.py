@@ -16,7 +16,7 @@ from annotated_types import Ge
 from qualm.registry.plugins.registry import Chosen, Kind, PromptFile
 from qualm.runners.contracts.generators import GeneratorError, Reply, chat
 from qualm.runners.contracts.judges import JudgeContext, JudgeError, Judgement
-from qualm.runners.inference.generator import Generator, open_generator
+from qualm.runners.inference.generator import CachedGenerator, open_generator
 from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
@@ -94,7 +94,7 @@ NumberReading = tuple[int | None, str]
 class _NumberReader:
     """Reader of a number from a model's reply to each prompt."""
 
-    def __init__(self, generator: Generator, max_new_tokens: int) -> None:
+    def __init__(self, generator: CachedGenerator, max_new_tokens: int) -> None:
         self.generator, self.max_new_tokens = generator, max_new_tokens
 
     def numbers(self, prompts: Sequence[str], allowed: tuple[int, ...], first: bool) -> list[NumberReading]:

@@ -19,10 +19,10 @@ from qualm.runners.prompts.thinking import (
     Thinking,
     split_thinking,
 )
-from qualm.runners.servers.replies import NO_SPELLING, Choice, locate
+from qualm.runners.servers.replies import NO_SPELLING, CompletionChoice, locate
 
 
-def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
+def answered(choice: CompletionChoice, thinking: Thinking | None) -> tuple[CompletionChoice, int]:
     """Return a choice with the answer's text and tokens alone, and how it ended.
 
     Args:
@@ -51,16 +51,16 @@ def answered(choice: Choice, thinking: Thinking | None) -> tuple[Choice, int]:
     return _between(replace(choice, text=answer), None if place is None else place[0], thinking), _ending(choice)
 
 
-def _ending(choice: Choice) -> int:
+def _ending(choice: CompletionChoice) -> int:
     return FILTER_CUT if choice.filtered else AT_LIMIT if choice.cut else ANSWERED
 
 
-def _without_answer(choice: Choice, thinking: Thinking | None) -> Choice:
+def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> CompletionChoice:
     cut = replace(choice, text="", ids=None, tops=[], ended=False)
     return cut if thinking is not None and thinking.of != "answer" else replace(cut, logprobs=None)
 
 
-def _between(choice: Choice, start: int | None, thinking: Thinking | None) -> Choice:
+def _between(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
     """Keep the tokens to read; ids and alternatives are always those of the answer."""
     of = "answer" if thinking is None else thinking.of
     if start is None:

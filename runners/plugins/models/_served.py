@@ -21,7 +21,7 @@ from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Pro
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, split_thinking
 from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST, Client, FatalRequestError, ReplyPendingError, RequestRejectedError
 from qualm.runners.servers.protocol import data_url
-from qualm.runners.servers.replies import Choice, Completion
+from qualm.runners.servers.replies import Completion, CompletionChoice
 
 SCALE_TESTS = 3
 """Replies that may leave open how log-probabilities depend on the temperature, before it is asked no more."""
@@ -237,7 +237,7 @@ class OpenAIModel:
             # One reply without log-probabilities says nothing of the server: the next question tells.
             self._scale_tests = 0 if len(tops[0].keys() & tops[1].keys()) > 1 else self._scale_tests - 1
 
-    def _reply_of(self, part: str, choice: Choice) -> PartReply:
+    def _reply_of(self, part: str, choice: CompletionChoice) -> PartReply:
         answer, how = answered(choice, self.declared)
         if self.declared is None and answer is choice and split_thinking(choice.text)[0] is not None:
             self.counters[UNPARTED] += 1
@@ -246,7 +246,7 @@ class OpenAIModel:
             value = replace(value, text=None if how in REASONS else value.text, numbers=[0.0, float(how)])
         return PartReply(part, value, REASONS.get(how, answer.no_logprobs if self.content.logprobs else ""))
 
-    def _part(self, choice: Choice) -> Part:
+    def _part(self, choice: CompletionChoice) -> Part:
         if not self.content.logprobs or choice.logprobs is None:
             return Part(choice.text, choice.ids)
         self.counters["answers without the end's log-probability"] += choice.ended

@@ -13,7 +13,7 @@ from typing import Any
 from qualm.registry.published.prompts import is_printed
 from qualm.runners.contracts.generators import GeneratorError, NoPairError, chat
 from qualm.runners.contracts.pairs import PairContext, PairError
-from qualm.runners.inference.generator import Generator, open_generator
+from qualm.runners.inference.generator import CachedGenerator, open_generator
 from qualm.runners.plugins.generators._rounds import GenerationRounds, hold_share, in_rounds
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.pairs._painting import Painted, batches, control_proved, proved
@@ -93,7 +93,7 @@ class Questioner:
 
 
 def _ask_batch(
-    context: PairContext, generator: Generator, prompt: str, batch: dict[str, Painted], asking: QuestionOptions
+    context: PairContext, generator: CachedGenerator, prompt: str, batch: dict[str, Painted], asking: QuestionOptions
 ) -> dict[str, tuple[Painted, str]]:
     by_target = in_rounds(
         context,

@@ -15,7 +15,7 @@ from qualm.registry.published.prompts import is_printed
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples
-from qualm.runners.inference.generator import Generator, open_engine
+from qualm.runners.inference.generator import CachedGenerator, open_engine
 from qualm.runners.plugins.generators._rounds import ATTEMPTS, GenerationRounds, hold_share, in_rounds
 from qualm.runners.plugins.pairs._written import LABELS, Written, questions_of, read_pair, sections
 from qualm.runners.prompts.templates import PromptError, fill, read_prompt, replace_sections
@@ -80,7 +80,7 @@ def from_caption(
         if isinstance(engine, GeneratorEngine):
             prompts = _prompts(recipe, dataset, captions, prompt)
             writing = _Writing(attempts or ATTEMPTS, temperature, max_new_tokens)
-            asker = Generator(engine, context.settings)
+            asker = CachedGenerator(engine, context.settings)
             for part in parts:
                 yield from _written(recipe, asker, {image: prompts[image] for image in part if image in prompts}, writing)
             hold_share(asker, most_dropped)
@@ -169,7 +169,7 @@ def _compose(recipe: _Recipe, composer: Composer, scene: Mapping[str, Any], imag
 # -- by a model, from captions --------------------------------------------------------------------------------------------
 
 
-def _written(recipe: _Recipe, generator: Generator, prompts_by_image: Mapping[str, str], how: _Writing) -> Iterator[Sample]:
+def _written(recipe: _Recipe, generator: CachedGenerator, prompts_by_image: Mapping[str, str], how: _Writing) -> Iterator[Sample]:
     """Yield all pairs, written in rounds: first every pair, then again the unusable ones."""
     places = {f"{image} {k}": (image, k) for image in prompts_by_image for k in range(recipe.per_image)}
 

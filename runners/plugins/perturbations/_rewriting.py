@@ -11,7 +11,7 @@ from PIL.Image import Image
 from qualm.registry.scenes.rewrites import REASONS, Rewrite
 from qualm.runners.contracts.generators import GeneratorEngine, NoPairError, Rewriter, chat
 from qualm.runners.contracts.perturbations import PerturbContext, PerturbError
-from qualm.runners.inference.generator import Generator, open_engine
+from qualm.runners.inference.generator import CachedGenerator, open_engine
 from qualm.runners.plugins.generators._rounds import GenerationRounds, in_rounds
 from qualm.runners.prompts.bare import content_lines, find_labels, is_doubtful, is_offer, strip_decoration, strip_remarks
 from qualm.runners.prompts.labelled import (
@@ -83,7 +83,7 @@ def rewritten(
         if not isinstance(engine, Rewriter):
             raise PerturbError(f"generator {generator}: rewrites no questions; choose rules, hf or openai")
         return _by_rules(context, questions, rngs, engine, kind)
-    writer = context.once(f"writer {generator}", lambda: Generator(engine, context.settings))
+    writer = context.once(f"writer {generator}", lambda: CachedGenerator(engine, context.settings))
     prompt = context.once(f"prompt {asking.custom_prompt or asking.prompt}", lambda: read_prompt(asking.prompt, asking.custom_prompt))
     where = asking.custom_prompt or f"specs/prompts/{asking.prompt}.md"
     labels = find_labels(prompt)

@@ -126,14 +126,14 @@ class Clip:
         raw = self.cache.get(key)
         if raw is None:
             with self._lock:
-                values = self._of(image, question, source, layer)
+                values = self._relevance(image, question, source, layer)
             raw = np.array([significant(value) for value in values.tolist()], dtype="<f4").tobytes()
             self.cache.put(key, raw)
         patches = np.frombuffer(raw, "<f4")
         side = round(len(patches) ** 0.5)
         return patches.reshape(side, side)
 
-    def _of(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
+    def _relevance(self, image: Image, question: str, source: str, layer: int) -> np.ndarray:
         if source == "similarity":
             return self._similarity(image, question)
         attention, values = self._attention(image, layer)

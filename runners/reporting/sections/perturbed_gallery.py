@@ -13,7 +13,7 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.formats.pictures import tile_images
-from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant, read_variants
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput, read_variants
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.examples import options_of, worded
 from qualm.runners.reporting.text import visible, words
@@ -116,7 +116,9 @@ def _tiles(results: Report, name: str, sample_id: str, texts: dict[str, dict[str
     return tiles
 
 
-def _tile(plugin: str, variant: Variant, item: Item | None, clean: Item, seed: int, by_model: dict[str, dict[str, str]]) -> Tile:
+def _tile(
+    plugin: str, variant: Variant, item: VariantInput | None, clean: VariantInput, seed: int, by_model: dict[str, dict[str, str]]
+) -> Tile:
     tile = Tile(words(plugin) if plugin else "Clean", visible(variant.name.partition("@")[2], 60), variant.modality)
     try:
         images, question = (item and variant.shown(seed, item, item.images())) or ((), clean.question)

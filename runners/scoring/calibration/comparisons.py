@@ -55,11 +55,11 @@ class Comparisons:
     columns: list[tuple[Ranked, str, list[One]]] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], ends: Sequence[Limits]) -> None:
-        together: dict[tuple[str, str], list[One]] = {}
+        shared_family: dict[tuple[str, str], list[One]] = {}
         for (label, measured), limit in zip(values, ends, strict=True):
             if (of := measured.recalibrated) is not None and not np.isnan(measured.value):
-                together.setdefault((label.removesuffix(f"[{of.label}]"), of.setting), []).append(One(of, measured, limit))
-        for (label, setting), ones in together.items():
+                shared_family.setdefault((label.removesuffix(f"[{of.label}]"), of.setting), []).append(One(of, measured, limit))
+        for (label, setting), ones in shared_family.items():
             metric = next(m for m in self.metrics if m.label == label)
             better = metric.plugin.declares.get("higher_is_better")
             if better is None or metric.why_no_interval or (column := self._column(cell, part, label, setting, better, ones)) is None:
@@ -86,11 +86,11 @@ class Comparisons:
         """Return rows of CALIBRATOR_COMPARISONS."""
         rows: list[dict[str, Any]] = []
 
-        def together(column: tuple[Ranked, str, list[One]]) -> tuple[Any, ...]:
+        def shared_family(column: tuple[Ranked, str, list[One]]) -> tuple[Any, ...]:
             # Columns of different numbers of resamples cannot share a maximum, so they are families of their own.
             return len(column[0].highest), *family_of(column[0].place, self.family)
 
-        for _, members in groupby(sorted(self.columns, key=together), key=together):
+        for _, members in groupby(sorted(self.columns, key=shared_family), key=shared_family):
             of = list(members)
             highest = np.sort(np.max([column.highest for column, _, _ in of], axis=0))
             for column, setting, ones in of:
@@ -134,8 +134,8 @@ def difference(a: One, b: One, level: float) -> Limits:
     if a.measured.null_test is not None:
         if math.isnan(a.ends.low) or math.isnan(b.ends.low):
             return Limits(why_none="one of the two has no interval")
-        down = _together(b.measured.value - b.ends.low, a.ends.high - a.measured.value, _correlation(a, b))
-        up = _together(b.ends.high - b.measured.value, a.measured.value - a.ends.low, _correlation(a, b))
+        down = _error_of_difference(b.measured.value - b.ends.low, a.ends.high - a.measured.value, _correlation(a, b))
+        up = _error_of_difference(b.ends.high - b.measured.value, a.measured.value - a.ends.low, _correlation(a, b))
         return within(Limits(value - down, value + up), value, apart(a.measured.bounds))
     times = min(len(a.measured.resampled), len(b.measured.resampled))
     drawn = b.measured.resampled[:times] - a.measured.resampled[:times]
@@ -160,6 +160,6 @@ def _correlation(a: One, b: One) -> float:
     return max(0.0, float(np.asarray(np.corrcoef(drawn))[0, 1]))
 
 
-def _together(one: float, other: float, correlation: float) -> float:
+def _error_of_difference(one: float, other: float, correlation: float) -> float:
     """Combine the one-sided errors of two correlated values into that of their difference."""
     return math.sqrt(max(0.0, one**2 + other**2 - 2 * correlation * one * other))

@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Share:
+class BoundedMean:
     """A weighted mean of outcomes in [0, 1], with its interval."""
 
     value: float
@@ -34,7 +34,7 @@ class Share:
     """(groups,) Each group's part in the difference from the mean; their squares add up to the variance."""
 
 
-def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, level: float) -> Share:
+def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, level: float) -> BoundedMean:
     """Return the share of outcomes and Wilson's interval, at the jackknife's standard error over groups.
 
     Where nothing varies, as many units are seen to agree as the groups' weights are worth (Kish, 1965).
@@ -54,7 +54,7 @@ def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, 
     # Of a single group no other is left.
     deleted = influences / np.maximum(1 - of_group, 1 / 2)
     low, high = score_ends(value, float(np.linalg.norm(deleted)), critical(level, max(1.0, units - 1)), units)
-    return Share(value, low, high, influences)
+    return BoundedMean(value, low, high, influences)
 
 
 def mean_of_outcomes(losses: Floats, least: Floats, most: Floats, group: Ints, level: float) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from qualm.registry.sample import ALL
 from qualm.runners.contracts.metrics import lacking
 from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Recorded, Recorder
+from qualm.runners.scoring.bootstrap import RecordedSums, Recorder
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
 from qualm.runners.scoring.calibration.drawing import First
 from qualm.runners.scoring.calibration.fits import Recalibration
@@ -39,7 +39,7 @@ from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of
 from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
-from qualm.runners.scoring.measuring.selection import ScoredRows, Selection, has_all
+from qualm.runners.scoring.measuring.selection import RowSelection, ScoredRows, has_all
 from qualm.runners.scoring.undefined import why_no_rows, why_no_value
 from qualm.runners.scoring.unscored import MANY, absent, explain
 
@@ -96,7 +96,7 @@ def _draws_read(task: MetricTask, part: Slice) -> tuple[int, bool]:
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
     """Return the tasks to evaluate, not yet resampled, and the labels that average several tasks."""
     labels: list[tuple[str, list[MetricTask]]] = []
-    selection = Selection(cell, part)
+    selection = RowSelection(cell, part)
     for metric in metrics:
         if not cell.applies(frozenset(metric.reads)):
             continue
@@ -122,7 +122,7 @@ class Readings:
 
 
 def _readings_on(
-    metric: Metric, selection: Selection, universe: NDArray[np.int64], slice_of_macro: str
+    metric: Metric, selection: RowSelection, universe: NDArray[np.int64], slice_of_macro: str
 ) -> Iterator[tuple[str, list[Readings]]]:
     """Yield each label of one metric with what it is evaluated on, of some rows."""
     reads, coded = frozenset(metric.reads), selection.coded(metric)
@@ -147,7 +147,7 @@ def _readings_on(
 
 
 def _columns_for(
-    selection: Selection, reads: frozenset[str], of_test_rows: bool
+    selection: RowSelection, reads: frozenset[str], of_test_rows: bool
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
     """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn.
 
@@ -192,9 +192,9 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     )
 
 
-def _tasks(selection: Selection, metric: Metric, readings: Sequence[Readings]) -> Iterator[MetricTask]:
+def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]) -> Iterator[MetricTask]:
     """Yield the tasks of one metric with their point estimates, those of several computed together if it sums row by row."""
-    estimates: dict[int, tuple[float, Recorded]] = {}
+    estimates: dict[int, tuple[float, RecordedSums]] = {}
     together: list[Readings] = []
     for one in readings:
         if not one.rows.n:
@@ -205,10 +205,10 @@ def _tasks(selection: Selection, metric: Metric, readings: Sequence[Readings]) -
         together.append(one)
     estimates |= _estimates(metric, together)
     for one in readings:
-        yield _task(selection, metric, one, *estimates.get(id(one), (math.nan, Recorded())))
+        yield _task(selection, metric, one, *estimates.get(id(one), (math.nan, RecordedSums())))
 
 
-def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, Recorded]]:
+def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, RecordedSums]]:
     """Return the value of a metric on each of some readings, and what it summed."""
     if not readings:
         return {}
@@ -219,7 +219,7 @@ def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[
     return {id(one): of for one, of in zip(readings, zip(values, weights.recorded(), strict=True), strict=True)}
 
 
-def _task(selection: Selection, metric: Metric, readings: Readings, value: float, recorded: Recorded) -> MetricTask:
+def _task(selection: RowSelection, metric: Metric, readings: Readings, value: float, recorded: RecordedSums) -> MetricTask:
     """Return a task with all that is known of its value but for resamples."""
     cell, part, rows, redraw = selection.cell, selection.part, readings.rows, readings.redraw
     n, arrays = rows.n, [rows.columns[name] for name in metric.reads]
@@ -305,7 +305,7 @@ def _count_groups(
     measured: Measured,
     metric: Metric,
     arrays: list[Floats],
-    recorded: Recorded,
+    recorded: RecordedSums,
     rows: ScoredRows,
     known: dict[Any, tuple[float, float] | str],
 ) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, degrees_of_freedom, limits, standard_error, within
-from qualm.runners.scoring.measuring.macro import Estimate, correlations, macro_limits
+from qualm.runners.scoring.measuring.macro import ValueEstimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
@@ -74,7 +74,7 @@ def _of_macro_average(one: Measured, level: float) -> Limits:
         ends = _interval(part, level, groups)
         if ends.why_none:
             return Limits(why_none=f"{part.slice_of_macro}: {ends.why_none}")
-        estimates.append(Estimate(part.value, ends, freedom_of(part, groups), standard_error(part.resampled, groups)))
+        estimates.append(ValueEstimate(part.value, ends, freedom_of(part, groups), standard_error(part.resampled, groups)))
     ends = macro_limits(estimates, level, correlations([part.resampled for part in one.averaged]), freedom_of(one, one.groups or 0))
     ends = ends if ends.why_none else within(ends, one.value, one.bounds)
     return ends if ends.why_none else Limits(result(ends.low), result(ends.high))

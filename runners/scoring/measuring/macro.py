@@ -22,7 +22,7 @@ from qualm.runners.scoring.limits import FLAT, Limits, critical
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ValueEstimate:
     """A value with its interval."""
 
     value: float
@@ -33,7 +33,9 @@ class Estimate:
     """Standard error over resamples."""
 
 
-def macro_limits(estimates: Sequence[Estimate], level: float, correlation: Floats | None = None, most_freedom: float = math.inf) -> Limits:
+def macro_limits(
+    estimates: Sequence[ValueEstimate], level: float, correlation: Floats | None = None, most_freedom: float = math.inf
+) -> Limits:
     """Return the interval of the mean of some estimates; of a single one its own.
 
     Its distance from the mean is t sqrt(s' R s) / k on either side, with s the k standard errors or, if that is larger, the distances of
@@ -46,7 +48,7 @@ def macro_limits(estimates: Sequence[Estimate], level: float, correlation: Float
         correlation: (k, k) correlation of the estimates; by default they are independent.
         most_freedom: Upper bound for the degrees of freedom, for estimates that share groups.
 
-    >>> two = [Estimate(0.6, Limits(0.5, 0.7), math.inf, 0.02), Estimate(0.8, Limits(0.7, 0.85), math.inf, 0.02)]
+    >>> two = [ValueEstimate(0.6, Limits(0.5, 0.7), math.inf, 0.02), ValueEstimate(0.8, Limits(0.7, 0.85), math.inf, 0.02)]
     >>> [round(end, 4) for end in (macro_limits(two, 0.95).low, macro_limits(two, 0.95).high)]
     [0.6293, 0.7559]
     """

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Recorded, Resamples
+from qualm.runners.scoring.bootstrap import RecordedSums, Resamples
 from qualm.runners.scoring.calibration.conformal_band import Band
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
 from qualm.runners.scoring.calibration.fits import Recalibration
@@ -108,7 +108,7 @@ class MetricTask:
     arrays: list[Floats]
     rows: NDArray[np.int64]
     """Places of these rows in the slice."""
-    recorded: Recorded
+    recorded: RecordedSums
     measured: Measured
     of_cell: NDArray[np.int64]
     """Places of these rows in the cell."""

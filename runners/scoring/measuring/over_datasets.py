@@ -13,7 +13,7 @@ from qualm.registry.sample import ALL, MACRO_DATASETS
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits, standard_error, within
 from qualm.runners.scoring.measuring.intervals import freedom_of, numbers_of
-from qualm.runners.scoring.measuring.macro import Estimate, macro_limits
+from qualm.runners.scoring.measuring.macro import ValueEstimate, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, Slice, macro_average
 
 Key = tuple[str, str, str, str]
@@ -83,7 +83,7 @@ class OverDatasets:
             return Limits()
         if without := next((one for one in of if math.isnan(one.ends.low)), None):
             return Limits(why_none=f"{without.measured.slice_of_macro}: {without.ends.why_none}")
-        estimates = [Estimate(one.measured.value, one.ends, one.freedom, one.error) for one in of]
+        estimates = [ValueEstimate(one.measured.value, one.ends, one.freedom, one.error) for one in of]
         ends = macro_limits(estimates, self.level)
         return ends if ends.why_none else within(ends, average.value, average.bounds)
 

@@ -77,7 +77,7 @@ class ScoredRows:
         return number_groups(self.group)[0]
 
 
-class Selection:
+class RowSelection:
     """Rows of one cell and slice, selected once for all metrics of the same columns."""
 
     def __init__(self, cell: Cell, part: Slice) -> None:

@@ -75,8 +75,8 @@ LOADING: dict[str, tuple[Callable[[Any], object], str]] = {
     "generations": (lambda r: r.generations("base", "scenes"), ANSWERS),
     "samples": (lambda r: r.samples("scenes"), SCENES),
     "scored_samples": (lambda r: r.scored_samples("scenes"), SCENES),
-    "picture": (lambda r: r.picture("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
-    "pictures": (lambda r: r.pictures("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
+    "image": (lambda r: r.image("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
+    "images": (lambda r: r.images("scenes", r.samples("scenes")["sample_id"][1]), SCENES),
 }
 """What `qualm.load` gives that reads results."""
 NOT_LOADING = {"answer_source", "at_run_time", "shortcuts", "inputs", "is_scored", "datasets", "tables"}
@@ -179,7 +179,7 @@ def test_it_is_known_of_every_property_of_loaded_results_whether_it_reads() -> N
 
 
 def test_published_pages_and_exports_hold_the_notice(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = f"view small --publish {tmp_path / 'site'} --pictures none"
+    page = f"view small --publish {tmp_path / 'site'} --images none"
     tables = f"export small {tmp_path / 'tables'} --to markdown"
     with edited(project.root / "results/small" / SCORES):
         for line in (page, tables):

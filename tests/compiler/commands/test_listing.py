@@ -88,7 +88,7 @@ def test_one_model_by_part_of_its_name(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setenv("COLUMNS", "200")
     published_table("models", "qwen2-vl-7b", False)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["name", "billion", "bf16", "int8", "4", "bit", "cache", "picture", "gives"]
+    assert lines[0].split() == ["name", "billion", "bf16", "int8", "4", "bit", "cache", "image", "gives"]
     assert len([line for line in lines if "/" in line and line.startswith("Qwen")]) == 1
     m = published()[QWEN]
     whole = m.parameters.total * 1e9

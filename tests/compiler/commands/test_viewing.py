@@ -24,7 +24,7 @@ def test_what_is_shown_and_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     calls: list[tuple[Any, ...]] = []
     for name in ("serve_results", "publish_results"):
         monkeypatch.setattr(f"qualm.compiler.viewing.show.{name}", lambda project, *more, name=name: calls.append((name, *more)) or True)
-    more = ["a", "b", "--rev", "v1", "--rev", "v2", "--pull", "--title", "Mine", "--pictures", "all", "--port", "65535", "--no-open"]
+    more = ["a", "b", "--rev", "v1", "--rev", "v2", "--pull", "--title", "Mine", "--images", "all", "--port", "65535", "--no-open"]
     for words in ([], more, ["--publish", "site"], [*more, "--publish", "site", "--force"]):
         assert CliRunner().invoke(app, ["view", *words]).exit_code == 0
     assert calls == [

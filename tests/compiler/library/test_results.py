@@ -58,9 +58,9 @@ def test_all_models_and_samples_and_pictures(results: qualm.Results) -> None:
     assert set(results.answers()["model"]) == set(results.models)
     dataset = results.datasets[0]
     samples = results.samples(dataset)
-    picture = results.picture(dataset, samples["sample_id"][0])
+    picture = results.image(dataset, samples["sample_id"][0])
     assert picture is not None and picture.size[0] > 0
-    (same,) = results.pictures(dataset, samples["sample_id"][0])
+    (same,) = results.images(dataset, samples["sample_id"][0])
     assert same.tobytes() == picture.tobytes()
     assert results.generations(results.models[0], dataset)["draw"].min() == 0
 
@@ -74,7 +74,7 @@ def test_all_models_and_samples_and_pictures(results: qualm.Results) -> None:
         (lambda r: r.generations("nobody", "x"), "no answers of a model 'nobody'"),
         (lambda r: r.generations("base", "x"), "was not asked 'x'"),
         (lambda r: r.samples("x"), "has no dataset 'x'"),
-        (lambda r: r.picture(r.datasets[0], "x"), "has no sample 'x'"),
+        (lambda r: r.image(r.datasets[0], "x"), "has no sample 'x'"),
     ],
 )
 def test_names_that_there_are_not(results: qualm.Results, call, message) -> None:

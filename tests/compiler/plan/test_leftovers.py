@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.plan.compiled_files import HEADER, left_of, leftovers, remove
+from qualm.compiler.plan.compiled_files import HEADER, leftovers, list_compiled, remove
 from tests.end_to_end.clone import Clone, make_clone
 
 
@@ -45,7 +45,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_what_is_there_of_a_spec_that_is_gone(checkout: Path) -> None:
     (left,) = leftovers(checkout, ["here"])
-    assert left == left_of(checkout, "gone") and left.spec == "gone"
+    assert left == list_compiled(checkout, "gone") and left.spec == "gone"
     assert set(map(str, left.compiled)) == {"specs/gone/stages/infer.json", "dvc.yaml", "dvc.lock"}
     assert left.places == ["dvc.yaml", "dvc.lock", "specs/gone/", "results/gone/", ".qualm/runs/gone/"]
     assert leftovers(checkout, ["here", "gone"]) == []
@@ -61,7 +61,7 @@ def test_all_that_was_compiled_or_made_is_removed_and_nothing_else(checkout: Pat
     assert {str(path.relative_to(checkout)) for path in before if not path.exists()} == removed
     assert not (checkout / "specs/gone/stages").exists() and leftovers(checkout, ["here"]) == []
     (checkout / "specs/gone/notes.md").unlink()
-    remove(checkout, left_of(checkout, "gone"))
+    remove(checkout, list_compiled(checkout, "gone"))
     assert not (checkout / "specs/gone").exists(), "an empty folder goes too"
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.project.inference import MAX_BATCH, Estimate, estimate
+from qualm.compiler.project.inference import MAX_BATCH, StageEstimate, estimate
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.project.resources import CARDS, Workload, memory, seconds
@@ -75,7 +75,9 @@ def write_model(folder: Path, layers: int = 1) -> Path:
     return folder
 
 
-def run(plan: Plan, root: Path, actions: dict[str, str] | None = None, gpu: str | None = None, **settings: object) -> dict[str, Estimate]:
+def run(
+    plan: Plan, root: Path, actions: dict[str, str] | None = None, gpu: str | None = None, **settings: object
+) -> dict[str, StageEstimate]:
     """Of the stages that are given an action; of all where none is."""
     forecasts = [Forecast(s.name, s.kind, (actions or {}).get(s.name, "unchanged" if actions else "run")) for s in plan.stages]  # type: ignore[arg-type]
     return {e.stage: e for e in estimate(plan, forecasts, root, Settings(**settings), gpu)}  # type: ignore[arg-type]
@@ -246,7 +248,7 @@ def test_a_model_that_is_not_tuned_yet_is_as_large_as_what_it_begins_from(root: 
 def test_models_of_which_nothing_is_here(tmp_path: Path) -> None:
     plan = plan_of()
     estimates = run(plan, tmp_path, gpu="t4")
-    assert estimates["infer-base-open"] == Estimate("infer-base-open", "base", None, why="registry/data/x is not here yet")
+    assert estimates["infer-base-open"] == StageEstimate("infer-base-open", "base", None, why="registry/data/x is not here yet")
     assert estimates["infer-tuned-open"].why == "results/t/models/tuned is not here yet"
     (tmp_path / "registry/data/x").mkdir(parents=True)
     (tmp_path / "registry/data/x/config.json").write_text("{}")
@@ -275,7 +277,7 @@ def test_as_json_has_the_total_of_the_memory(root: Path) -> None:
     one = run(plan_of(), root)["infer-base-open"]
     assert one.memory is not None
     assert one.as_json()["memory"]["total"] == one.memory.total and one.as_json()["samples"] == 21
-    assert Estimate("s", "m", None, why="gone").as_json()["memory"] is None
+    assert StageEstimate("s", "m", None, why="gone").as_json()["memory"] is None
 
 
 def test_no_such_card(root: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
-from qualm.compiler.project.inference import Estimate
-from qualm.compiler.project.parallel import Share, forecast_parallel, makespan
+from qualm.compiler.project.inference import StageEstimate
+from qualm.compiler.project.parallel import WorkerShare, forecast_parallel, makespan
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.project.resources import MemoryEstimate
 from qualm.compiler.spec.language import RunWide
@@ -60,8 +60,8 @@ def test_a_cluster_divides_the_questions_to_local_models(tmp_path: Path) -> None
     names = [s.name for s in plan.stages]
     forecasts = [Forecast(s.name, s.kind, "unchanged" if s.kind == "data" else "run") for s in plan.stages]
     estimates = [
-        Estimate("infer-base-scenes", "base", 600, 32, memory(2e9), 120.0, "measured"),
-        Estimate("infer-other-scenes", "other", 600, 32, memory(9e9), 40.0, "measured"),
+        StageEstimate("infer-base-scenes", "base", 600, 32, memory(2e9), 120.0, "measured"),
+        StageEstimate("infer-other-scenes", "other", 600, 32, memory(9e9), 40.0, "measured"),
     ]
     folder = tmp_path / ".qualm/runs/t"
     folder.mkdir(parents=True)
@@ -77,8 +77,10 @@ def test_a_cluster_divides_the_questions_to_local_models(tmp_path: Path) -> None
     there = forecast_parallel(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, cluster)
     api, base, other = there.shares
     size = memory(2e9).total
-    assert base == Share("infer-base-scenes", 4, {"CPU": 1.0, "memory": float(int(size))}, 600, 32) and base.batches == 5  # 19 in fours
-    assert other.workers == int(20e9 // memory(9e9).total) and api == Share("infer-api-scenes", 1, {"CPU": 0.1})
+    assert (
+        base == WorkerShare("infer-base-scenes", 4, {"CPU": 1.0, "memory": float(int(size))}, 600, 32) and base.batches == 5
+    )  # 19 in fours
+    assert other.workers == int(20e9 // memory(9e9).total) and api == WorkerShare("infer-api-scenes", 1, {"CPU": 0.1})
     assert there.seconds == 120 / 4 + 40 / other.workers + 5.0  # beside them the server; then the judge
     assert there.as_json()["shares"][1]["batches"] == 5
 
@@ -87,16 +89,16 @@ def test_a_cluster_without_room_for_a_model_answers_one_after_the_other(tmp_path
     plan = planned(tmp_path)
     forecasts = [Forecast(s.name, s.kind, "run" if s.kind == "infer" else "unchanged") for s in plan.stages]
     estimates = [
-        Estimate("infer-base-scenes", "base", 600, 32, memory(2e9), 120.0, "measured"),
-        Estimate("infer-other-scenes", "other", 600, 32, memory(9e9), 40.0, "measured"),
-        Estimate("infer-api-scenes", "api", None, 0, None, 0.5, "measured"),  # of one question: nobody knows how many there are
+        StageEstimate("infer-base-scenes", "base", 600, 32, memory(2e9), 120.0, "measured"),
+        StageEstimate("infer-other-scenes", "other", 600, 32, memory(9e9), 40.0, "measured"),
+        StageEstimate("infer-api-scenes", "api", None, 0, None, 0.5, "measured"),  # of one question: nobody knows how many there are
     ]
     found = forecast_parallel(plan, forecasts, estimates, tmp_path, Settings(device="cpu"), 3, {"CPU": 4.0, "memory": 1e9})
     assert [(s.stage, s.workers, s.batches) for s in found.shares] == [
         ("infer-api-scenes", 1, None), ("infer-base-scenes", 0, None), ("infer-other-scenes", 0, None),
     ]  # fmt: skip
     assert (found.seconds, found.one_by_one, found.unknown) == (160.0, 160.0, ("infer-api-scenes",))
-    assert [Share("s", 2, {}, questions, 32).batches for questions in (1, 64, 65, 128, 129)] == [1, 1, 2, 2, 3]
+    assert [WorkerShare("s", 2, {}, questions, 32).batches for questions in (1, 64, 65, 128, 129)] == [1, 1, 2, 2, 3]
 
 
 def test_servers_with_a_key_are_asked_from_here(tmp_path: Path) -> None:

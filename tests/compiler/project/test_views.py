@@ -12,10 +12,10 @@ import pytest
 from qualm.compiler.plan.compiled_files import Leftover
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.project import views
-from qualm.compiler.project.inference import Estimate
+from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.kept_answers import KeptAnswers
 from qualm.compiler.project.needs import Need
-from qualm.compiler.project.parallel import ParallelForecast, Share
+from qualm.compiler.project.parallel import ParallelForecast, WorkerShare
 from qualm.compiler.project.prices import Cost, Load
 from qualm.compiler.project.rebuilds import Forecast, Reason
 from qualm.compiler.project.resources import MemoryEstimate
@@ -98,12 +98,12 @@ MEMORY = MemoryEstimate(2.0 * 2**30, 0.0, 0.0, 0.0)
 def test_what_inference_takes(lines) -> None:  # type: ignore[no-untyped-def]
     head = "What inference takes at most (estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time)"
     estimates = [
-        Estimate("a", "m", 1234, 8, MEMORY, 30.0, "a100", "", ("one [line]",)),
-        Estimate("b", "m", None, 8, MEMORY, 30.0, "measured"),
-        Estimate("c", "m", 5, 8, MEMORY),
-        Estimate("d", "n", 5, why="x is not here"),
-        Estimate("e", "o", None, why="y [is] not here"),
-        Estimate("f", "o", 7, why="y [is] not here"),
+        StageEstimate("a", "m", 1234, 8, MEMORY, 30.0, "a100", "", ("one [line]",)),
+        StageEstimate("b", "m", None, 8, MEMORY, 30.0, "measured"),
+        StageEstimate("c", "m", 5, 8, MEMORY),
+        StageEstimate("d", "n", 5, why="x is not here"),
+        StageEstimate("e", "o", None, why="y [is] not here"),
+        StageEstimate("f", "o", 7, why="y [is] not here"),
     ]
     kept = [replace(estimates[0], stored=3 * 2**29), replace(estimates[1], stored=2**29)]
     assert [line.partition(" of 8")[2] for line in lines(views.print_estimates, kept)[1:]] == [
@@ -284,16 +284,16 @@ def test_lines_of_a_difference_are_coloured_by_what_they_begin_with(capsys) -> N
 
 def test_how_long_stages_take_side_by_side(lines) -> None:  # type: ignore[no-untyped-def]
     shares = (
-        Share("a", 2, {"CPU": 1.0, "GPU": 0.5, "memory": 3 * 2.0**30}, 1000, 4),
-        Share("b", 1, {"CPU": 0.1}, None, 0),
-        Share("c", 0, {"memory": 2.0**40}, 1000, 4),
+        WorkerShare("a", 2, {"CPU": 1.0, "GPU": 0.5, "memory": 3 * 2.0**30}, 1000, 4),
+        WorkerShare("b", 1, {"CPU": 0.1}, None, 0),
+        WorkerShare("c", 0, {"memory": 2.0**40}, 1000, 4),
     )
-    assert lines(views.print_together, ParallelForecast(3, 30.0, 7200.0, ("score", "report"), shares), "ray")[1:] == [
+    assert lines(views.print_parallel_run, ParallelForecast(3, 30.0, 7200.0, ("score", "report"), shares), "ray")[1:] == [
         "    30 s; one by one, here: 2 h 0 min", "    not counted, since they never ran here: score, report",
         "    a: 2 workers of 1 CPU, 0.5 GPU, 3 GiB, about 125 batches of 4 questions each", "    b: 1 worker of 0.1 CPU",
         "    c: no worker has room for 1.02e+03 GiB",
     ]  # fmt: skip
-    alone = lines(views.print_together, ParallelForecast(2, 1.0, 2.0, ()), None)
+    alone = lines(views.print_parallel_run, ParallelForecast(2, 1.0, 2.0, ()), None)
     assert alone[0].startswith("What it takes with --jobs 2 (") and len(alone) == 2
 
 

@@ -13,11 +13,11 @@ import pytest
 import qualm
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import compare_scores
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.results.show import show_results
 from qualm.compiler.run.export import ExportRequest, export_results
 from qualm.compiler.viewing.chunks import content_of
-from qualm.compiler.viewing.show import site_of
+from qualm.compiler.viewing.show import make_site
 from qualm.runners.reporting.appendix import facts_of
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.load import Report, read_report
@@ -45,7 +45,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def tests(scored: Project) -> list[dict[str, Any]]:
     """The rows of comparisons.parquet over all questions."""
-    return results_of(scored, "small").table("comparisons").filter(slice="all").to_dicts()
+    return read_spec_results(scored, "small").table("comparisons").filter(slice="all").to_dicts()
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_the_report(scored: Project, results: Report, tests: list[dict[str, Any]
 
 
 def test_the_viewer(scored: Project, tests: list[dict[str, Any]]) -> None:
-    site = site_of(scored, ["small"])
+    site = make_site(scored, ["small"])
     of_models = json.loads(content_of(site.file("data/small/tests.js") or b""))["models"]
     columns = {
         name: [None if code < 0 else values["texts"][code] for code in values["codes"]] if isinstance(values, dict) else values
@@ -144,7 +144,7 @@ def test_the_viewer(scored: Project, tests: list[dict[str, Any]]) -> None:
 
 def test_the_viewer_on_demand(scored: Project) -> None:
     """A pair that the run did not test, b against a, has the numbers of `qualm compare`."""
-    now = json.loads(content_of(site_of(scored, ["small"]).file("data/small/p/2.js") or b""))
+    now = json.loads(content_of(make_site(scored, ["small"]).file("data/small/p/2.js") or b""))
     found = compare_scores(scored, "small", "other", "base")
     columns = now["tests"]["columns"]
     assert now["tests"]["n"] == len(found["differences"]) > 5 and "max-T method over the tests of one metric" in now["note"]
@@ -162,7 +162,7 @@ def test_the_export(scored: Project, tests: list[dict[str, Any]], tmp_path: Path
 
 def test_the_library(scored: Project, tests: list[dict[str, Any]]) -> None:
     """Resamples have a seed of their own, so that standard errors differ by chance."""
-    answers = results_of(scored, "small").answers(dataset="options")
+    answers = read_spec_results(scored, "small").answers(dataset="options")
     a, b = (answers.filter(model=model) for model in ("base", "other"))
     found = qualm.compare(a, b, METRICS, on="sample_id", groups="group", resamples=2000, margin=0.4, correction="none", seed=1)
     for row in found.to_dicts():

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from qualm.compiler.results.scores import conformal_setting, read_scores, results_of, score_stage, select, settings_of
+from qualm.compiler.results.scores import conformal_setting, read_scores, read_spec_results, score_stage, select, settings_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.scoring.measuring.labels import main_setting
 from tests.support.data.score_files import write_scores
@@ -92,13 +92,13 @@ def test_the_score_stage_and_its_models():
     )
     abstain = SimpleNamespace(outputs=["abstentions"], params={"abstentions": [{"label": "x", "fit": "half", "of": ["a"]}]})
     assert score_stage(project(abstain, score), None) is score
-    models = results_of(project(abstain, score), None).models
+    models = read_spec_results(project(abstain, score), None).models
     assert models[:2] == ["a", "b"] and len(models) == 3 and models[2].startswith("a+")
     abstain.params["blind_refuser"] = ["b"]
     variants = [{"variant": "clean"}, {"variant": "swapped_picture", "picture": "swapped"}]
     infer = SimpleNamespace(outputs=["generations"], params={"model": {"label": "a"}, "variants": variants})
     blind = ["a+swapped_picture", "b+blind_refuser"]
-    assert results_of(project(infer, abstain, score), None).models == ["a", "b", blind[0], models[2], blind[1]]
+    assert read_spec_results(project(infer, abstain, score), None).models == ["a", "b", blind[0], models[2], blind[1]]
     with pytest.raises(ProjectError, match="spec 's' has no metrics"):
         score_stage(project(abstain), None)
 

@@ -92,7 +92,7 @@ def test_results_are_written_as_tables(project, tmp_path, capsys):
 
 
 def test_options_are_those_of_the_export(project, tmp_path):
-    run(project, tmp_path, "inspect", options=["form=json", "pictures=false"], datasets=["d"])
+    run(project, tmp_path, "inspect", options=["form=json", "images=false"], datasets=["d"])
     (name,) = files(tmp_path)
     assert name.endswith(".json") and "data:image" not in (tmp_path / name).read_text()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.runners.results.results import Results
@@ -21,7 +21,7 @@ def viewed(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="session")
 def results(viewed: Project) -> Results:
-    return results_of(viewed, "small")
+    return read_spec_results(viewed, "small")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 from qualm.compiler.viewing.answers import AnswerTable
 from qualm.compiler.viewing.model_inputs import MAX_LOSSLESS_SIDE, ModelInputs, drawn
 from qualm.compiler.viewing.site import Site
-from qualm.runners.data.dataset import BrokenSampleError, Item
+from qualm.runners.data.dataset import BrokenSampleError, VariantInput
 from qualm.runners.results.results import Results
 
 
@@ -71,11 +71,11 @@ def test_what_variants_change(site: Site, answers: AnswerTable) -> None:
 
 
 def test_a_question_that_alone_is_changed_needs_no_picture(site: Site, answers: AnswerTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(item: Item) -> tuple[PIL.Image.Image, ...]:
+    def broken(item: VariantInput) -> tuple[PIL.Image.Image, ...]:
         raise BrokenSampleError("cannot be read")
 
     inputs: ModelInputs = site.parts["small"].model_inputs
     sample = answers.samples.row(2, named=True)
-    monkeypatch.setattr(Item, "images", broken)
+    monkeypatch.setattr(VariantInput, "images", broken)
     assert set(inputs.questions(sample["dataset"], sample["sample_id"], answers.variants)) == {"typos@p=0.5"}
     assert inputs.picture(sample["dataset"], sample["sample_id"], "blur@radius=2", 0) is None

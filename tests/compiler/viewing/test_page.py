@@ -260,8 +260,8 @@ def test_a_text_variant_marks_its_words_for_eyes_and_ears(browser: Chromium, dis
 def test_a_published_site_says_why_an_image_is_missing(browser: Chromium, site: Site, results: Results, tmp_path: Path) -> None:
     sample_id = results.samples("scenes")["sample_id"][2]
     for pictures, variant, words in (
-        ("none", "clean", "Images are not published on this site (--pictures none). Licence of scenes: CC0-1.0. qualm view shows them"),
-        ("clean", "blur@radius=2", "Images under variants are not published on this site (--pictures clean). Licence of scenes: CC0-1.0."),
+        ("none", "clean", "Images are not published on this site (--images none). Licence of scenes: CC0-1.0. qualm view shows them"),
+        ("clean", "blur@radius=2", "Images under variants are not published on this site (--images clean). Licence of scenes: CC0-1.0."),
     ):
         publish(Site(list(site.parts.values()), "x", pictures), tmp_path / pictures)  # type: ignore[arg-type]
         page = (tmp_path / pictures / "index.html").as_uri()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import content_of
 from qualm.compiler.viewing.publish import MARK, publish
@@ -81,7 +81,7 @@ def test_the_page_that_is_there_stays_until_the_new_one_is_written(site: Site, t
 
 
 def test_the_same_results_give_the_same_bytes(viewed, published: Path, tmp_path: Path) -> None:
-    publish(Site([SitePart(results_of(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
+    publish(Site([SitePart(read_spec_results(viewed, "small"), viewed.plan("small").stages)], "Small results", "all"), tmp_path / "again")
     for file in published.rglob("*.js"):
         assert file.read_bytes() == (tmp_path / "again" / file.relative_to(published)).read_bytes()
 

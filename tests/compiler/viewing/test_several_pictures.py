@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from qualm.compiler.results.scores import results_of
+from qualm.compiler.results.scores import read_spec_results
 from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.registry.formats.picture_lists import picture_ids
@@ -23,7 +23,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = pictures_project(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        publish(Site([SitePart(results_of(made, "small"), made.plan("small").stages)], "Several", "all"), folder / "site")
+        publish(Site([SitePart(read_spec_results(made, "small"), made.plan("small").stages)], "Several", "all"), folder / "site")
     return folder
 
 

@@ -8,7 +8,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import Benchmark
 from qualm.compiler.results.scores import results_in
 from qualm.compiler.spec.errors import ProjectError, SpecError
-from qualm.compiler.viewing.show import publish_results, site_of
+from qualm.compiler.viewing.show import make_site, publish_results
 
 
 @pytest.mark.slow
@@ -18,12 +18,12 @@ def test_all_specs_that_have_results(viewed: Project) -> None:
     )
     (viewed.root / "specs" / "broken.yaml").write_text("qualm: 1\nname: [")
     try:
-        assert list(site_of(viewed, []).parts) == ["small"]
-        assert site_of(viewed, []).title == "Small <i>benchmark</i>" and site_of(viewed, [], "Mine").title == "Mine"
+        assert list(make_site(viewed, []).parts) == ["small"]
+        assert make_site(viewed, []).title == "Small <i>benchmark</i>" and make_site(viewed, [], "Mine").title == "Mine"
         with pytest.raises(ProjectError, match="later"):
-            site_of(viewed, ["small", "later"])
+            make_site(viewed, ["small", "later"])
         with pytest.raises(SpecError, match="no such spec"):
-            site_of(viewed, ["nobody"])
+            make_site(viewed, ["nobody"])
     finally:
         (viewed.root / "specs" / "later.yaml").unlink()
         (viewed.root / "specs" / "broken.yaml").unlink()
@@ -46,9 +46,9 @@ def test_beside_a_revision(viewed: Project, tmp_path: Path, monkeypatch: pytest.
         return Benchmark(results_in(plan.stages, scored, spec, project.root), tuple(plan.stages))
 
     monkeypatch.setattr("qualm.compiler.viewing.show.benchmark_at", then)
-    site = site_of(viewed, ["small"], revisions=["v1/x"])
+    site = make_site(viewed, ["small"], revisions=["v1/x"])
     assert wanted == [("v1/x", "small", False, True)] and list(site.parts) == ["small", "small@v1-x"]
-    site_of(viewed, ["small"], revisions=["v1/x"], pull=True)
+    make_site(viewed, ["small"], revisions=["v1/x"], pull=True)
     assert wanted[-1] == ("v1/x", "small", True, True)
     publish_results(viewed, ["small"], tmp_path / "site", "none", None, revisions=["v1/x"])
     assert wanted[-1] == ("v1/x", "small", False, True), "nothing is fetched that nobody asked for"

@@ -8,7 +8,7 @@ from qualm.registry.adapters.amber import META, amber
 from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
 from qualm.registry.where import parse
-from qualm.runners.data.selection import Selection
+from qualm.runners.data.selection import StageSelection
 from tests.support.checks.yes_no_answers import amber_by_hand
 from tests.support.projects.scored import scored
 from tests.support.projects.stages import ref
@@ -113,7 +113,7 @@ def test_the_released_records(tmp_path, monkeypatch):
     }  # fmt: skip
     subsets = load_card("amber").subsets
     for name in subsets:
-        selection = Selection("d", {"where": str(parse(name, META, subsets))})
+        selection = StageSelection("d", {"where": str(parse(name, META, subsets))})
         assert [s for s in samples if selection.selects(s)] == [s for s in samples if s.category.split("/")[0] == name]
     asked = [s for s in samples if s.references]
     cycle = ["No", "Yes", "No", "no", "Yes", "No", "No"]

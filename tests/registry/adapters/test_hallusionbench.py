@@ -9,7 +9,7 @@ from qualm.registry.adapters.hallusionbench import META, hallusionbench
 from qualm.registry.entries.card import load_card
 from qualm.registry.sample import Image, Sample
 from qualm.registry.where import parse
-from qualm.runners.data.selection import Selection
+from qualm.runners.data.selection import StageSelection
 from tests.support.projects.scored import asking, scored
 from tests.support.projects.stages import ref
 from tests.support.servers.asked_judge import prompt_of
@@ -107,7 +107,7 @@ def test_the_released_records(tmp_path, monkeypatch):
     assert len(samples) == len(records) == 56
     assert sum(s.image_id is None for s in samples) == 16
     subsets = load_card("hallusionbench").subsets
-    taken = {name: Selection("d", {"where": str(parse(name, META, subsets))}) for name in subsets}
+    taken = {name: StageSelection("d", {"where": str(parse(name, META, subsets))}) for name in subsets}
     assert {name: sum(one.selects(s) for s in samples) for name, one in taken.items()} == {"easy": 42, "hard": 14, "text_only": 16}
     codes = [(1, 1, 1, 2, 1, 0, 1)[i % 7] for i in range(56)]
     words = {0: "incorrect", 1: "correct", 2: "unclear"}

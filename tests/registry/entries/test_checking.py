@@ -19,7 +19,7 @@ from qualm.registry.entries.checking import check_entries, check_records, check_
 from qualm.registry.entries.cli import app
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.sample import Image, Sample
-from qualm.registry.system.dvc_files import Recorded
+from qualm.registry.system.dvc_files import RecordedOutput
 from qualm.registry.system.dvc_objects import object_path
 from tests.support.data.small_pictures import png
 
@@ -221,9 +221,9 @@ def test_results_are_those_of_every_lock(root: Path) -> None:
     lock(root, "specs/z/dvc.lock", {"results/z/a.json": three})
     lock(root, "specs/b/dvc.lock", {"results/b/a.json": one})
     assert results(root) == {
-        "results/main": [Recorded("results/main/a.json", one), Recorded("results/main/deep/b.json", two)],
-        "results/b": [Recorded("results/b/a.json", one)],
-        "results/z": [Recorded("results/z/a.json", three)],
+        "results/main": [RecordedOutput("results/main/a.json", one), RecordedOutput("results/main/deep/b.json", two)],
+        "results/b": [RecordedOutput("results/b/a.json", one)],
+        "results/z": [RecordedOutput("results/z/a.json", three)],
     }
     assert list(check_results(root, None, aside=False)) == ["results/main", "results/b", "results/z"]
     assert list(check_results(root, ["results/z/", "mine"], aside=False)) == ["results/z"]
@@ -243,29 +243,29 @@ def made(root: Path) -> Path:
     return root
 
 
-def verdict_of(root: Path, aside: bool = False):  # type: ignore[no-untyped-def]
+def print_verdict(root: Path, aside: bool = False):  # type: ignore[no-untyped-def]
     (verdict,) = check_results(root, None, aside).values()
     return verdict
 
 
 def test_results_as_recorded_and_what_is_not_here(made: Path) -> None:
-    assert verdict_of(made).good and verdict_of(made).checked == 3
+    assert print_verdict(made).good and print_verdict(made).checked == 3
     (made / "results/s/a.json").unlink()
-    assert verdict_of(made, aside=True).good and not (made / ".qualm").exists()
+    assert print_verdict(made, aside=True).good and not (made / ".qualm").exists()
 
 
 def test_damaged_results_are_told_and_set_aside_where_that_is_wanted(made: Path) -> None:
     (made / "results/s/a.json").write_bytes(b"other")
     (made / "results/s/many/y").write_bytes(b"other")
-    assert verdict_of(made).damaged == ("results/s/a.json", "results/s/many") and (made / "results/s/a.json").exists()
-    assert verdict_of(made, aside=True).damaged == ("results/s/a.json", "results/s/many")
+    assert print_verdict(made).damaged == ("results/s/a.json", "results/s/many") and (made / "results/s/a.json").exists()
+    assert print_verdict(made, aside=True).damaged == ("results/s/a.json", "results/s/many")
     assert not (made / "results/s/a.json").exists() and not (made / "results/s/many").exists() and (made / "results/s/b.json").exists()
     assert sorted(p.name for p in (made / ".qualm/damaged").iterdir()) == ["results__s__a.json", "results__s__many"]
-    assert verdict_of(made).good
+    assert print_verdict(made).good
 
 
 def test_a_damaged_object_alone_leaves_the_file_where_it_is(made: Path) -> None:
     file = spoil(made, b"2")
-    verdict = verdict_of(made, aside=True)
+    verdict = print_verdict(made, aside=True)
     assert verdict.damaged == () and verdict.problems == (f"damaged in DVC's cache: {file.relative_to(made)}, of results/s/b.json",)
-    assert (made / "results/s/b.json").read_bytes() == b"2" and not file.exists() and verdict_of(made).good
+    assert (made / "results/s/b.json").read_bytes() == b"2" and not file.exists() and print_verdict(made).good

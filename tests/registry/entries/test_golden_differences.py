@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from qualm.registry.entries.differences import COMPARED, Difference, compare
+from qualm.registry.entries.differences import COMPARED, VersionDifferences, compare
 from qualm.registry.entries.versions import Version
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.runtime.records import write_table
@@ -75,7 +75,7 @@ def edited(tables: Tables, draw: random.Random) -> tuple[Tables, list[str]]:
     return (samples, pictures), told
 
 
-def shown(difference: Difference, tables_only: bool = False) -> dict[str, Any]:
+def shown(difference: VersionDifferences, tables_only: bool = False) -> dict[str, Any]:
     files, samples = difference.files, difference.samples
     return {
         "files": sorted(files.changed) if tables_only else files.as_json(),

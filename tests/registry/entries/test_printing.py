@@ -11,7 +11,7 @@ import yaml
 from qualm.registry.entries import printing
 from qualm.registry.entries.adding import Added
 from qualm.registry.entries.card import UNVERIFIED
-from qualm.registry.entries.differences import Changes, Difference
+from qualm.registry.entries.differences import Changes, VersionDifferences
 from qualm.registry.entries.entries import Entry, Verdict
 from qualm.registry.entries.layout import Inspection
 from qualm.registry.entries.printing import IN_PART, MAX_LINES
@@ -214,7 +214,7 @@ OLD, NEW = version("mine@1", "a" * 32), version("mine", "b" * 32)
 def test_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
     files = Changes(["new\n.txt"], [f"f{i}" for i in range(12)], {"c.txt": []}, 1000)
     samples = Changes([], [], {"s1": ["question", "image"], "s2": ["question"]}, 5)
-    printing.difference(OLD, NEW, Difference(files, samples))
+    printing.difference(OLD, NEW, VersionDifferences(files, samples))
     assert lines(capsys) == [
         "mine@1 (aaaaaaaaaa) -> mine (bbbbbbbbbb)",
         "  files: 1 added, 12 removed, 1 changed, 1,000 the same",
@@ -230,42 +230,42 @@ def test_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_difference_without_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    printing.difference(OLD, NEW, Difference(Changes(same=3), None, "nothing reads it"))
+    printing.difference(OLD, NEW, VersionDifferences(Changes(same=3), None, "nothing reads it"))
     assert lines(capsys)[1:] == ["  files: nothing reads it", "  samples: not compared: nothing reads it"]
-    printing.difference(OLD, NEW, Difference(Changes(same=3), Changes(same=4)))
+    printing.difference(OLD, NEW, VersionDifferences(Changes(same=3), Changes(same=4)))
     assert lines(capsys)[1:] == [
         "  files: 0 added, 0 removed, 0 changed, 3 the same",
         "  samples: 0 added, 0 removed, 0 changed, 4 the same",
     ]
-    printing.difference(OLD, NEW, Difference(Changes([f"f{i}" for i in range(10)]), None, "w"))
+    printing.difference(OLD, NEW, VersionDifferences(Changes([f"f{i}" for i in range(10)]), None, "w"))
     assert lines(capsys)[1:-1] == ["  files: 10 added, 0 removed, 0 changed, w", *(f"    + f{i}" for i in range(10))]
 
 
 def test_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    printing.verdict_of("mine", Verdict(1234, (), (), (), ()))
+    printing.print_verdict("mine", Verdict(1234, (), (), (), ()))
     assert lines(capsys) == ["mine: 1,234 files, all as recorded"]
-    printing.verdict_of("mine", Verdict(2, ("a\n",), ("b",), ("c",), ("p",)))
+    printing.print_verdict("mine", Verdict(2, ("a\n",), ("b",), ("c",), ("p",)))
     assert lines(capsys) == [
         "mine: 2 files, NOT as recorded", "  damaged: 'a\\n'", "  missing: b", "  extra: c", "  p",
         "  `dvc checkout --force registry/data/mine.dvc` restores the recorded files, `dvc pull` fetches them",
     ]  # fmt: skip
     for part in ("damaged", "missing", "extra"):
-        printing.verdict_of(
+        printing.print_verdict(
             "mine", Verdict(**{**dict.fromkeys(("damaged", "missing", "extra", "problems"), ()), "checked": 1, part: ("x",)})
         )
         assert lines(capsys)[-1].startswith("  `dvc checkout --force")
-    printing.verdict_of("mine", Verdict(2, (), (), (), ("p",)))
+    printing.print_verdict("mine", Verdict(2, (), (), (), ("p",)))
     assert lines(capsys)[-1] == "  p"
 
 
 def test_verdicts_on_results(capsys: pytest.CaptureFixture[str]) -> None:
     again = "`qualm run s` restores or re-creates them (`dvc commit` accepts the files that are here)"
     bad = Verdict(2, (), (), (), ("p",))
-    printing.verdict_of("results/s", bad)
+    printing.print_verdict("results/s", bad)
     assert lines(capsys)[-1] == f"  `qualm data verify --set-aside results/s`, then {again}"
-    printing.verdict_of("results/s", bad, aside=True)
+    printing.print_verdict("results/s", bad, aside=True)
     assert lines(capsys)[-1] == f"  set aside; {again}"
-    printing.verdict_of("results/s", Verdict(2, (), (), (), ()), aside=True)
+    printing.print_verdict("results/s", Verdict(2, (), (), (), ()), aside=True)
     assert lines(capsys) == ["results/s: 2 files, all as recorded"]
 
 

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from qualm.registry.formats import frames
-from qualm.registry.formats.frames import FramesError, frame_positions, frames_of, frames_of_animation
+from qualm.registry.formats.frames import FramesError, frame_positions, frames_of_animation, read_frames
 
 
 def drawn(level):
@@ -47,14 +47,14 @@ def test_animated_pictures(kind):
 
 def test_a_still_picture_is_its_one_frame(tmp_path):
     drawn(9).save(tmp_path / "a.png")
-    assert [(place, level(data)) for place, data in frames_of(tmp_path / "a.png", 8)] == [(0, 9)]
+    assert [(place, level(data)) for place, data in read_frames(tmp_path / "a.png", 8)] == [(0, 9)]
 
 
 def test_frames_in_a_folder_are_in_the_order_of_their_numbers_and_stay_as_they_are(tmp_path):
     for number in (1, 2, 10, 11):
         drawn(number).save(tmp_path / f"frame{number}.png")
     (tmp_path / "notes.txt").write_text("none")
-    taken = frames_of(tmp_path, 2)
+    taken = read_frames(tmp_path, 2)
     assert [(place, level(data)) for place, data in taken] == [(1, 2), (3, 11)]
     assert taken[0][1] == (tmp_path / "frame2.png").read_bytes()
 
@@ -68,7 +68,7 @@ def test_films(tmp_path):
             frame = av.VideoFrame.from_image(Image.new("RGB", (32, 32), (shade,) * 3))
             film.mux(stream.encode(frame))
         film.mux(stream.encode())
-    taken = frames_of(tmp_path / "a.mp4", 2)
+    taken = read_frames(tmp_path / "a.mp4", 2)
     assert [place for place, _ in taken] == [2, 7] and [level(data) for _, data in taken] == pytest.approx([50, 175], abs=6)
 
 
@@ -78,13 +78,13 @@ def test_what_cannot_be_read_is_said(tmp_path, name, data):
         pytest.importorskip("av")
     (tmp_path / name).write_bytes(data)
     with pytest.raises(FramesError, match=r"^cannot be decoded: "):
-        frames_of(tmp_path / name, 2)
+        read_frames(tmp_path / name, 2)
 
 
 def test_bounds(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(FramesError, match="found no image in it"):
-        frames_of(tmp_path / "empty", 2)
+        read_frames(tmp_path / "empty", 2)
     monkeypatch.setattr(frames, "MAX_ANIMATED", 3)
     monkeypatch.setattr(frames, "MAX_PIXELS", 48)
     assert len(frames_of_animation(animation("GIF", [1, 100, 200]), 3)) == 3, "as many as may be"
@@ -97,10 +97,10 @@ def test_bounds(tmp_path, monkeypatch):
     for name in ("b.png", "a.png"):
         drawn(1).save(tmp_path / "empty" / name)
     monkeypatch.setattr(frames, "MAX_FRAMES", 2)
-    assert len(frames_of(tmp_path / "empty", 2)) == 2
+    assert len(read_frames(tmp_path / "empty", 2)) == 2
     monkeypatch.setattr(frames, "MAX_FRAMES", 1)
     with pytest.raises(FramesError, match="2 frames; at most 1 are read"):
-        frames_of(tmp_path / "empty", 2)
+        read_frames(tmp_path / "empty", 2)
 
 
 def test_names_without_numbers_come_behind_those_that_begin_with_one(tmp_path):
@@ -114,11 +114,11 @@ def test_names_without_numbers_come_behind_those_that_begin_with_one(tmp_path):
         "a10.png",
         "b.png",
     ]
-    assert len(frames_of(tmp_path, 9)) == 6
+    assert len(read_frames(tmp_path, 9)) == 6
 
 
 def test_a_film_without_its_library_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "av", None)
     (tmp_path / "a.mp4").write_bytes(b"")
     with pytest.raises(FramesError, match=r"pip install 'qualm-bench\[video\]'"):
-        frames_of(tmp_path / "a.mp4", 2)
+        read_frames(tmp_path / "a.mp4", 2)

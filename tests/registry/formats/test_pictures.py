@@ -17,7 +17,7 @@ from qualm.registry.formats import pictures
 from qualm.registry.formats.check import FormatError, check_file
 from qualm.registry.formats.pictures import GAP, SIDE, Facts, HugePictureError, PictureError, decoded, facts, tile_images
 from qualm.runners.data import curation, leakage
-from qualm.runners.data.dataset import Item
+from qualm.runners.data.dataset import VariantInput
 from qualm.runners.reporting import thumbnails
 from qualm.runners.training.pictures import decode
 
@@ -60,7 +60,7 @@ def test_different_pictures_of_16_bits_differ_to_everyone() -> None:
 
 def test_everyone_sees_what_the_model_sees() -> None:
     for data in map(grey, range(3)):
-        image = Item("s", "?", data, "here").image()
+        image = VariantInput("s", "?", data, "here").image()
         assert image is not None
         assert (np.asarray(image) == decode(data)).all()
         assert (np.asarray(image) == np.asarray(thumbnails.decoded(data)[0])).all()

@@ -48,7 +48,7 @@ def test_every_way_to_name_a_layer_has_one_text(word, stored):
         ("gradient/-1", "expected layers as"),
         ("evidence/all/conflict", "expected evidence/conflict or evidence/ignorance"),
         ("evidence/doubt", "expected evidence/conflict or evidence/ignorance"),
-        ("image_information/all/0", "expected a share of the picture's tokens above 0 and at most 1, got '0'"),
+        ("image_information/all/0", "expected a share of the image's tokens above 0 and at most 1, got '0'"),
         ("token_ends/all/x", "expected layers|token_ends"),
         ("draw_hidden_states/middle/prompt_last", "all answers to a question have one prompt; read hidden_states/middle/prompt_last"),
     ],

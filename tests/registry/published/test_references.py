@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.plugins import registry
 from qualm.registry.published.models import published
-from qualm.registry.published.references import FILE, BibtexError, CitationError, cited, entries_of, keys_of_entries, parse, references
+from qualm.registry.published.references import FILE, BibtexError, CitationError, cited, keys_of_entries, parse, parse_bibtex, references
 
 OURS = [registry.get(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
 
@@ -35,7 +35,7 @@ def test_the_file_is_whole_and_sorted() -> None:
 
 def test_a_card_and_a_plugin_with_the_same_key_mean_the_same_paper() -> None:
     for name in card_names():
-        for key, entry in entries_of(load_card(name).citation, name).items():
+        for key, entry in parse_bibtex(load_card(name).citation, name).items():
             if key in references():
                 assert entry.replace(" ", "") == references()[key].replace(" ", ""), f"{name}: {key}"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.system.dvc_files import Recorded, locked_outputs, recorded
+from qualm.registry.system.dvc_files import RecordedOutput, locked_outputs, recorded
 from qualm.registry.system.dvc_objects import DAMAGED, damaged_objects, hash_path, is_damaged, object_path, open_repo, set_aside
 
 FILE, FOLDER = "registry/data/one.txt", "registry/data/many"
@@ -59,7 +59,7 @@ def spoil(file: Path, data: bytes = b"x") -> None:
 
 
 def test_what_is_on_record_of_a_path_or_of_what_it_lies_in(root: Path) -> None:
-    one, many = Recorded(FILE, md5(b"one")), Recorded(FOLDER, folder_md5(root))
+    one, many = RecordedOutput(FILE, md5(b"one")), RecordedOutput(FOLDER, folder_md5(root))
     assert many.md5.endswith(".dir")
     assert recorded(root, [FILE, f"{FOLDER}/sub/b.txt", FOLDER, FILE]) == [one, many]
     assert recorded(root, ["registry/data", "README.md", "registry/cards/x.yaml"]) == []
@@ -76,8 +76,8 @@ def test_results_are_on_record_in_the_spec_s_lock_and_then_in_the_default_s(root
     lock(root / "specs/s/dvc.lock", {"results/s/a": f"{one}.dir", "results/s/none": None})
     lock(root / "dvc.lock", {"results/s/a": f"{two}.dir", "results/s/b": three, "results/c": four})
     assert locked_outputs(root / "specs/s/dvc.lock") == {"results/s/a": f"{one}.dir"}
-    assert recorded(root, ["results/s/a/x/y"]) == [Recorded("results/s/a", f"{one}.dir")]
-    assert recorded(root, ["results/s/b", "results/s/none", "results/other/b"]) == [Recorded("results/s/b", three)]
+    assert recorded(root, ["results/s/a/x/y"]) == [RecordedOutput("results/s/a", f"{one}.dir")]
+    assert recorded(root, ["results/s/b", "results/s/none", "results/other/b"]) == [RecordedOutput("results/s/b", three)]
     assert recorded(root, ["results/s", "elsewhere/s/a"]) == []
 
 
@@ -115,7 +115,7 @@ def test_damaged_objects_of_a_folder_are_its_files_and_its_list(root: Path) -> N
 
 
 def test_set_aside_whole_with_its_objects(root: Path) -> None:
-    record = Recorded(FOLDER, folder_md5(root))
+    record = RecordedOutput(FOLDER, folder_md5(root))
     spoil(cached(root, md5(b"a")), b"half")
     aside = set_aside(root, record)
     assert aside == root / DAMAGED / "registry__data__many"
@@ -126,19 +126,19 @@ def test_set_aside_whole_with_its_objects(root: Path) -> None:
 
 def test_what_lies_in_the_tree_may_stay(root: Path) -> None:
     spoil(cached(root, md5(b"one")), b"half")
-    aside = set_aside(root, Recorded(FILE, md5(b"one")), tree=False)
+    aside = set_aside(root, RecordedOutput(FILE, md5(b"one")), tree=False)
     assert (root / FILE).read_bytes() == b"one" and [p.name for p in aside.iterdir()] == [md5(b"one")]
 
 
 def test_a_link_is_taken_away_and_not_what_it_points_at(root: Path) -> None:
     (root / FILE).unlink()
     (root / FILE).symlink_to(cached(root, md5(b"one")))
-    aside = set_aside(root, Recorded(FILE, md5(b"one")))
+    aside = set_aside(root, RecordedOutput(FILE, md5(b"one")))
     assert not (root / FILE).is_symlink() and cached(root, md5(b"one")).read_bytes() == b"one" and list(aside.iterdir()) == []
 
 
 def test_each_time_has_a_folder_of_its_own(root: Path) -> None:
-    record = Recorded("results/s/a.json", "0" * 32)
+    record = RecordedOutput("results/s/a.json", "0" * 32)
     names = []
     for text in ("1", "2", "3"):
         (root / "results/s").mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.plugins.registry import get, load, names
 from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.contracts.perturbations import generator
-from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Item, Variant, _Pictures, decoded, read_variants
+from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput, _Pictures, decoded, read_variants
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import StageError
 from tests.support.data.hostile import READABLE, pictures
@@ -24,7 +24,7 @@ def png(level, mode="RGB", size=(5, 3)):
 
 
 def item(sample_id, question):
-    return Item(sample_id, question, None, "here")
+    return VariantInput(sample_id, question, None, "here")
 
 
 def dataset(tmp_path, pictures, samples):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from qualm.registry.sample import ASKED, UNCERTAIN, Sample
-from qualm.runners.data.selection import Selection
+from qualm.runners.data.selection import StageSelection
 from qualm.runners.runtime.stage import StageError
 
 
@@ -12,19 +12,19 @@ def sample(number=1, **changes):
 
 
 def test_where_selects_and_what_it_leaves_out_is_counted():
-    selection = Selection("d", {"where": "level >= 2"})
+    selection = StageSelection("d", {"where": "level >= 2"})
     assert selection.leaves_out
     assert [selection.selects(s) for s in (sample(1), sample(2), sample(3), sample(0, meta={"other": "x"}))] == [False, True, True, False]
     assert selection.finish(2) == {"left_out_by_where": 2, "where_undefined": 1}
 
 
 def test_without_where_everything_is_selected_and_nothing_counted():
-    selection = Selection("d", {})
+    selection = StageSelection("d", {})
     assert selection.selects(sample()) and selection.marked(sample()) == sample() and selection.finish(0) == {}
 
 
 def test_uncertain_is_marked_where_it_is_defined():
-    selection = Selection("d", {"uncertain": "level >= 2"})
+    selection = StageSelection("d", {"uncertain": "level >= 2"})
     assert not selection.leaves_out
     assert [selection.marked(sample(n)).meta.get(UNCERTAIN) for n in (1, 2)] == ["0", "1"]
     stale = sample(0, meta={UNCERTAIN: "1", ASKED: "old", "k": "v"})
@@ -34,7 +34,7 @@ def test_uncertain_is_marked_where_it_is_defined():
 def test_asking_whether_a_question_is_uncertain_puts_another_in_its_stead(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("Is this unclear: {question}\n")
-    selection = Selection("d", {"ask_answerable": "ask.md"})
+    selection = StageSelection("d", {"ask_answerable": "ask.md"})
     marked = selection.marked(sample(answerable=False))
     assert "Is this unclear: Q?" in marked.question and marked.references == ("yes",) and marked.answerable
     assert marked.meta[ASKED] == "Q?" and marked.meta[UNCERTAIN] == "1"
@@ -46,13 +46,13 @@ def test_asking_whether_a_question_is_uncertain_puts_another_in_its_stead(tmp_pa
 def test_a_question_whose_uncertainty_is_undefined_cannot_be_asked_about(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("{question}")
-    selection = Selection("d", {"ask_answerable": "ask.md", "uncertain": "level >= 2"})
+    selection = StageSelection("d", {"ask_answerable": "ask.md", "uncertain": "level >= 2"})
     assert [selection.selects(s) for s in (sample(1), sample(2), sample(0, meta={}))] == [True, True, False]
     assert selection.finish(2) == {"left_out_by_where": 1, "where_undefined": 1}
 
 
 def test_a_question_whose_uncertainty_is_undefined_stays_where_nobody_asks_about_it():
-    selection = Selection("d", {"where": "level >= 1", "uncertain": "blur == 'yes'"})
+    selection = StageSelection("d", {"where": "level >= 1", "uncertain": "blur == 'yes'"})
     assert [selection.selects(s) for s in (sample(1), sample(2, meta={"level": "2", "blur": "yes"}))] == [True, True]
     assert selection.finish(2) == {"left_out_by_where": 0, "where_undefined": 0}
 
@@ -69,7 +69,7 @@ def test_a_question_whose_uncertainty_is_undefined_stays_where_nobody_asks_about
 )
 def test_what_cannot_be_meant(params, message):
     def run():
-        selection = Selection("d", params)
+        selection = StageSelection("d", params)
         given = (sample(1, meta={"level": "1", "also": "1"}), sample(2, meta={"level": "2", "also": "1"}), sample(3, meta={"also": "1"}))
         chosen = [selection.marked(s) for s in given if selection.selects(s)]
         selection.finish(len(chosen))
@@ -80,7 +80,7 @@ def test_what_cannot_be_meant(params, message):
 
 @pytest.mark.parametrize(("shared", "end"), [(10, "s9, s10; change one"), (11, "s9, s10, ...; change one")])
 def test_ten_shared_samples_are_named(shared, end):
-    selection = Selection("d", {"disjoint": {"other": "level >= 1"}})
+    selection = StageSelection("d", {"disjoint": {"other": "level >= 1"}})
     for number in range(1, shared + 1):
         selection.marked(sample(number))
         selection.selects(sample(number))
@@ -91,7 +91,7 @@ def test_ten_shared_samples_are_named(shared, end):
 def test_none_that_may_be_asked_about_is_an_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("ask.md").write_text("{question}")
-    selection = Selection("d", {"ask_answerable": "ask.md", "uncertain": "level >= 2"})
+    selection = StageSelection("d", {"ask_answerable": "ask.md", "uncertain": "level >= 2"})
     assert not selection.selects(sample(1, meta={})) and selection.selects(sample(1))
     with pytest.raises(StageError, match=r"where: selects none of 1 samples, undefined for 1 of them: ask_answerable$"):
         selection.finish(0)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from qualm.runners.contracts.nli import NliContext, NliError
-from qualm.runners.inference.nli import CONTRADICTS, FOLLOWS, Nli, pair_key, probabilities
+from qualm.runners.inference.nli import CONTRADICTS, FOLLOWS, CachedNli, pair_key, probabilities
 from qualm.runners.runtime.settings import Settings
 
 
@@ -22,7 +22,7 @@ class Engine:
 
 
 def nli(cache, identity="i"):
-    return Nli(Engine(identity), NliContext(Settings(progress=False), Counter()), cache)
+    return CachedNli(Engine(identity), NliContext(Settings(progress=False), Counter()), cache)
 
 
 def test_each_different_pair_is_inferred_once_and_found_again(tmp_path):

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from qualm.runners.inference.thoughts import thoughts_of
+from qualm.runners.inference.thoughts import read_thoughts
 from qualm.runners.prompts.thinking import Thinking
 
 SOURCES = [(0, 0, "answer"), (1, 2, "draw 1"), (2, 3, "draw 2"), (3, 4, "options"), (4, 5, "options"), (5, 6, "options")]
@@ -34,13 +34,13 @@ class Model:
     ],
 )
 def test_the_tokens_that_are_declared_are_read(of, read):
-    thoughts = thoughts_of(STORED, SOURCES, 6, Model(Thinking(of=of, budget=6)))
+    thoughts = read_thoughts(STORED, SOURCES, 6, Model(Thinking(of=of, budget=6)))
     assert thoughts.read("token_logprobs", LOGPROBS).to_pylist() == read
     assert thoughts.read("p_yes", LOGPROBS) is LOGPROBS
 
 
 def test_thinking_and_what_has_no_answer_stand_in_columns_of_their_own():
-    thoughts = thoughts_of(STORED, SOURCES, 6, Model(Thinking(budget=6)))
+    thoughts = read_thoughts(STORED, SOURCES, 6, Model(Thinking(budget=6)))
     columns = {name: column.to_pylist() for name, column in thoughts.columns().items()}
     assert columns["thinking"] == ["1 2", "1 2 3 4 5 6", "", "1 2", "1 2 3 4 5 6", "1 2"]
     cut, ended = "cut short by the budget", "ended while thinking"
@@ -49,6 +49,6 @@ def test_thinking_and_what_has_no_answer_stand_in_columns_of_their_own():
 
 @pytest.mark.parametrize("model", [object(), Model(None), Model(Thinking(on=False))])
 def test_other_models_have_none_of_it(model):
-    thoughts = thoughts_of(STORED, SOURCES, 6, model)
+    thoughts = read_thoughts(STORED, SOURCES, 6, model)
     assert thoughts.read("token_logprobs", LOGPROBS) is LOGPROBS and not thoughts.counts()
     assert all(column.null_count == 6 for column in thoughts.columns().values())

@@ -302,7 +302,7 @@ def test_what_tells_questions_apart_by_itself_is_said_where_no_row_does_so(resul
     """A model that has learnt the traces of paint is better than every row that does not see the image."""
     blank = dict.fromkeys(SHORTCUTS.names) | {"category": "all", "n_learnt": 9, "n": 9, "in_turn": False}
     rows = [
-        blank | {"sees": one, "balanced_accuracy": 0.8, "balanced_low": 0.7, "balanced_high": 0.9, "told_apart": one == sees}
+        blank | {"sees": one, "balanced_accuracy": 0.8, "balanced_low": 0.7, "balanced_high": 0.9, "above_limit": one == sees}
         for one in ("question", "picture")
     ]
     write_table(tmp_path / "shortcuts.parquet", rows, SHORTCUTS)

@@ -39,7 +39,7 @@ def test_keys_decide_and_quit(tmp_path: Path, pool: Pool) -> None:
     order = pool.order("ann")
     reviewer = Terminal([sys.executable, "-c", CODE, str(tmp_path)])
     first = reviewer.until("[q]uit")
-    assert "Question 1 of 12" in first and order[0] in first and "▀" in first and "picture: " in first
+    assert "Question 1 of 12" in first and order[0] in first and "▀" in first and "image: " in first
     reviewer.press("v")
     reviewer.until("Question 2 of 12")
     reviewer.until("[q]uit")
@@ -95,7 +95,7 @@ def test_without_colours_the_file_is_named_and_nothing_drawn(tmp_path: Path, poo
     out = Console(width=100, color_system=None, record=True, file=(tmp_path / "out").open("w"))
     terminal.run(ReviewSession(pool, ReviewJournal(tmp_path, "reviews", "ann")), lambda: next(keys), out)
     text = out.export_text()
-    assert "▀" not in text and re.search(r"picture: \S+question(-u)?\.png", text.replace("\n", ""))
+    assert "▀" not in text and re.search(r"image: \S+question(-u)?\.png", text.replace("\n", ""))
 
 
 def test_a_picture_keeps_its_proportions(tmp_path: Path, pool: Pool) -> None:

@@ -18,12 +18,12 @@ from qualm.runners.scoring.rankings import (
     Ranked,
     Rankings,
     deviate,
-    drawn_of,
     family_of,
     p_values,
     pair_rows,
     ranked,
     ranking_columns,
+    ranking_resamples,
 )
 from tests.simulation.cells import metrics, model, samples
 
@@ -117,14 +117,16 @@ def test_what_never_varies_has_no_interval_and_is_distinguished_from_nothing_tha
 def test_a_candidate_has_nine_tenths_of_its_resamples_and_a_value():
     (metric,) = metrics("accuracy")
     for gaps, is_one in ((0, True), (1, True), (2, False)):
-        drawn = drawn_of(metric, Measured(0.5, np.r_[np.full(10 - gaps, 0.25), np.full(gaps, np.nan)], 9, 0))
+        drawn = ranking_resamples(metric, Measured(0.5, np.r_[np.full(10 - gaps, 0.25), np.full(gaps, np.nan)], 9, 0))
         assert (drawn is not None) is is_one
         if drawn is not None:
             assert drawn.tolist() == [0.25] * (10 - gaps) + [0.5] * gaps, "the few undefined ones widen no spread"
     assert (
-        drawn_of(metric, Measured(float("nan"), np.ones(10), 9, 0, "no rows")) is None is drawn_of(metric, Measured(0.5, np.empty(0), 9, 0))
+        ranking_resamples(metric, Measured(float("nan"), np.ones(10), 9, 0, "no rows"))
+        is None
+        is ranking_resamples(metric, Measured(0.5, np.empty(0), 9, 0))
     )
-    assert drawn_of(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
+    assert ranking_resamples(metric, Measured(0.5, np.ones(10), 9, 0, why_no_interval="biased")) is None
 
 
 def test_settings_that_differ_by_name_alone_are_ranked_alike():

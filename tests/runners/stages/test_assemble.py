@@ -128,7 +128,7 @@ def test_what_can_be_told_without_looking_is_beside_the_set_in_its_card_and_said
     project.params = {**project.params, "recipes": ["talk"]}
     stage = project.run()
     rows = read_table(project.folder / stage.outputs["shortcuts"], SHORTCUTS).to_pylist()
-    assert {(r["sees"], r["balanced_accuracy"], r["told_apart"]) for r in rows} == {
+    assert {(r["sees"], r["balanced_accuracy"], r["above_limit"]) for r in rows} == {
         ("nothing", 0.5, False), ("question", 1.0, True), ("picture", 0.5, False),
     }  # fmt: skip
     said = capsys.readouterr().err

@@ -11,7 +11,17 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.studies import attribution
-from qualm.runners.studies.attribution import agreement, attributed, beats_the_floor, cross_fitted, enough, labels, learn, named, read_of
+from qualm.runners.studies.attribution import (
+    agreement,
+    attributed,
+    attribution_features,
+    beats_the_floor,
+    cross_fitted,
+    enough,
+    labels,
+    learn,
+    named,
+)
 
 MODALITY = {"blur": "image", "noise": "image", "typos": "text", "words": "text"}
 SCENES = 200
@@ -37,12 +47,12 @@ def saturated(seed=0, removal=1.0):
 
 
 def matrix(values, n):
-    return np.stack(list(read_of(values, MODALITY, n).values()), axis=1)
+    return np.stack(list(attribution_features(values, MODALITY, n).values()), axis=1)
 
 
 def test_what_rises_most_is_not_to_blame_and_what_was_learnt_finds_it():
     values, truth, scenes = saturated()
-    rises = read_of(values, MODALITY, len(truth))
+    rises = attribution_features(values, MODALITY, len(truth))
     naive = ["image" if i > t else "text" for i, t in zip(rises["entropy", "image"], rises["entropy", "text"], strict=True)]
     known = [i for i, t in enumerate(truth) if t != "clean"]
     assert np.mean([naive[i] == truth[i] for i in known]) < 0.45  # a rule of before: worse than always naming the same
@@ -203,7 +213,7 @@ def test_a_modality_is_read_by_the_mean_change_under_its_perturbations():
     changes = {
         ("a", "clean"): np.array([1.0, 2.0, 3.0]), ("a", "blur"): np.array([0.5, nan, nan]), ("a", "noise"): np.array([1.5, nan, 0.25])
     }  # fmt: skip
-    read = read_of(changes, MODALITY, 3)
+    read = attribution_features(changes, MODALITY, 3)
     assert list(read) == [("a", "clean"), ("a", "image")]
     assert read["a", "clean"].tolist() == [1.0, 2.0, 3.0]
     np.testing.assert_array_equal(read["a", "image"], [1.0, nan, 0.25])

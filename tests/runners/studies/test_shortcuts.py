@@ -57,7 +57,7 @@ def test_a_planted_word_is_found_at_its_true_accuracy(cue):
     samples = made([*planted(400, "train", cue), *planted(300, "test", cue, 1000)])
     found = measured(samples)["all", "question"]
     assert found["balanced_accuracy"] == pytest.approx((1 + cue) / 2, abs=1e-9)
-    assert found["balanced_low"] <= (1 + cue) / 2 <= found["balanced_high"] and found["told_apart"] is True
+    assert found["balanced_low"] <= (1 + cue) / 2 <= found["balanced_high"] and found["above_limit"] is True
     assert found["repeated"] == 1.0 and found["n"] == 600 and found["n_learnt"] == 800
 
 
@@ -69,7 +69,7 @@ def test_without_a_shortcut_there_is_chance_within_the_interval():
 
     found = measured(made([*rows(1500, "train", 0), *rows(1000, "test", 5000)]))["all", "question"]
     assert found["balanced_accuracy"] == pytest.approx(0.5, abs=0.05)
-    assert found["balanced_low"] < 0.5 < found["balanced_high"] and found["told_apart"] is False
+    assert found["balanced_low"] < 0.5 < found["balanced_high"] and found["above_limit"] is False
     assert 0 < found["repeated"] < 1
 
 
@@ -109,7 +109,7 @@ def test_a_planted_picture_shortcut_is_found_and_none_where_there_is_none(cue):
     samples = made(rows)
     found = measured(samples, partial(patched, samples=samples, cue=cue))["all", "picture"]
     assert found["balanced_accuracy"] == pytest.approx(0.5 + cue / 2, abs=0.08)
-    assert found["told_apart"] is (cue == 1.0)
+    assert found["above_limit"] is (cue == 1.0)
     assert found["balanced_low"] < 0.5 + cue / 2 + 1e-9 and found["balanced_high"] > 0.5
 
 
@@ -125,7 +125,7 @@ def test_intervals_are_over_whole_groups():
 def test_undefined_says_why():
     only = measured(made([*planted(50, "train", 1.0), *(row(9000 + i, False, "Where?", "test", group=f"h{i}") for i in range(20))]))
     question = only["all", "question"]
-    assert question["balanced_accuracy"] is None and question["told_apart"] is None
+    assert question["balanced_accuracy"] is None and question["above_limit"] is None
     assert question["why"] == "one class only: all 20 rows to tell of are unanswerable" and question["accuracy"] is not None
     assert (question["accuracy"], question["balanced_low"], question["balanced_high"]) == (0.0, None, None), "new words are answered"
     other = measured(made([*planted(50, "train", 1.0), *(row(9000 + i, True, "Where?", group=f"h{i}") for i in range(20))]))
@@ -137,7 +137,9 @@ def test_undefined_says_why():
     assert few["all", "picture"]["why"] == "no rows with an image to learn from"
     assert few["all", "nothing"]["accuracy"] == 0.5
     rare = measured(made([*planted(50, "train", 1.0), *planted(2, "test", 1.0, 1000)]))["all", "question"]
-    assert rare["balanced_accuracy"] == 1.0 and rare["balanced_low"] is None and rare["told_apart"] is None, "an interval needs five groups"
+    assert rare["balanced_accuracy"] == 1.0 and rare["balanced_low"] is None and rare["above_limit"] is None, (
+        "an interval needs five groups"
+    )
 
 
 def test_where_nothing_varies_the_class_with_fewer_groups_says_how_sure_that_is():
@@ -211,7 +213,7 @@ def test_any_set_has_rows_that_hold_together(items):
         assert (found["balanced_accuracy"] is None) == bool(found["why"])
         if found["balanced_low"] is not None:
             assert 0 <= found["balanced_low"] <= found["balanced_accuracy"] <= found["balanced_high"] <= 1
-            assert found["told_apart"] == (found["balanced_low"] > shortcuts.LIMIT)
+            assert found["above_limit"] == (found["balanced_low"] > shortcuts.LIMIT)
 
 
 def written(folder, rows, images):
@@ -276,7 +278,7 @@ def test_the_printed_table():
 )  # fmt: skip
 def test_an_interval_that_reaches_across_the_limit_decides_nothing(low, high, text):
     row = {"category": "", "accuracy": 0.55, "balanced_accuracy": 0.55, "balanced_low": low, "balanced_high": high, "n": 1200, "why": None}
-    row |= {"repeated": 0.125, "told_apart": None if low is None else False}
+    row |= {"repeated": 0.125, "above_limit": None if low is None else False}
     rows = [row | {"sees": "nothing"}, row | {"sees": "question"}, row | {"sees": "picture", "n": 1000}]
     assert shortcuts.cells(rows) == [["(none)", "1,200", "12.5%", "0.550", text, f"{text}, n = 1,000"]]
     lines = ["questions without a category: too few questions to test whether the question or the image alone reveals which are answerable"]

@@ -9,7 +9,7 @@ from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from qualm.runners.training.encoding import PICTURES_IN_MEMORY, Coded, Encoder
-from qualm.runners.training.examples import Example
+from qualm.runners.training.examples import TrainingExample
 from tests.support.models.loaded import loaded_model
 from tests.support.models.tiny_models import FAMILIES
 from tests.support.projects.asking import picture, png, sample, write_samples
@@ -30,7 +30,7 @@ def dataset(tmp_path):
 
 
 def example(row, answer="red", rejected=None):
-    return Example("d", row, tuple(messages(QUESTIONS[row], image=row < 3)), answer, rejected)
+    return TrainingExample("d", row, tuple(messages(QUESTIONS[row], image=row < 3)), answer, rejected)
 
 
 def own(model, row, dataset):

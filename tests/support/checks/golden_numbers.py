@@ -57,7 +57,7 @@ LOOKED = (
     "hidden_states/0.5/image_last", "hidden_states/0/image_mean", "attention/middle_third/previous", "attention/all/image_share",
     "attention/all/image_entropy", "image_information/all/0.5",
 )  # fmt: skip
-"""Of models that say which tokens are a picture's; PaliGemma cannot hide any from the rest."""
+"""Of models that say which tokens are an image's; PaliGemma cannot hide any from the rest."""
 OF_HEAD_AND_PROMPT = ("evidence/conflict", "evidence/ignorance", "gradient/all/-1")
 """PaliGemma, which reads prompts in both directions, has no gradient."""
 SHOWN_UNITS = 4

@@ -71,7 +71,7 @@ def test_what_each_token_gives_to_the_one_before(eager, told):
 
 def test_how_much_the_picture_is_looked_at_and_how_widely(model, eager, told):
     if model.picture_token is None:
-        with pytest.raises(ModelError, match="does not say which tokens are a picture's"):
+        with pytest.raises(ModelError, match="does not say which tokens are an image's"):
             answers(model, requests(model, ("answer", SHARE)))
         return
     for request, parts in zip(*told, strict=True):

@@ -125,7 +125,7 @@ def test_the_pictures_last_token_and_the_mean_of_its_tokens(model):
     wanted = tuple(f"hidden_states/{layer}/{place}" for layer in LAYERS for place in ("image_last", "image_mean"))
     asked = requests(model, wanted)
     if model.picture_token is None:
-        with pytest.raises(ModelError, match="does not say which tokens are a picture's"):
+        with pytest.raises(ModelError, match="does not say which tokens are an image's"):
             answers(model, asked)
         return
     plain = Plain(model)

@@ -99,7 +99,7 @@ def test_another_prompt_must_go_on_behind_the_picture():
     known = PicturePrefix("<#> ab", model.written("<#> ab"), model.read("<#> ab"))
     assert known.follow(model, "<#> cd") == (model.read("<#> cd"), 6)
     assert known.follow(model, "[#> ab") is None and known.follow(model, "<") is None
-    with pytest.raises(ModelError, match="does not begin with the picture as"):
+    with pytest.raises(ModelError, match="does not begin with the image as"):
         followed(model, [known], ["[#]"])
     moved = PicturePrefix("<#> ab", model.written("<#> ab"), (*model.read("<#> a"), ord("B")))
     assert moved.follow(model, "<#> ac") is None, "a processor that changes the end of the text cannot be followed"

@@ -59,7 +59,7 @@ def test_the_task_is_a_config_of_the_exported_data_set(ran, tmp_path):
     assert set(benchmark) == {"name", "description", "evaluation_framework", "tasks"} and benchmark["name"] == "A benchmark"
     (task,) = benchmark["tasks"]
     assert task == {"id": "d", "config": "data-d", "split": "test"}
-    hf(context(ran, tmp_path / "hf"), pictures=False)
+    hf(context(ran, tmp_path / "hf"), images=False)
     head = yaml.safe_load((tmp_path / "hf" / "README.md").read_text().split("---\n")[1])
     assert task["config"] in {config["config_name"] for config in head["configs"]}
 

@@ -56,10 +56,10 @@ def test_shards(ran, tmp_path, monkeypatch):
 def test_licences_that_the_hub_has_no_name_for(ran, tmp_path):
     made = context(ran, tmp_path)
     made.about = {"d": DatasetCredits(licence="for research only")}
-    hf(made, pictures=False)
+    hf(made, images=False)
     head, text = card(tmp_path)
     assert (head["license"], head["license_name"]) == ("other", "for research only")
-    assert made.lost == {"images (`-O pictures=true` keeps them)": 15}
+    assert made.lost == {"images (`-O images=true` keeps them)": 15}
     assert "image" not in pq.read_schema(tmp_path / "data/d-00000-of-00001.parquet").names
     assert "## Citation\n\n\n## Recipe" in text
 
@@ -106,7 +106,7 @@ def test_somebody_elses_words_stay_text_in_the_readme(ran, tmp_path):
         )
     }
     made.models = {"m": {"args": {"artifact": f"`{script}"}}}
-    hf(made, pictures=False)
+    hf(made, images=False)
     _, text = card(tmp_path)
     body = text.split("---\n", 2)[2]
     assert body.startswith("# \\# &lt;script&gt;alert(1)&lt;/script&gt; ## x [a\\](javascript:alert(2)) ⟨U+202E⟩\n")

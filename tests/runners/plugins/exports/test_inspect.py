@@ -25,8 +25,8 @@ def test_the_way_back_is_exact(ran, tmp_path, form):
 
 def test_a_log_without_pictures_says_so(ran, tmp_path):
     made = context(ran, tmp_path)
-    inspect(made, pictures=False)
-    assert made.lost == {"images (`-O pictures=true` keeps them)": 15}
+    inspect(made, images=False)
+    assert made.lost == {"images (`-O images=true` keeps them)": 15}
 
 
 def test_members_and_fields(ran, tmp_path):

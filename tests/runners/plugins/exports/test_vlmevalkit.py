@@ -40,13 +40,13 @@ def test_the_way_back_is_exact(ran, tmp_path, form):
     assert made.lost == {
         "sampled answers": 27,
         "other fields of samples (meta, group, pair_id)": 15,
-        "answers to questions without an image, where others have one (`-O pictures=false` keeps them)": 1,
+        "answers to questions without an image, where others have one (`-O images=false` keeps them)": 1,
     }
     assert (tmp_path / "m" / f"m_d.{form}").is_file()
     wanted = generations(ran, draws=False)
     assert bits(read_back(tmp_path, ran, lacking=1)) == bits([wanted[0], *wanted[2:]])
     shutil.rmtree(tmp_path)
-    vlmevalkit(context(ran, tmp_path), table=form, pictures=False)
+    vlmevalkit(context(ran, tmp_path), table=form, images=False)
     assert bits(read_back(tmp_path, ran)) == bits(wanted)
 
 
@@ -60,7 +60,7 @@ def test_no_cell_is_a_formula_and_the_way_back_is_exact(tmp_path, form):
     for row in rows:
         row["text"] = HOSTILE[int(row["sample_id"][3:6])] if row["draw"] == 0 else row["text"]
     write_table(source / "generations.parquet", rows, GENERATIONS)
-    vlmevalkit(context(source, tmp_path / "out"), table=form, pictures=False)
+    vlmevalkit(context(source, tmp_path / "out"), table=form, images=False)
     assert bits(read_back(tmp_path / "out", source)) == bits(generations(source, draws=False))
     if form == "tsv":
         cells = [cell for row in table(tmp_path / "out/m/m_d.tsv") for cell in row.values()]
@@ -129,7 +129,7 @@ def test_questions_and_pictures_come_back(ran, tmp_path):
 
 
 def test_without_pictures(ran, tmp_path):
-    vlmevalkit(context(ran, tmp_path), table="tsv", pictures=False)
+    vlmevalkit(context(ran, tmp_path), table="tsv", images=False)
     assert not (tmp_path / "d.tsv").exists()
 
 

@@ -363,7 +363,7 @@ def test_a_family_of_one_picture_is_not_trained_on_several(tmp_path, models, mon
     several_pictures(tmp_path / "data")
     monkeypatch.setattr("qualm.runners.inference.hf.model.ONE_PICTURE", {"llava"})
     context = FinetuneContext({"pairs": tmp_path / "data"}, 7, {"base": {"plugin": "hf_vlm", "args": {}}}, {"base": models["llava"]})
-    with pytest.raises(FinetuneError, match=r"dataset 'pairs': sample 's0': has 2 pictures: llava, the family of model 'base', takes one"):
+    with pytest.raises(FinetuneError, match=r"dataset 'pairs': sample 's0': has 2 images: llava, the family of model 'base', takes one"):
         sft(context, **SFT)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.generators import ChatRequest, GeneratorError, Message, Reply, chat
-from qualm.runners.inference.generator import Generator
+from qualm.runners.inference.generator import CachedGenerator
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.append_log import LineLog
 from qualm.runners.store.replies import Replies, request_key
@@ -49,15 +49,15 @@ def test_signatures():
 
 def test_equal_requests_are_asked_once_and_never_again(tmp_path):
     engine = Echo()
-    generator = Generator(engine, SETTINGS, tmp_path)
+    generator = CachedGenerator(engine, SETTINGS, tmp_path)
     prompts = [chat("a"), chat("b"), chat("a"), chat("a")]
     replies = generator.complete(prompts, max_new_tokens=4, seeds=[0, 0, 0, 1])
     assert [r.text for r in replies] == ["a 0", "b 0", "a 0", "a 1"]
     assert len(engine.asked) == 3
-    again = Generator(Echo(), SETTINGS, tmp_path)
+    again = CachedGenerator(Echo(), SETTINGS, tmp_path)
     assert again.complete(prompts, max_new_tokens=4, seeds=[0, 0, 0, 1]) == replies
     assert again.counters == {"replies stored": 3}
-    assert Generator(Echo("other"), SETTINGS, tmp_path).complete(prompts[:1], max_new_tokens=4)[0].text == "a 0"
+    assert CachedGenerator(Echo("other"), SETTINGS, tmp_path).complete(prompts[:1], max_new_tokens=4)[0].text == "a 0"
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -82,21 +82,21 @@ def test_the_key_holds_everything():
 def test_a_failure_keeps_what_was_answered(tmp_path):
     prompts = [chat(str(i)) for i in range(6)]
     with pytest.raises(GeneratorError, match="the line is dead"):
-        Generator(Echo(fail_after=4), SETTINGS, tmp_path).complete(prompts, max_new_tokens=4)
+        CachedGenerator(Echo(fail_after=4), SETTINGS, tmp_path).complete(prompts, max_new_tokens=4)
     engine = Echo()
-    assert [r.text for r in Generator(engine, SETTINGS, tmp_path).complete(prompts, max_new_tokens=4)] == [f"{i} 0" for i in range(6)]
+    assert [r.text for r in CachedGenerator(engine, SETTINGS, tmp_path).complete(prompts, max_new_tokens=4)] == [f"{i} 0" for i in range(6)]
     assert len(engine.asked) == 2
 
 
 def test_a_rejected_request_is_a_value_and_is_not_kept(tmp_path):
-    generator = Generator(Echo(), SETTINGS, tmp_path)
+    generator = CachedGenerator(Echo(), SETTINGS, tmp_path)
     fine, rejected = generator.complete([chat("a"), chat("")], max_new_tokens=4)
     assert (fine.text, rejected.text, rejected.error) == ("a 0", None, "empty")
     assert len(generator.replies) == 1
-    (again,) = Generator(Echo(), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
+    (again,) = CachedGenerator(Echo(), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     assert again == rejected
     with pytest.raises(GeneratorError, match=r"every request was rejected \(1\); the first: empty"):
-        Generator(Echo("new"), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
+        CachedGenerator(Echo("new"), SETTINGS, tmp_path).complete([chat("")], max_new_tokens=4)
     with pytest.raises(ValueError, match="zip"):
         generator.complete([chat("a")], max_new_tokens=4, seeds=[1, 2])
 
@@ -165,7 +165,7 @@ def test_a_full_disk_leaves_the_cache_readable(tmp_path):
 
 def test_a_full_disk_is_a_clear_error(tmp_path):
     """Another way for a disk to refuse: the folder cannot be written to at all."""
-    generator = Generator(Echo(), SETTINGS, tmp_path)
+    generator = CachedGenerator(Echo(), SETTINGS, tmp_path)
     tmp_path.joinpath(generator.replies.folder.name).write_text("a file where the folder should be")
     with pytest.raises(GeneratorError, match=r"echo: 1 replies cannot be kept in .* all before them are. Make room and run again"):
         generator.complete([chat("a")], max_new_tokens=4)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError, Part, Request
-from qualm.runners.inference.thoughts import thoughts_of
+from qualm.runners.inference.thoughts import read_thoughts
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.plugins.models.openai import openai
 from qualm.runners.prompts.question import messages
@@ -25,7 +25,7 @@ from qualm.runners.prompts.thinking import (
     Thinking,
 )
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.servers.replies import Choice
+from qualm.runners.servers.replies import CompletionChoice
 from tests.support.servers.small_server import IMPATIENT, serving
 
 TOKENS = ["Is", " it", " red", "?", "</think>", "\n\n", "dark", " red"]
@@ -34,7 +34,7 @@ LOGPROBS = [-0.1 * n for n in range(len(TOKENS))]
 
 def choice(text="dark red", **more):
     tops = [{token: p} for token, p in zip(TOKENS, LOGPROBS, strict=True)]
-    return Choice(text, LOGPROBS, tops, list(range(len(TOKENS))), ended=True, tokens=TOKENS, **more)
+    return CompletionChoice(text, LOGPROBS, tops, list(range(len(TOKENS))), ended=True, tokens=TOKENS, **more)
 
 
 @pytest.mark.parametrize(("of", "kept"), [("answer", slice(6, None)), ("thinking", slice(0, 6)), ("both", slice(None))])
@@ -156,7 +156,7 @@ def test_a_server_that_thinks_although_it_is_told_not_to():
         (answer,) = asked(model, "answer")
         assert answer.value.numbers == [0.0, 1.0] and server.bodies[0]["max_tokens"] == 4
     stored = pa.table({"text": [None], "tokens": pa.array([None], pa.list_(pa.int32())), "numbers": [answer.value.numbers]})
-    assert thoughts_of(stored, [(0, 0, "answer")], 1, model).columns()["no_answer"].to_pylist() == ["cut short by the budget"]
+    assert read_thoughts(stored, [(0, 0, "answer")], 1, model).columns()["no_answer"].to_pylist() == ["cut short by the budget"]
 
 
 def test_the_digest_moves_with_thinking_alone():

@@ -7,7 +7,7 @@ import pytest
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.nli import NliContext, NliError
-from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, Nli, open_nli, pair_key, probabilities
+from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, CachedNli, open_nli, pair_key, probabilities
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.store.inferences import Inferences
 
@@ -34,7 +34,7 @@ class Lengths:
 
 def nli(tmp_path, engine=None):
     context = NliContext(Settings(progress=False))
-    return Nli(engine or Lengths(), context, tmp_path / "cache")
+    return CachedNli(engine or Lengths(), context, tmp_path / "cache")
 
 
 PAIRS = [(a, b) for a in TEXTS for b in TEXTS]

@@ -55,7 +55,7 @@ def test_what_can_be_told_of_a_pair_set_without_looking(tmp_path: Path) -> None:
             "balanced_accuracy": 0.75,
             "balanced_low": 0.7,
             "balanced_high": 0.8,
-            "told_apart": True,
+            "above_limit": True,
         },
         {**same, "sees": "picture", "why": "no rows with an image to learn from"},
     ]

@@ -14,7 +14,7 @@ from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits, critical
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
-from qualm.runners.scoring.measuring.macro import Estimate, correlations, macro_limits
+from qualm.runners.scoring.measuring.macro import ValueEstimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Slice
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
@@ -169,7 +169,7 @@ def test_the_interval_of_a_mean_of_independent_estimates():
     """Of Student's t intervals with many degrees of freedom it is the normal interval of the mean, sqrt(sum SE^2) / k on either side."""
     errors, values = np.array([0.02, 0.05, 0.01]), [0.3, 0.6, 0.9]
     q = critical(0.9, 1e9)
-    estimates = [Estimate(v, Limits(v - q * e, v + q * e), 1e9, e) for v, e in zip(values, errors, strict=True)]
+    estimates = [ValueEstimate(v, Limits(v - q * e, v + q * e), 1e9, e) for v, e in zip(values, errors, strict=True)]
     reach = q * math.hypot(*errors) / 3
     ends = macro_limits(estimates, 0.9)
     assert (ends.low, ends.high) == pytest.approx((0.6 - reach, 0.6 + reach))
@@ -180,10 +180,10 @@ def test_the_interval_of_a_mean_of_independent_estimates():
 def test_degrees_of_freedom_are_those_of_satterthwaite():
     """Two equal errors of 4 degrees of freedom each have 8 together; a dominant one keeps its own."""
     q = critical(0.95, 4)
-    equal = [Estimate(0.0, Limits(-q, q), 4, 0.5)] * 2
+    equal = [ValueEstimate(0.0, Limits(-q, q), 4, 0.5)] * 2
     assert macro_limits(equal, 0.95).high == pytest.approx(stats.t.ppf(0.975, 8) * math.sqrt(2) / 2)
     assert macro_limits(equal, 0.95, most_freedom=5).high == pytest.approx(stats.t.ppf(0.975, 5) * math.sqrt(2) / 2)
-    apart = [Estimate(0.0, Limits(-q, q), 4, 0.5), Estimate(0.0, Limits(-1e-9, 1e-9), 400, 0.0)]
+    apart = [ValueEstimate(0.0, Limits(-q, q), 4, 0.5), ValueEstimate(0.0, Limits(-1e-9, 1e-9), 400, 0.0)]
     assert macro_limits(apart, 0.95).high == pytest.approx(q / 2)
 
 
