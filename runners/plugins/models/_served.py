@@ -75,7 +75,7 @@ class OpenAIModel:
         url = tuple(map(self._url, request.images))
         signals = [part for part in request.parts if is_signal(part)]
         draws = [draw_of(part) for part in request.parts if draw_of(part)]
-        greedy, shown = request.greedy, list[Choice]()
+        greedy, shown = request.greedy, list[CompletionChoice]()
         if OPTIONS in request.parts:
             yield from self._reply(OPTIONS, lambda: self._options(request, url, decoding))
         if ANSWER in request.parts:
@@ -110,12 +110,12 @@ class OpenAIModel:
         except ReplyPendingError:
             return
 
-    def _answer(self, request: Request, url: Sequence[str], decoding: Decoding, shown: list[Choice]) -> PartReply:
+    def _answer(self, request: Request, url: Sequence[str], decoding: Decoding, shown: list[CompletionChoice]) -> PartReply:
         """Ask for the answer, and append what the server gave to `shown`."""
         shown.append(self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
         return self._reply_of(ANSWER, shown[0])
 
-    def _tops(self, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: Sequence[Choice]) -> PartReply:
+    def _tops(self, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: Sequence[CompletionChoice]) -> PartReply:
         """Read the likeliest tokens from the reply that gave the answer, or ask for an answer stored without them again."""
         choice = shown[0] if shown else self._ask_once(self.body(request, url, decoding), TOP).choices[0]
         answer, how = answered(choice, self.declared)

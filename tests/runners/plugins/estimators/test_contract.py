@@ -12,7 +12,7 @@ from qualm.registry.plugins.internals import is_internal
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.estimators import EstimatorContext
 from qualm.runners.contracts.nli import NliContext
-from qualm.runners.inference.nli import Nli
+from qualm.runners.inference.nli import CachedNli
 from qualm.runners.runtime.settings import Settings
 
 RNG = np.random.default_rng(0)
@@ -94,7 +94,7 @@ class WordCounts:
 
 class Context(EstimatorContext):
     def nli(self, chosen, reads="contradiction"):
-        return Nli(WordCounts(), NliContext(self.settings, self.counters)) if reads == "cosine" else super().nli(chosen, reads)
+        return CachedNli(WordCounts(), NliContext(self.settings, self.counters)) if reads == "cosine" else super().nli(chosen, reads)
 
 
 def apply(plugin, args, rows, given=COLUMNS):
