@@ -136,3 +136,22 @@ def test_estimators_of_attention_and_of_relevance_have_values(root):
                 worst.append(-np.mean(np.log(c)))
             assert value == pytest.approx(max(worst), rel=1e-6)
     assert not any(r["value"] is not None for r in told if r["dataset"] == "choice" and r["estimator"].startswith(names))
+
+
+def test_gradients_and_evidence_of_open_answers_have_values(root):
+    listed = "  - sem_grad: {layers: '1:1'}\n  - evidential_uncertainty: {measure: [conflict, ignorance]}\n  - visual_semantic_entropy\n"
+    build(root, SPEC + listed, 4)
+    told = read_table(root / "results/t/uncertainties.parquet", UNCERTAINTIES).to_pylist()
+    column = "gradient/1:1/-1"
+    tables = read_internals(root / "results/t/internals/base/open.parquet", "clean", [column])
+    gradient = {row["sample_id"]: row[column] for table in tables for row in table.to_pylist() if row["draw"] == 0}
+    own = {
+        r["sample_id"]: r["value"]
+        for r in told
+        if r["estimator"].startswith("sem_grad") and (r["dataset"], r["variant"]) == ("open", "clean")
+    }
+    assert own == {sample: pytest.approx(np.log(size[0]), abs=1e-6) for sample, size in gradient.items()} and len(own) == 6
+    evidence = [r["value"] for r in told if r["estimator"].startswith("evidential_uncertainty") and r["dataset"] == "open"]
+    assert len(evidence) == 24 and min(evidence) > 0
+    visual = [r["value"] for r in told if r["estimator"] == "visual_semantic_entropy"]
+    assert len(visual) == 6 and all(0 <= value < 1 for value in visual), "of clean open answers alone"

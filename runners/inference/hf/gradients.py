@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from qualm.runners.inference.devices import to_double
 from qualm.runners.inference.hf.taps import decoder
 
 if TYPE_CHECKING:
@@ -64,16 +65,17 @@ def _of_rows(
     width, keep = max(map(len, ids)), max(map(len, answers))
     with torch.inference_mode(False), torch.enable_grad(), _tracked(rows.network, layers) as states:
         logits = rows.differentiable(ids, (rows.lengths - back).tolist(), keep)
-        total = logits.new_zeros((), dtype=torch.float64 if logits.dtype == torch.float64 else torch.float32)
+        total: Any = 0.0
         for own, answer, (start, end) in zip(logits, answers, spans, strict=True):
-            logprobs = torch.log_softmax(own[len(own) - len(answer) :][start:end].to(total.dtype), dim=-1)
+            # In double precision: of a sure token 1 - p and the entropy are what is left of numbers near 1.
+            logprobs = torch.log_softmax(to_double(own[len(own) - len(answer) :][start:end]), dim=-1)
             weights = torch.special.entr(logprobs.detach().exp()).sum(dim=-1)
             chosen = torch.tensor(list(answer[start:end]), device=logprobs.device)
             total = total + (weights * logprobs.gather(1, chosen.unsqueeze(1)).squeeze(1)).sum()
         gradients = torch.autograd.grad(total, [states[layer] for layer in layers])
     at = torch.tensor([width - len(own) for own in ids], device=rows.mask.device)
     by_layer = [own[torch.arange(len(ids), device=own.device), at.to(own.device)] for own in gradients]
-    sizes = torch.stack([own.to(total.dtype).abs().mean(dim=1).to(total.device) for own in by_layer])
+    sizes = torch.stack([to_double(own).abs().mean(dim=1).to(total.device) for own in by_layer])
     return [float(value) for value in sizes.mean(dim=0)]
 
 

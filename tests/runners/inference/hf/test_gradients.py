@@ -53,7 +53,7 @@ def test_against_autograd_through_the_whole_pass(model):
             own = list(range(1, count + 1)) if layers is None else list(range(1, count)) if name.startswith("gradient/1:-2") else layers
             (value,) = parts[name].numbers
             expected = by_autograd(model, request, parts["answer"].tokens, own, back)
-            assert value == pytest.approx(expected, rel=2e-3, abs=1e-9), name
+            assert value == pytest.approx(expected, rel=2e-4, abs=1e-9), name
             compared += expected > 1e-6
     assert compared > len(asked)
 
@@ -68,7 +68,7 @@ def test_known_answers_and_each_alone_have_the_same_and_nothing_else_moves(model
     for request, before in zip(asked, made, strict=True):
         (alone,) = answers(model, [replace(request, parts=tuple(WANTED), greedy=before["answer"])])
         for name in WANTED:
-            assert alone[name].numbers == pytest.approx(before[name].numbers, rel=2e-3, abs=1e-9)
+            assert alone[name].numbers == pytest.approx(before[name].numbers, rel=2e-4, abs=1e-9)
     assert not any(weights.grad is not None for weights in model.module.parameters())
 
 
