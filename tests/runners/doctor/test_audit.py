@@ -20,9 +20,12 @@ from qualm.runners.store.refusal import refuse
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, Project
 
-SIGNALS = ["p_yes", "p_true", "p_true_sampling", "said_confidence", "image_divergence", "logprobs_without_image", "uniform_divergence"]
+SIGNALS = [
+    "p_yes", "p_true", "p_true_sampling", "said_confidence", "image_divergence", "logprobs_without_image", "uniform_divergence",
+    "top_logprobs",
+]  # fmt: skip
 SIGNALS += ["logprobs_without_question", "logprobs_without_both"]
-NONE = {"answers computed": 0, "answers stored": 12, "draws computed": 0, "draws stored": 16, "signals computed": 0, "signals stored": 72}
+NONE = {"answers computed": 0, "answers stored": 12, "draws computed": 0, "draws stored": 16, "signals computed": 0, "signals stored": 80}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +79,7 @@ def test_an_untouched_store_agrees_to_the_byte(project):
     before = {path: path.read_bytes() for path in project.segments()}
     report = audited(project)
     (folder,) = report.folders
-    assert not folder.failed and not report.unchecked and not folder.moved and report.checked == 12 + 16 + 72
+    assert not folder.failed and not report.unchecked and not folder.moved and report.checked == 12 + 16 + 80
     assert set(folder.parts) == {*PARTS, "draw"}
     for kind, part in folder.parts.items():
         assert part.checked == part.stored == part.equal == {"options": 4, "draw": 16}.get(kind, 8)

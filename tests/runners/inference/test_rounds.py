@@ -374,6 +374,16 @@ def test_without_logprobs_and_with_a_reply_that_cannot_be(project):
         assert project.run().counters["requests sent again"] == 3 and len(server.batches) == 2
 
 
+def test_the_likeliest_tokens_come_with_the_batch_of_the_answers(project):
+    with batch_serving(Toy()) as server:
+        project.url = server.url
+        project.stage(["open"], needs=["text", "token_logprobs", "top_logprobs"], logprobs=5)
+        project.run()
+        assert len(server.batches) == 1 and set(server.bought.values()) == {1}
+    rows = project.rows("open")
+    assert rows and all([len(top) for top in row["top_logprobs"]] == [5] * len(row["token_logprobs"]) for row in rows)
+
+
 def test_odd_replies_in_a_batch_keep_their_text_and_are_bought_once(project):
     """A refusal without log-probabilities, one at -Infinity, one in parts and with bytes that are no text: one batch, and all answered."""
     entry = {"token": "red", "logprob": -0.5, "top_logprobs": [{"token": "red", "logprob": -0.5}, {"token": "x", "logprob": -math.inf}]}

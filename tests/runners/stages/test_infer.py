@@ -1,7 +1,9 @@
 """The infer stage: what it computes, what it takes from the store, and that its tables are always the same."""
 
 import json
+import shutil
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -43,6 +45,25 @@ def test_rows_and_columns(project):
     assert (facts["stage"], facts["model"], facts["samples"], facts["rows"]) == ("t/infer", "base", 10, 20)
     assert facts["prompt"] == "USER: <image>\nQUESTION ASSISTANT:" and facts["processor"] == "LlavaProcessor"
     assert facts["image_processor"]["size"] == {"shortest_edge": 32}
+
+
+def test_the_likeliest_tokens_of_stored_answers_are_added_and_no_batch_changes_them(project):
+    project.stage(["open"])
+    project.run()
+    before = project.rows("open")
+    needs = ["text", "token_logprobs", "top_logprobs"]
+    project.stage(["open"], needs=needs)
+    assert project.run(batch_size=3).counters == {"answers computed": 0, "answers stored": 10, "signals computed": 10, "signals stored": 0}
+    added = project.rows("open")
+    shutil.rmtree(project.folder / ".qualm")
+    project.stage(["open"], needs=needs)
+    project.run(batch_size=8)
+    for old, after, new in zip(before, added, project.rows("open"), strict=True):
+        assert after["text"] == new["text"] == old["text"] and after["token_logprobs"] == old["token_logprobs"]
+        assert [len(top) for top in after["top_logprobs"]] == [20] * len(old["token_logprobs"])
+        assert [top[0] for top in after["top_logprobs"]] == pytest.approx(old["token_logprobs"], abs=1e-5), "greedy"
+        assert all(top == sorted(top, reverse=True) for top in after["top_logprobs"])
+        np.testing.assert_allclose(np.array(new["top_logprobs"]), np.array(after["top_logprobs"]), atol=1e-4)
 
 
 def test_the_same_again_computes_nothing_and_gives_the_same_bytes(project):

@@ -265,6 +265,22 @@ def test_entropies_are_a_lower_bound_and_only_given_under_that_name(project):
             assert row["token_entropies"][0] < -(np.exp(first) * first).sum()
 
 
+def test_the_likeliest_tokens_cost_no_request_of_their_own(project):
+    with toy_serving() as server:
+        project.url = server.url
+        project.stage(["open"], needs=["text", "token_logprobs", "top_logprobs"], logprobs=5)
+        project.run()
+        rows, asked = project.rows("open"), len(server.bodies)
+        assert asked == len(rows) > 0 and {b["top_logprobs"] for b in server.bodies} == {5}
+        seen = pictures(server)
+        for row in rows:
+            first = logprobs(sent(seen[QUESTIONS[row["sample_id"]]], *messages(QUESTIONS[row["sample_id"]])), [])
+            assert row["top_logprobs"][0] == pytest.approx(np.sort(first)[:-6:-1].tolist(), rel=1e-6)
+            assert [len(top) for top in row["top_logprobs"]] == [5] * len(row["token_logprobs"])
+        project.run()
+        assert len(server.bodies) == asked
+
+
 def test_a_server_without_log_probabilities_says_so(project):
     with toy_serving(offers=False) as server:
         project.url = server.url
