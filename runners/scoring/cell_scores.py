@@ -1,0 +1,153 @@
+"""Scores of all cells of a benchmark, and the inputs of its rankings, tests and studies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from qualm.registry import ALL, DATASETS
+from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF
+from qualm.registry.plugins.columns import field_of
+from qualm.registry.sample import CLEAN, LABELLED_SCORES
+from qualm.runners.data.aligned import CROSS, Samples, check_fields
+from qualm.runners.data.splits import read_scored
+from qualm.runners.runtime.stage import Stage
+from qualm.runners.scoring.absent_metrics import AbsentMetrics
+from qualm.runners.scoring.calibration.answers import recalibrated_answers
+from qualm.runners.scoring.calibration.comparisons import Comparisons
+from qualm.runners.scoring.calibration.fits import RAW
+from qualm.runners.scoring.cells import PAIRED, Cell
+from qualm.runners.scoring.families import Evidence, Family
+from qualm.runners.scoring.limits import Limits
+from qualm.runners.scoring.measuring.curves import Curves
+from qualm.runners.scoring.measuring.evaluate import evaluate
+from qualm.runners.scoring.measuring.intervals import described
+from qualm.runners.scoring.measuring.measured import Measured, Slice
+from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
+from qualm.runners.scoring.measuring.over_datasets import OverDatasets
+from qualm.runners.scoring.measuring.read_cells import read_cells
+from qualm.runners.scoring.measuring.score_table import count_undefined, score_rows
+from qualm.runners.scoring.measuring.slices import changed_slices, make_slices
+from qualm.runners.scoring.measuring.tables import Tables
+from qualm.runners.scoring.paired_tests import compare_models
+from qualm.runners.scoring.perturbation_tests import effect_rows, is_of_correlation, with_a_test
+from qualm.runners.scoring.rankings import Rankings
+
+
+class Study(Protocol):
+    """Collector of what a study of perturbations reads of every cell."""
+
+    def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
+        """Take the values and intervals of one cell over all its rows."""
+
+    def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
+        """Take those over the samples whose perturbed input differs from the clean one."""
+
+
+class Scoring:
+    """Scores of all cells, and the inputs of rankings, tests and studies, which run when all cells are in."""
+
+    def __init__(self, stage: Stage) -> None:
+        params = stage.params
+        self.stage = stage
+        self.metrics = read_metrics(params["metrics"])
+        self.level, self.resamples = params["interval"]["level"], params["interval"]["bootstrap"]
+        self.averaged: list[str] = params.get("macro_averages", [])
+        self.datasets = [read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())]
+        self._check_fields()
+        self.tables = Tables(stage, self.datasets)
+        self.compared = params.get("compare")
+        tests = self.compared or params.get("tests") or {"correction": "none", "family": "study"}
+        together = params.get("family", tests["family"])
+        self.family = Family(tests["correction"], tests["family"])
+        self.rankings = Rankings(self.metrics, self.level, together)
+        self.calibrators = Comparisons(self.metrics, self.level, together)
+        self.study: Study | None = None
+        """Set before the first cell, where the spec studies perturbations."""
+        self.absent = AbsentMetrics(self.metrics, set(stage.inputs["generations"]))
+        self.over_datasets, self.curves = OverDatasets(self.level), Curves()
+        self.scores: list[pa.Table] = []
+        self.recalibrated: list[pa.Table] = []
+        self.comparisons: list[dict[str, Any]] = []
+        self.effects: list[dict[str, Any]] = []
+        self._tested = with_a_test(self.metrics) if "effects" in stage.outputs else []
+        self._paired = [metric for metric in self.metrics if PAIRED & set(metric.reads)]
+
+    @property
+    def _macro_fields(self) -> list[str]:
+        return [name for name in self.averaged if name != DATASETS]
+
+    def _check_fields(self) -> None:
+        for key, names in (("slices", self.stage.params["slices"]), ("macro_averages", self._macro_fields)):
+            check_fields(key, [part for crossed in names for part in crossed.split(CROSS)], self.datasets)
+        for metric in self.metrics:
+            fields = [field_of(column) for column in metric.reads if column.startswith((GROUP_OF, CODE_OF))]
+            check_fields(f"metric {metric.label}", fields, self.datasets)
+
+    def score(self, samples: Samples) -> None:
+        """Score the cells of one dataset, then rank and compare its models."""
+        slices = make_slices(samples, self.stage.params["slices"], self.resamples, self.stage.seed, self._macro_fields)
+        clean: dict[str, Cell] = {}
+        for cell in read_cells(self.stage, samples, self.tables):
+            self.curves.add(cell)
+            self.absent.add(cell)
+            self.recalibrated += [recalibrated_answers(cell, of) for of in cell.recalibrations if of.method != RAW]
+            if self.compared and cell.variant == CLEAN:
+                clean[cell.model] = cell
+            self._score_cell(cell, slices)
+            del cell  # before the next one is read
+        if self.compared:
+            found = list(compare_models(self.metrics, clean, slices, self.compared, self.level))
+            self.comparisons += self._add_to_family(found)
+            self.stage.count(comparisons=len(found))
+        self.rankings.rank()
+
+    def _score_cell(self, cell: Cell, slices: Sequence[Slice]) -> None:
+        rows: list[dict[str, Any]] = []
+        for part in slices:
+            values, limits = self._measure(self.metrics, cell, part, rows)
+            if "rankings" in self.stage.outputs:
+                self.rankings.add(cell, part, values, part is slices[0], cell.variant == CLEAN)
+            if self.study and part.label == ALL:
+                self.study.add(cell, part.bootstrap.groups, values, limits)
+            self.calibrators.add(cell, part, values, limits)
+            if DATASETS in self.averaged:
+                self.over_datasets.add(cell, part, values, limits)
+            if self._tested and not part.macro and "clean_correct" in cell.columns:
+                self.effects += self._add_to_family(effect_rows(self._tested, cell, part, values))
+        for part in changed_slices(cell, slices[0]):
+            values, limits = self._measure(self._paired, cell, part, rows)
+            if self.study:
+                self.study.add_changed(cell, values, limits)
+            of_correlation = [metric for metric in self._tested if is_of_correlation(metric)]
+            self.effects += self._add_to_family(effect_rows(of_correlation, cell, part, values))
+        self.scores.append(pa.Table.from_pylist(rows, schema=LABELLED_SCORES))
+
+    def _measure(
+        self, metrics: Sequence[Metric], cell: Cell, part: Slice, rows: list[dict[str, Any]]
+    ) -> tuple[list[tuple[str, Measured]], list[Limits]]:
+        """Measure metrics on one cell and slice, and append their rows of scores; return the values and their intervals."""
+        values = evaluate(metrics, cell, part)
+        limits, columns = described([measured for _, measured in values], self.level, part.bootstrap.groups)
+        rows += score_rows(cell, part, values, columns)
+        self.stage.count(**count_undefined(values))
+        return values, limits
+
+    def _add_to_family(self, tests: Iterable[tuple[dict[str, Any], Evidence]]) -> Iterator[dict[str, Any]]:
+        """Yield the rows of tests, whose p-values are corrected together."""
+        for row, evidence in tests:
+            self.family.add(row, evidence)
+            yield row
+
+    @cached_property
+    def labelled(self) -> pa.Table:
+        """LABELLED_SCORES of all cells."""
+        return pa.concat_tables([LABELLED_SCORES.empty_table(), *self.scores])
+
+    @cached_property
+    def judges(self) -> dict[str, str | None]:
+        """The judge whose ratings are the correctness of each dataset's answers."""
+        return {samples.name: self.tables.judge_of_answers(samples) for samples in self.datasets}
