@@ -1,5 +1,6 @@
 """Networks of the small model: CLIP vision tower, projector and Llama, as transformers' LLaVA."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from qualm.runners.training.pictures import MEAN, STD
@@ -55,8 +56,17 @@ def build_model(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: 
     return model
 
 
-def build_processor(tokenizer: Any, *, pixels: int, patch: int) -> Any:
-    """Create the processor of `build_model`; needs only Pillow."""
+def build_processor(
+    tokenizer: Any, *, pixels: int, patch: int, mean: Sequence[float] = (MEAN,) * 3, std: Sequence[float] = (STD,) * 3
+) -> Any:
+    """Create the processor of a LLaVA; needs only Pillow.
+
+    Args:
+        pixels: side that images are resized to.
+        patch: side of an image token.
+        mean: of the pixels, by channel; by default those of `build_model`.
+        std: standard deviation, likewise.
+    """
     from transformers import LlavaProcessor
     from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
@@ -68,8 +78,8 @@ def build_processor(tokenizer: Any, *, pixels: int, patch: int) -> Any:
         crop_size={"height": pixels, "width": pixels},
         do_rescale=True,
         do_normalize=True,
-        image_mean=[MEAN] * 3,
-        image_std=[STD] * 3,
+        image_mean=list(mean),
+        image_std=list(std),
         do_convert_rgb=True,
     )
     return LlavaProcessor(
