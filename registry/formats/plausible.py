@@ -10,6 +10,7 @@ came and gives them as floats, or a `ImplausibleReason`:
     finite_number       one number
     option_logits       logits of options, of which -Infinity rules one out
     option_log_probabilities   the same, at most 0
+    top_log_probabilities   of each position, at most 0 and highest first
 """
 
 import math
@@ -43,6 +44,25 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
         return floats
     above = next((v for v in floats if v > ROUNDING_TOLERANCE), None)
     return [min(v, 0.0) for v in floats] if above is None else ImplausibleReason(f"a log-probability above 0: {above!r}")
+
+
+def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
+    """Return the log-probabilities of the likeliest tokens at each position, highest first.
+
+    >>> top_log_probabilities([[-0.1, -3], [0.0]]), top_log_probabilities([[-3.0, -0.1]])
+    ([[-0.1, -3.0], [0.0]], 'not highest first: [-3.0, -0.1]')
+    """
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        return ImplausibleReason(f"not a list of lists: {values!r:.40}")
+    positions = []
+    for value in values:
+        position = log_probabilities(value)
+        if isinstance(position, ImplausibleReason):
+            return position
+        if position != sorted(position, reverse=True):
+            return ImplausibleReason(f"not highest first: {position!r:.40}")
+        positions.append(position)
+    return positions
 
 
 def option_logits(values: Any) -> list[float] | ImplausibleReason:

@@ -15,6 +15,7 @@ from qualm.registry.formats.plausible import (
     log_probabilities,
     option_logits,
     probability,
+    top_log_probabilities,
 )
 from qualm.registry.text import list_in_text
 
@@ -140,6 +141,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("token_entropies", "image_divergence", "uniform_divergence"), at_least_zero),
     **dict.fromkeys(("p_true", "p_true_sampling", "p_yes"), probability),
     "option_logits": option_logits,
+    "top_logprobs": top_log_probabilities,
     "verdict": finite_number,  # points on any scale: one row cannot tell which
 }
 """Column of GENERATIONS -> what it must be."""

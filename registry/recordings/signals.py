@@ -19,6 +19,8 @@ _COLUMNS = [f for f in GENERATIONS if f.name not in ("sample_id", "variant", "dr
 LISTS = tuple(f.name for f in _COLUMNS if pa.types.is_list(f.type))
 NUMBERS = tuple(f.name for f in _COLUMNS if pa.types.is_floating(f.type))
 TEXTS = tuple(f.name for f in _COLUMNS if pa.types.is_string(f.type))
+NESTED = tuple(f.name for f in _COLUMNS if pa.types.is_list(f.type) and pa.types.is_list(f.type.value_type))
+"""Columns that are a list per position."""
 COLUMNS = (*TEXTS, *LISTS, *NUMBERS)
 """Every column of GENERATIONS but its key."""
 
@@ -63,11 +65,19 @@ def unpack(value: Any) -> dict[str, Any]:
     return columns
 
 
-def _out(value: float) -> float | str:
+def _out(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_out(item) for item in value]
     return float(value) if math.isfinite(value) else str(float(value))
 
 
-def _in(value: Any, name: str) -> float:
+def _in(value: Any, name: str) -> Any:
+    if name in NESTED and isinstance(value, list):
+        return [_number(item, name) for item in value]
+    return _number(value, name)
+
+
+def _number(value: Any, name: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308:
         return float(value)
     if value in ("inf", "-inf", "nan"):

@@ -94,7 +94,7 @@ def test_formats_without_prompts_have_none_of_ours(tmp_path, kind, name):
 def test_answers_in_words_come_back_as_they_were(tmp_path, kind, name):
     write, rows, prompt = LOGS[kind]
     folder = logged(tmp_path, write, *rows)
-    out, _, _ = exported(folder, name, **({"table": "tsv", "pictures": False} if name == "vlmevalkit" else {}))
+    out, _, _ = exported(folder, name, **({"table": "tsv", "images": False} if name == "vlmevalkit" else {}))
     samples = read_table(folder / "data" / "samples.parquet", SAMPLES)
     model = recorded(ModelContext("m", folder=out), source="again", tasks={"d": "d"})
     assert model.lookup("d", samples).equals(read_table(folder / "generations.parquet", GENERATIONS)) and not model.left_out

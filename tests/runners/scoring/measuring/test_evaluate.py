@@ -22,7 +22,7 @@ from tests.simulation.cells import cell_of
     ("plugin", "why"),
     [
         ("mce", "the largest of many gaps"),
-        ("ece_debiased", "the root of a bias-corrected square"),
+        ("ece_debiased", "for calibrated models the estimate is mostly 0"),
         ("coverage_at_risk", "the threshold is chosen on the answers"),
     ],
 )
