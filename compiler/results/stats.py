@@ -70,7 +70,7 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """Return how well answerability is predicted without the image; empty with one class."""
+    """Return SHORTCUTS: how well question or image alone predict answerability; empty with one class."""
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
     from qualm.runners.results.tables import scan

@@ -107,7 +107,7 @@ def _verdict(key: Key, here: Collection[str], there: list[str], files: Collectio
     """Return the kind of doubt and its reason, or nothing and the path of the image."""
     question, answers = key
     if not question or len(set(answers)) < MIN_DISTINCT:
-        return "ambiguous", "its answers are all the same, which many images share"
+        return "ambiguous", "its question is empty, or its ten answers are equal; either fits many images"
     if not there:
         return "unmatched", "no record of today's release has its question and answers"
     if len(here) > 1 or len(there) > 1:

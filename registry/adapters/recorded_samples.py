@@ -149,7 +149,7 @@ def _samples(
             bad_rows.append(Fault(item.where, "unclear which option is right", item.doubt))
             continue
         if item.lacking and pictures.needed:
-            bad_rows.append(Fault(item.where, "no images that can be kept", item.lacking))
+            bad_rows.append(Fault(item.where, "no usable images", item.lacking))
             continue
         images = _named_images(item.id, item.images) if pictures.needed else []
         yield from images
@@ -244,7 +244,7 @@ class _Pictures:
         with_picture: dict[str, str | None] = {}
         for picture in vek.pictures(self.table):
             if picture.fault:
-                self.faults.append(Fault(picture.fault.partition(": ")[0], "no image that can be kept", picture.fault.partition(": ")[2]))
+                self.faults.append(Fault(picture.fault.partition(": ")[0], "no usable image", picture.fault.partition(": ")[2]))
             elif picture.pointer:
                 pointers[picture.id] = picture.pointer
             elif picture.data and picture.index not in with_picture:
@@ -260,4 +260,4 @@ class _Pictures:
             else:
                 assert self.table is not None
                 what = f"row {name} points to row {pointer}, which has none"
-                self.faults.append(Fault(self.table.name, "no image that can be kept", what))
+                self.faults.append(Fault(self.table.name, "no usable image", what))

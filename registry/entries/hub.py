@@ -126,7 +126,7 @@ def cache_folder() -> Path:
 
 
 def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bool, fetched: Callable[[str, int], None]) -> None:
-    """Bring a model's files into the hub's cache, where an interrupted download goes on, and verify their checksums.
+    """Download a model's missing files to the hub's cache, resuming, and verify their checksums.
 
     Args:
         bars: show huggingface_hub's progress bars.

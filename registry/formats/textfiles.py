@@ -131,7 +131,7 @@ def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -
     except yaml.YAMLError as error:
         raise TextFileError(where, f"not YAML: {' '.join(str(error).split())}") from None
     except (ValueError, OverflowError, KeyError, AttributeError, TypeError, IndexError) as error:
-        raise TextFileError(where, f"not YAML: a value that cannot be held: {error}") from None  # a number of 5,000 digits, the 40th of May
+        raise TextFileError(where, f"a value that Python cannot represent: {error}") from None  # a number of 5,000 digits, the 40th of May
 
 
 def warn(message: str) -> None:

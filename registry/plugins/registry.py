@@ -365,7 +365,7 @@ def _entry_points() -> Any:
 
 @cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
-    """Return the plugins of other packages, and a fault for each broken entry point."""
+    """Return (file, module) of each plugin of other packages, and a message for each broken entry point."""
     files: dict[str, tuple[Path, str]] = {}
     lost: dict[str, str] = {}
     for point in _entry_points().select(group=f"qualm.{kind}"):

@@ -313,7 +313,7 @@ class Asker:
                 yield f"unchanged by {variant.name}"
 
     def _look(self, digests: PixelDigestCache, index: int, start: _Start) -> tuple[Sight | None, str] | None:
-        """Return a variant's images, if any, and question; None if it does not apply."""
+        """Return digest and size of a variant's images, if any, and its question; None if it does not apply."""
         variant, item = self.variants[index], start.item
         # Without an image there is nothing worth remembering.
         key = None if item.data is None else digests.key(index, start.digest, item.sample_id, item.question)

@@ -15,7 +15,7 @@ from qualm.runners.runtime.stage import Stage, StageError
 
 
 def check_inputs(stage: Stage, root: Path) -> None:
-    """Compare every input with its recorded hash; set damaged ones aside and raise StageError."""
+    """Set inputs that differ from their recorded hash aside, and raise StageError; only in a stage that DVC started."""
     if status.STARTED_BY_DVC not in os.environ:  # runs by hand use what is there
         return
     damaged = []

@@ -62,7 +62,7 @@ def abstention_words(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]
 
 
 def rests_on_abstentions(metric: str) -> bool:
-    """State that a metric's value depends on which answers abstain."""
+    """Return whether a metric's value depends on which answers abstain."""
     return metric in CENTRAL or "pred_is_idk" in registry.get("metrics", metric).reads
 
 

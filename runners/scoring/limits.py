@@ -213,7 +213,7 @@ def _of_rare(share: float, q: float, units: float) -> float:
 
 
 def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
-    """Return Fisher's z (1921): the correlation's standard error on the scale of atanh."""
+    """Return the ends of a correlation's interval by Fisher's z (1921)."""
     z = math.atanh(value)
     # The delta method: atanh has the derivative 1 / (1 - value^2).
     low, high = around(z, error / (1 - value**2), q)

@@ -86,7 +86,7 @@ class _Refusing:
     """A blind refuser in front of models."""
 
     def __init__(self, stage: Stage, way: str) -> None:
-        """`way`: one of REFUSERS, by which it sees questions or images."""
+        """Train a refuser per dataset that sees only questions, or only images (`way`, one of REFUSERS)."""
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))

@@ -201,7 +201,7 @@ def _merge(segments: Segments, done: CollectResult, dry: bool) -> int:
 
 
 def _merge_group(segments: Segments, group: list[str], firsts: Mapping[str, Mask], dry: bool) -> int:
-    """Write the first rows of these segments as one, then retire them; skip segments that have disappeared."""
+    """Merge the first rows of these segments into one, and retire them; return the bytes saved."""
     tables = {name: table for name in group if (table := segments.read(name)) is not None}
     merged = pa.concat_tables([table.filter(pa.array(firsts[name])) for name, table in tables.items()] or [SCHEMA.empty_table()])
     saved: int = sum(table.nbytes for table in tables.values()) - merged.nbytes

@@ -138,7 +138,7 @@ def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) 
 
 
 def _moments(read: Floats) -> tuple[Floats, Floats]:
-    """Compute mean and deviation over finite values; 0 and 1 for a constant column."""
+    """Compute mean and deviation over finite values; the deviation of a constant column is 1."""
     finite = np.isfinite(read)
     n = np.maximum(1, finite.sum(axis=0))
     mean = np.where(finite, read, 0.0).sum(axis=0) / n

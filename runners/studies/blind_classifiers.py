@@ -75,7 +75,7 @@ def _prepared(text: str) -> str:
 
 
 def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """Make a classifier that sees only the image.
+    """Return a function that trains on images of `learn` rows and predicts P(unanswerable) of `tell` rows.
 
     Args:
         features: (n, m) of each row's image (`picture_features`), NaN where a row has none.

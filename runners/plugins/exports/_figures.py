@@ -60,7 +60,7 @@ def figures(context: ExportContext, only: str, width: str, metrics: str) -> list
     tables = result_tables(context, "clean", "all")
     chosen = [name.strip() for name in metrics.split(",") if name.strip()]
     if unknown := [m for m in chosen if not any(m in dict(t.columns) or t.metric == m for t in tables)]:
-        raise ExportError(f"no metric '{unknown[0]}' of all answers; `qualm show` lists them")
+        raise ExportError(f"no score of metric '{unknown[0]}' on clean inputs and all questions; `qualm show` lists the scores")
     drawn: list[PrintFigure] = []
     reasons: dict[str, str] = {}
     for dataset in dict.fromkeys(table.dataset for table in tables):

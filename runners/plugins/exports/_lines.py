@@ -126,7 +126,7 @@ def _write_tasks(context: ExportContext, part: ExportPart, folder: Path, name: C
                 if path.exists():
                     raise ExportError(f"{path.name}: two datasets would be called '{task}' there; export one at a time with --dataset")
                 tasks[choices] = HarnessTask(task, choices, path.open("w", encoding="utf-8", newline="\n"))
-            context.lose("pictures", int(entry.sample["image_id"] is not None))
+            context.lose("images", int(entry.sample["image_id"] is not None))
             row, same = line(part, entry, {KEY: _signals(entry)})
             tasks[choices].write(row, _metrics(entry), same)
     finally:

@@ -160,7 +160,7 @@ def _write(path: Path, lines: Iterator[Row]) -> Row:
 
 def _lines(context: ExportContext, part: ExportPart, evaluation: str, model: str) -> Iterator[Row]:
     for entry in context.entries(part):
-        context.lose("pictures", int(entry.sample["image_id"] is not None))
+        context.lose("images", int(entry.sample["image_id"] is not None))
         context.lose(NO_PROMPT, int(entry.prompt is None))
         scores: dict[str, float | None] = (
             {"": None if entry.correct is None else float(entry.correct)} if entry.by_numbers else entry.ratings

@@ -61,7 +61,7 @@ def _without_answer(choice: CompletionChoice, thinking: Thinking | None) -> Comp
 
 
 def _between(choice: CompletionChoice, start: int | None, thinking: Thinking | None) -> CompletionChoice:
-    """Keep the tokens to read; ids and alternatives are always those of the answer."""
+    """Keep the log-probabilities of the part to read, and the ids and alternatives of the answer."""
     of = "answer" if thinking is None else thinking.of
     if start is None:
         logprobs = choice.logprobs if of == "both" else None

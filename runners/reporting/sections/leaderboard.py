@@ -160,7 +160,7 @@ def parts(results: Report, dataset: str) -> str:
 
 
 def _part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
-    """Return a caption that names the part of the dataset, if columns are over different parts."""
+    """Return the title, with the part of the dataset added if columns are over different parts."""
     if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
         return title
     return (say.OVER_TEST_PART if of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)
@@ -175,7 +175,7 @@ K = TypeVar("K")
 
 
 def _over(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
-    """Return how many rows each column is over and of which part, if columns differ."""
+    """Return the number of rows and the part of the dataset of each column, if columns differ."""
     counts = {
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
         for key, of in columns.items()

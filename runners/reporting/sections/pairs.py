@@ -59,7 +59,7 @@ class PairView:
 
 
 def pairs(results: Report, how_many: int) -> list[PairView]:
-    """`how_many` pairs, shared out among the datasets and their categories; first those over which models differ most."""
+    """Return `how_many` pairs, divided among datasets and categories, those on which models differ most first."""
     datasets = [d for d in results.datasets if paired(results, d)]
     views: list[PairView] = []
     spent = 0

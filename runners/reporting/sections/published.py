@@ -232,7 +232,7 @@ def _judge(comparison: Comparison, results: Report, tables: dict[str, Any], diff
 
 
 def _explain(comparison: Comparison, results: Report) -> None:
-    """Return our own setting beside the published one, and the difference step by step."""
+    """Add our own setting, and the difference from the published one step by step, to a comparison."""
     if OURS not in results.settings:
         comparison.notes.append(say.NO_OWN_SETTING.format(setting=OURS))
         return

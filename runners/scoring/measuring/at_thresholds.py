@@ -191,7 +191,7 @@ class _Place:
 
 @dataclass
 class _Sums:
-    """Sums over some groups that are multiplied together; equal ones stand there once."""
+    """Weighted sums of distinct columns in a block of resamples, by one matrix product."""
 
     groups: Ints
     is_whole: bool

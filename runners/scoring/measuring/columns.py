@@ -116,7 +116,7 @@ def _sampled(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong
 
 
 def _in_words(samples: Samples, part: pa.Table, rows: NDArray[np.int64], correct: Floats, columns: dict[str, Floats]) -> None:
-    """Return answers in words to multiple-choice questions: right or not, and whether they decline."""
+    """Add the ratings of answers in words to multiple-choice questions to the columns."""
     in_words = (samples.n_options > 0) & np.isnan(correct)
     correct[rows] = numbers(part["rating"])
     columns[IN_WORDS] = in_words.astype(np.float64)

@@ -138,9 +138,9 @@ def test_a_picture_that_cannot_be_kept_is_a_fault_of_its_row(tmp_path, capsys):
     (image,), samples = read(tmp_path, task="d", faults="leave_out")
     assert image.image_id == "3" and [sample.image_id for sample in samples] == [None, None, "3"]
     told = capsys.readouterr().err.splitlines()
-    assert told[0].endswith("left out 2 rows (2 x no image that can be kept)")
-    assert told[1].startswith("  d.tsv:2: no image that can be kept: image: not base64")
-    assert told[2] == "  d.tsv: no image that can be kept: row 2 points to row 9, which has none"
+    assert told[0].endswith("left out 2 rows (2 x no usable image)")
+    assert told[1].startswith("  d.tsv:2: no usable image: image: not base64")
+    assert told[2] == "  d.tsv: no usable image: row 2 points to row 9, which has none"
 
 
 def test_the_only_table_that_a_prediction_is_of_says_the_task(tmp_path):
@@ -238,7 +238,7 @@ def test_questions_of_lighteval_come_with_their_pictures(tmp_path):
 
 def test_questions_of_helm_have_no_pictures(tmp_path):
     helm(tmp_path, helm_state(helm_instance("id1", "What is it?", [("a cat", True)], image="x.png"), "a cat"))
-    with pytest.raises(AdapterError, match="no images that can be kept: HELM keeps the paths of images"):
+    with pytest.raises(AdapterError, match="no usable images: HELM keeps the paths of images"):
         read(tmp_path)
     _, (sample,) = read(tmp_path, pictures="none", format="helm")
     assert (sample.sample_id, sample.question, sample.references, sample.image_id) == ("id1", "What is it?", ("a cat",), None)

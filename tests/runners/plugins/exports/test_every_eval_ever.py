@@ -87,7 +87,7 @@ def test_answers_one_line_for_each_that_was_scored(ran, scored):
     )
     assert detailed["checksum"] == hashlib.sha256(path.read_bytes()).hexdigest() and detailed["total_rows"] == len(lines) == 13
     unscored = "answers that nothing scored, which the format has no place for"
-    assert found.lost == {"pictures": 15, unscored: 3, NO_DIRECTION: 1, "undefined scores": 1}
+    assert found.lost == {"images": 15, unscored: 3, NO_DIRECTION: 1, "undefined scores": 1}
     first, choice = lines[0], next(line for line in lines if line["input"]["choices"])
     assert first["input"] == {"raw": "What is in part 0?", "formatted": "What is in part 0?", "reference": ["a cube"], "choices": None}
     assert first["output"] == {"raw": ["a red cube", "draw 1", "draw 2", "draw 3"]} and first["evaluation"] == {
@@ -121,7 +121,7 @@ def test_scored_answers_come_back_as_they_were(ran, scored):
 
 def test_without_answers(ran, scored):
     log, lines, found = made(ran, scored, samples=False)
-    assert not lines and "detailed_evaluation_results" not in log and not found.lost["pictures"]
+    assert not lines and "detailed_evaluation_results" not in log and not found.lost["images"]
 
 
 def test_a_data_set_of_the_hub_is_named(ran, scored):

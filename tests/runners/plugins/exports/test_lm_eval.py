@@ -36,7 +36,7 @@ def lines(path):
 def out(ran, tmp_path):
     made = context(ran, tmp_path)
     lm_eval(made)
-    assert made.counts == {"samples": 16, "answers": 46} and made.lost == {"pictures": 15}
+    assert made.counts == {"samples": 16, "answers": 46} and made.lost == {"images": 15}
     return tmp_path / "m"
 
 

@@ -19,7 +19,7 @@ def lines(path):
 def out(ran, tmp_path):
     made = context(ran, tmp_path)
     lmms_eval(made)
-    assert made.lost == {"pictures": 15, "options, categories and other fields of samples": 16}
+    assert made.lost == {"images": 15, "options, categories and other fields of samples": 16}
     return tmp_path / "m"
 
 

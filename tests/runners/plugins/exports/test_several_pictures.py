@@ -51,7 +51,7 @@ def test_answers_come_back_exactly(ran, tmp_path, name, options, lacking):
     wanted = [row for row in generations(ran, draws=name != "vlmevalkit") if not lacking or row["sample_id"] != "id/003 x"]
     assert bits(read_back(tmp_path / "out", ran, lacking=lacking)) == bits(wanted)
     told = {"inspect": 0, "lm_eval": 3, "lmms_eval": 3, "vlmevalkit": 1}[name]
-    assert sum(n for what, n in made.lost.items() if "picture" in what) == told
+    assert sum(n for what, n in made.lost.items() if "image" in what) == told
 
 
 def test_inspect_has_every_picture_in_its_place(ran, tmp_path):
@@ -136,7 +136,7 @@ def test_a_foreign_log_keeps_places(tmp_path, turns, question, pictures):
 )
 def test_pictures_that_cannot_be_kept_end_the_run(tmp_path, turns, reason):
     inspect_eval(tmp_path / "x.eval", inspect_sample("a", "?", "x", "x") | {"input": turns})
-    with pytest.raises(AdapterError, match=f"no images that can be kept: {reason}"):
+    with pytest.raises(AdapterError, match=f"no usable images: {reason}"):
         taken(tmp_path)
     assert taken(tmp_path, pictures="none")["a"][1] == []
 
