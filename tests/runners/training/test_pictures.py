@@ -93,7 +93,7 @@ def test_folders_that_cannot_be_read_together(tmp_path):
     with pytest.raises(FinetuneError, match="expected CLEVR scenes files, found none"):
         read_pictures([tmp_path], 8)
     folders = [scene_folder(tmp_path / name, [scene], {"0.png": 0}, size) for name, size in (("a", (8, 6)), ("b", (6, 8)))]
-    with pytest.raises(FinetuneError, match=r"images of one size expected, got \[\(6, 8, 3\), \(8, 6, 3\)\]"):
+    with pytest.raises(FinetuneError, match=r"expected images of one size, got \[\(6, 8, 3\), \(8, 6, 3\)\]"):
         read_pictures(folders, 8)
 
 
