@@ -92,7 +92,11 @@ def test_question_and_ten_answers_identify_an_image_whatever_its_number(tmp_path
     [
         ([SOUP, SOUP], [SOUP], "ambiguous: several"),
         ([SOUP], [SOUP, SOUP], "ambiguous: several"),
-        ([["unsuitable"] * 9 + ["unanswerable"]], [["unanswerable"] * 10], "ambiguous: its question is empty, or its ten answers are equal"),
+        (
+            [["unsuitable"] * 9 + ["unanswerable"]],
+            [["unanswerable"] * 10],
+            "ambiguous: its question is empty, or its ten answers are equal",
+        ),
         ([SOUP], [SOUP[::-1]], "unmatched: no record"),
         ([SOUP], [BLUE], "unmatched: no record"),
     ],
