@@ -31,7 +31,7 @@ def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: Re
 def test_pictures_of_questions(site: Site, results: Results, answers: AnswerTable) -> None:
     inputs = site.parts["small"].model_inputs
     sample = answers.samples.row(1, named=True)
-    own = results.picture(sample["dataset"], sample["sample_id"])
+    own = results.image(sample["dataset"], sample["sample_id"])
     clean = opened(inputs.clean_picture(sample["dataset"], sample["image_id"])).convert("RGB")
     assert own is not None and np.array_equal(np.asarray(clean), np.asarray(own))
     blurred = opened(inputs.picture(sample["dataset"], sample["sample_id"], "blur@radius=2", 0)).convert("RGB")
