@@ -67,7 +67,7 @@ _MODELS = {
 }
 _NAMES = {
     "generators": "_rounds hf openai rules",
-    "nli": "embedding hf lexical",
+    "nli": "_batches embedding hf lexical",
     "perturbations": "_levels _rewriting _wording amb blur bright clip_mask contrast cutout dark dropwords gaussian_noise inv ive jpeg "
     "pixelate salt_and_pepper saturation sbj sharpness shuffle solarize typos",
     "datasets": "_fields _mapped _official _parquet _pictures _table_pictures _unseen _vizwiz_images _vqa ai2d amber certainly_uncertain "

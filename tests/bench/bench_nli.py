@@ -98,7 +98,7 @@ def timed(function, *arguments):
 def opened(folder, cache):
     settings = Settings(device="cpu", progress=False)
     nli = open_nli({"plugin": "hf", "args": {"artifact": str(folder)}}, NliContext(settings, Counter()), cache)
-    nli.engine._open()
+    nli.engine.load()
     return nli
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,14 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Floats, Logits, NliContext, NliEngine, NliError, Pair
-from qualm.runners.inference.devices import out_of_memory, torch_device
-from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
-from qualm.runners.inference.hf.weights import silence, whole_module
-from qualm.runners.plugins.nli.hf import CHUNK_PAIRS, token_limit, tokens_per_batch
-from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.plugins.nli._batches import CHUNK_TEXTS, BatchedModel, find_folder
 from qualm.runners.runtime.precision import stored_value
 
 if TYPE_CHECKING:
@@ -51,11 +44,8 @@ def embedding(
     Raises:
         NliError: files are missing, or the model's own files say another pooling.
     """
-    try:
-        folder = model_folder(artifact, hub, revision)
-    except FolderError as error:
-        raise NliError(f"nli embedding: {error}") from None
-    if fault := folder_fault(folder) or pooling_fault(folder, pooling):
+    folder = find_folder("embedding", artifact, hub, revision)
+    if fault := pooling_fault(folder, pooling):
         raise NliError(f"nli embedding: {fault}")
     return Encoder(hub or folder.name, folder, pooling, dtype or "float32", context)
 
@@ -77,97 +67,37 @@ def pooling_fault(folder: Path, pooling: str) -> str:
     return f"{file} says {', '.join(chosen) or 'no pooling'}, the spec says {pooling}; {known}"
 
 
-class Encoder:
+class Encoder(BatchedModel):
     """See `qualm.runners.contracts.nli.NliEngine`; one number per pair, the cosine."""
 
     classes = 1
+    loader, expected, unused = "AutoModel", "a text encoder", "pooler."
+    label, unit, gives = "embedding", "text", "embeddings"
 
     def __init__(self, name: str, folder: Path, pooling: str, dtype: str, context: NliContext) -> None:
-        self.folder, self.pooling, self.dtype = folder, pooling, dtype
-        self.settings, self.counters = context.settings, context.counters
-        self.name = f"embedding ({name})"
-        material = ["embedding", folder_digest(folder), pooling, dtype, engine_digest(__name__)]
-        self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
-        self.tokens = 0
-        """Tokens per batch; halved when the device has too little memory."""
-        self._model: Any = None
-        self._tokenizer: Any = None
+        super().__init__("embedding", name, folder, pooling, dtype, context)
+        self.pooling = pooling
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
         """Encode each text of a chunk of pairs once."""
-        self._open()
-        for start in range(0, len(pairs), CHUNK_PAIRS):
-            some = pairs[start : start + CHUNK_PAIRS]
+        for start in range(0, len(pairs), CHUNK_TEXTS):
+            some = pairs[start : start + CHUNK_TEXTS]
             texts = sorted({text for pair in some for text in pair})
             of = dict(zip(texts, self.embed(texts), strict=True))
             yield [(start + i, (stored_value(float(np.clip(of[a] @ of[b], -1.0, 1.0))),)) for i, (a, b) in enumerate(some)]
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Return (n, d) embeddings of length 1, in order; NliError on failure."""
-        self._open()
-        lengths = [len(ids) for ids in self._tokenizer(list(texts))["input_ids"]]
-        cut = sum(length > self._limit for length in lengths)
-        if cut:
-            self.counters[f"texts cut to {self._limit} tokens"] += cut
-        order = sorted(range(len(texts)), key=lambda i: (-lengths[i], texts[i]))
-        rows: list[Floats] = []
-        done = 0
-        while done < len(order):
-            places = order[done : done + max(1, self.tokens // min(lengths[order[done]], self._limit))]
-            batch = self._batch([texts[i] for i in places])
-            if batch is not None:
-                rows += list(batch)
-                done += len(places)
-        found = np.empty((len(order), len(rows[0]) if rows else 0))
-        found[order] = rows
-        return found
+    def embed(self, texts: Sequence[str]) -> list[Floats]:
+        """Return embeddings (d,) of length 1, in order; NliError on failure."""
+        found = dict(row for batch in self.in_batches([(text,) for text in texts]) for row in batch)
+        return [found[i] for i in range(len(texts))]
 
-    def _batch(self, texts: Sequence[str]) -> Floats | None:
-        """Embed a batch; None and smaller batches if memory is too small."""
+    def compute(self, batch: Any) -> Any:
+        """Return the embeddings (n, d) of length 1."""
         import torch
 
-        batch = self._tokenizer(list(texts), truncation=True, max_length=self._limit, padding=True, return_tensors="pt")
-        try:
-            with torch.inference_mode(), computing(self.dtype):
-                batch = batch.to(self._model.device)
-                states = self._model(**batch).last_hidden_state
-                pooled = states[:, 0].double() if self.pooling == "cls" else _mean(states, batch["attention_mask"])
-                vectors = torch.nn.functional.normalize(pooled, dim=1).cpu()
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            if len(texts) == 1:
-                raise NliError(f"{self.name}: one text is more than the device's memory holds: {error}; take a smaller model") from error
-            self.tokens = int(batch["input_ids"].shape[1]) * (len(texts) // 2)
-            self.counters["embedding batches halved for want of memory"] += 1
-            if torch.accelerator.is_available():
-                torch.accelerator.empty_cache()
-            return None
-        if not torch.isfinite(vectors).all():
-            raise NliError(f"{self.name}: gives embeddings that are not numbers in {self.dtype}; try `dtype: float32`")
-        return np.asarray(vectors.numpy(), dtype=np.float64)
-
-    def _open(self) -> None:
-        if self._model is not None:
-            return
-        from transformers import AutoModel, AutoTokenizer
-
-        silence()
-        place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(**place)
-            model = whole_module(self.name, AutoModel, place, self.dtype, unused="pooler.")
-        except ModelError as error:
-            raise NliError(f"{error}; it must be a text encoder") from error
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
-            raise NliError(f"{self.name}: its tokenizer cannot be read from {self.folder}: {error}") from error
-        if tokenizer.pad_token is None:
-            raise NliError(f"{self.name}: its tokenizer has no padding token; add `pad_token` to tokenizer_config.json")
-        # A decoder pads on the left of what it continues; the first token of an encoder is always in front.
-        tokenizer.padding_side = "right"
-        self._tokenizer, self._limit = tokenizer, token_limit(tokenizer, model.config)
-        self._model = model.to(device := torch_device(self.settings.device, self.dtype))
-        self.tokens = tokens_per_batch(self.settings, device)
+        states = self._model(**batch).last_hidden_state
+        pooled = states[:, 0].double() if self.pooling == "cls" else _mean(states, batch["attention_mask"])
+        return torch.nn.functional.normalize(pooled, dim=1)
 
 
 def _mean(states: Any, mask: Any) -> Any:

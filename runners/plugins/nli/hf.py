@@ -5,22 +5,15 @@ Published models order these classes differently, so the order comes from the mo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
-from qualm.runners.inference.devices import out_of_memory, torch_device
-from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
-from qualm.runners.inference.hf.weights import silence, whole_module
-from qualm.runners.runtime.code_digest import engine_digest
+from qualm.runners.plugins.nli._batches import BatchedModel, find_folder
 from qualm.runners.runtime.precision import stored_value
-from qualm.runners.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from qualm.registry.plugins.registry import Artifact
@@ -28,13 +21,6 @@ if TYPE_CHECKING:
 _CLASSES = "entailment, neutral and contradiction, or entailment and not_entailment"
 _WORDS = (("entail", "neutral", "contradict"), ("entail", "not_entail"))
 """Prefixes of the class names, in our order; "non-entailment" counts as "not_entailment"."""
-TOKENS_PER_PROMPT = {"cpu": 24}
-"""Tokens per prompt of `batch_size` that a batch holds, padding included; more gain nothing there."""
-ELSEWHERE = 512
-"""Tokens per prompt on other devices."""
-CHUNK_PAIRS = 8192
-"""Pairs tokenized at a time; only lengths of all pairs are held."""
-
 EXTRA = "models"
 
 
@@ -62,13 +48,7 @@ def hf(
     Raises:
         NliError: files are missing, or its classes are unknown.
     """
-    try:
-        folder = model_folder(artifact, hub, revision)
-    except FolderError as error:
-        raise NliError(f"nli hf: {error}") from None
-    fault = folder_fault(folder)
-    if fault:
-        raise NliError(f"nli hf: {fault}")
+    folder = find_folder("hf", artifact, hub, revision)
     return HfNli(hub or folder.name, folder, class_order(folder, labels), dtype or "float32", context)
 
 
@@ -110,101 +90,21 @@ def _order(names: Sequence[str]) -> tuple[int, ...] | None:
     return None
 
 
-class HfNli:
+class HfNli(BatchedModel):
     """See `qualm.runners.contracts.nli.NliEngine`."""
 
+    loader, expected = "AutoModelForSequenceClassification", "an NLI classifier"
+    label, unit, gives = "nli", "pair", "logits"
+
     def __init__(self, name: str, folder: Path, order: tuple[int, ...], dtype: str, context: NliContext) -> None:
-        self.folder, self.order, self.dtype, self.classes = folder, order, dtype, len(order)
-        self.settings, self.counters = context.settings, context.counters
-        self.name = f"hf ({name})"
-        material = ["hf", folder_digest(folder), order, dtype, engine_digest(__name__)]
-        self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
-        self.tokens = 0
-        """Tokens per batch; halved when the device has too little memory."""
-        self._model: Any = None
-        self._tokenizer: Any = None
+        super().__init__("hf", name, folder, order, dtype, context)
+        self.order, self.classes = order, len(order)
 
     def infer(self, pairs: Sequence[Pair]) -> Iterator[list[tuple[int, Logits]]]:
-        """Infer pairs, longest first and then by text, so that a resumed run has the same batches."""
-        self._open()
-        lengths = self._lengths(pairs)
-        order = sorted(range(len(pairs)), key=lambda i: (-lengths[i], pairs[i]))
-        done = 0
-        while done < len(order):
-            places = order[done : done + max(1, self.tokens // lengths[order[done]])]
-            logits = self._batch([pairs[i] for i in places])
-            if logits is not None:
-                yield list(zip(places, logits, strict=True))
-                done += len(places)
+        """Infer pairs, longest first and then by text."""
+        for batch in self.in_batches(pairs):
+            yield [(i, tuple(map(stored_value, logits.tolist()))) for i, logits in batch]
 
-    def _lengths(self, pairs: Sequence[Pair]) -> list[int]:
-        lengths: list[int] = []
-        for start in range(0, len(pairs), CHUNK_PAIRS):
-            some = pairs[start : start + CHUNK_PAIRS]
-            lengths += map(len, self._tokenizer([p for p, _ in some], [h for _, h in some])["input_ids"])
-        cut = sum(length > self._limit for length in lengths)
-        if cut:
-            self.counters[f"nli pairs cut to {self._limit} tokens"] += cut
-        return [min(length, self._limit) for length in lengths]
-
-    def _batch(self, pairs: Sequence[Pair]) -> list[Logits] | None:
-        """Compute logits of a batch; None and smaller batches if memory is too small."""
-        import torch
-
-        texts = [p for p, _ in pairs], [h for _, h in pairs]
-        batch = self._tokenizer(*texts, truncation="longest_first", max_length=self._limit, padding=True, return_tensors="pt")
-        width = int(batch["input_ids"].shape[1])
-        try:
-            with torch.inference_mode(), computing(self.dtype):
-                logits = self._model(**batch.to(self._model.device)).logits[:, list(self.order)].cpu().double()
-        except (RuntimeError, MemoryError) as error:
-            if not out_of_memory(error):
-                raise
-            if len(pairs) == 1:
-                raise NliError(
-                    f"{self.name}: one pair of {width} tokens is more than the device's memory holds: {error}; take a smaller model or "
-                    "dtype"
-                ) from error
-            self.tokens = width * (len(pairs) // 2)
-            self.counters["nli batches halved for want of memory"] += 1
-            if torch.accelerator.is_available():
-                torch.accelerator.empty_cache()
-            return None
-        if not torch.isfinite(logits).all():
-            raise NliError(f"{self.name}: gives logits that are not numbers in {self.dtype}; try `dtype: float32`")
-        return [tuple(map(stored_value, row)) for row in logits.tolist()]
-
-    def _open(self) -> None:
-        if self._model is not None:
-            return
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        silence()
-        place = {"pretrained_model_name_or_path": str(self.folder), "local_files_only": True, "trust_remote_code": False}
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(**place)
-            model = whole_module(self.name, AutoModelForSequenceClassification, place, self.dtype)
-        except ModelError as error:
-            raise NliError(f"{error}; it must be an NLI classifier") from error
-        except (OSError, ValueError, ImportError, KeyError, RuntimeError, TypeError) as error:
-            raise NliError(f"{self.name}: its tokenizer cannot be read from {self.folder}: {error}") from error
-        if tokenizer.pad_token is None:
-            raise NliError(
-                f"{self.name}: its tokenizer has no padding token, so pairs cannot be batched; add `pad_token` to tokenizer_config.json"
-            )
-        tokenizer.padding_side = "right"
-        self._tokenizer, self._limit = tokenizer, token_limit(tokenizer, model.config)
-        self._model = model.to(device := torch_device(self.settings.device, self.dtype))
-        self.tokens = tokens_per_batch(self.settings, device)
-
-
-def tokens_per_batch(settings: Settings, device: str) -> int:
-    """Return the tokens of a batch, padding included."""
-    return settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
-
-
-def token_limit(tokenizer: Any, config: Any) -> int:
-    """Return the most tokens that a model reads."""
-    positions = getattr(config, "max_position_embeddings", None) or 512
-    own = int(tokenizer.model_max_length)
-    return own if own <= positions else positions - 2  # where only the config says, two of RoBERTa's positions are no places
+    def compute(self, batch: Any) -> Any:
+        """Return the logits (n, classes) in our order."""
+        return self._model(**batch).logits[:, list(self.order)]

@@ -79,7 +79,7 @@ def test_too_little_memory_halves_the_batch(folder, tmp_path):
     import torch
 
     one = opened(folder, tmp_path, 64)
-    one.engine._open()
+    one.engine.load()
     plain, sizes = one.engine._model.forward, []
 
     def tight(*args, **kwargs):
