@@ -78,7 +78,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     chosen = stage.params["model"]
     counted = _count(stage, root)
     samples = None if counted is None else counted.all
-    size = _size(chosen["args"], stage.inputs, root, plan)
+    size = _model_size(chosen["args"], stage.inputs, root, plan)
     if isinstance(size, str):
         return StageEstimate(stage.name, chosen["label"], samples, why=size)
     needs = frozenset(stage.params["needs"])
@@ -161,7 +161,7 @@ def _gib(count: float) -> str:
     return f"{count / 2**30:.3g} GiB"
 
 
-def _size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: Plan) -> Size | str:
+def _model_size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, plan: Plan) -> Size | str:
     """Return the size of a stage's model, or why it is unknown.
 
     A fine-tuned model that is not made yet has the size of its base.

@@ -106,7 +106,7 @@ def select(
     if metrics:
         _check_names("metric", metrics, {name for r in rows for name in _names(r["metric"])})
         return [r for r in chosen if set(_names(r["metric"])) & set(metrics)]
-    settings = settings_of(r["metric"] for r in rows)
+    settings = conformal_settings(r["metric"] for r in rows)
     others = {s for s in settings if s != main_setting(settings)}
     return [r for r in chosen if in_brackets(r["metric"]) not in others and in_brackets(r["metric"]).rpartition("/")[0] not in others]
 
@@ -128,6 +128,6 @@ def conformal_setting(label: str, settings: Sequence[str]) -> str:
     return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
-def settings_of(labels: Iterable[str]) -> list[str]:
-    """Return the conformal settings, found by their mean over scores."""
+def conformal_settings(labels: Iterable[str]) -> list[str]:
+    """Return the conformal settings that labels of metrics name with the mean over their scores."""
     return list(dict.fromkeys(in_brackets(a).removesuffix("/mean") for a in labels if in_brackets(a).endswith("/mean")))

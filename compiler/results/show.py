@@ -12,7 +12,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.comparisons import matching, show_tests
 from qualm.compiler.results.estimators import show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed
-from qualm.compiler.results.scores import Row, conformal_setting, read_scores, results_in, score_stage_of, select, settings_of
+from qualm.compiler.results.scores import Row, conformal_setting, conformal_settings, read_scores, results_in, score_stage_of, select
 from qualm.compiler.results.tables import measure, metrics_down, value_text
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
@@ -50,7 +50,7 @@ def show_results(
         print_json(chosen)
         return
     console = Console()
-    show_scores(chosen, console, settings_of(r["metric"] for r in rows))
+    show_scores(chosen, console, conformal_settings(r["metric"] for r in rows))
     show_abstentions(chosen, stage.params, [ref for judged in plan.writers("judgements") for ref in judged.params["judges"]], console)
     show_coverage(chosen, console)
     show_warnings(chosen, console)
@@ -82,7 +82,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
             console.print(Text(f"{text}\n", style="yellow"))
     for text in filter(None, (intervals_in_words(rows), in_words(rows))):
         console.print(Text(text, style="dim"))
-    of = [conformal_setting(r["metric"], settings_of(r["metric"] for r in rows) if settings is None else settings) for r in rows]
+    of = [conformal_setting(r["metric"], conformal_settings(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):
         text = f"n of [{setting}] and [{setting}/...]: rows that this conformal setting does not calibrate on; of other metrics: all rows"
         console.print(Text(text, style="dim"))

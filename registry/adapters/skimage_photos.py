@@ -86,7 +86,7 @@ def read_photograph(name: str) -> Image:
         raise AdapterError(f"skimage_photos: the photographs come with scikit-image, which is not installed: `{install_line(EXTRA)}`")
     path = Path(spec.submodule_search_locations[0]) / "data" / name
     if not path.is_file():
-        raise AdapterError(f"{path}: expected a photograph of scikit-image, found none; install scikit-image anew")
+        raise AdapterError(f"{path}: expected a photograph of scikit-image, found none; reinstall scikit-image")
     data = read_bytes(path, what="a photograph of scikit-image")
     if hashlib.sha256(data).hexdigest() != PHOTOGRAPHS[name]:
         raise AdapterError(f"{path}: not the photograph that the questions are about; install scikit-image 0.26")

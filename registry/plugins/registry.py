@@ -443,7 +443,6 @@ def _written_out(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-@cache
 def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
     tree = _parsed(path)
     constants, computed = _constants(tree)

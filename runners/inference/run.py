@@ -271,7 +271,7 @@ _KINDS: dict[str, Callable[[str], bool]] = {
 
 
 def _wait_for_others(asker: Asker, lookup: batch_plan.Lookup, store: Store) -> None:
-    """Wait until a shared file system shows all planned answers."""
+    """Wait until the answers of other processes are visible in the shared folder."""
     needed = [(task.cell.place, part) for task in lookup.missing for part in task.parts]
     deadline = time.monotonic() + _LATE_SECONDS
     while not store.has(keys := stored_keys(asker, store, needed)).all():

@@ -83,7 +83,7 @@ def check_fit(prompt: Prompt, dataset: str, questions: Questions, in_words: bool
 
 
 def misfit(prompt: Prompt, questions: Questions, in_words: bool) -> str:
-    """Return why a prompt does not fit some questions: it needs or lacks options, or needs hints; empty if it fits.
+    """Return why a prompt does not fit a dataset's questions; empty if it fits.
 
     Args:
         in_words: a judge reads answers in words to questions with options.

@@ -36,8 +36,8 @@ def none_beats_chance(best: Mapping[str, Any]) -> str:
     return template.format(chance=number(best["chance"]))
 
 
-def is_below_chance(row: Mapping[str, Any]) -> bool:
-    """Return True if the value of a candidate is at chance or worse; False without a chance level."""
+def is_no_better_than_chance(row: Mapping[str, Any]) -> bool:
+    """Return True if a candidate's value is at chance or worse; False without a chance level."""
     return _gains(row).get("value", 1.0) <= 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from qualm.registry import baseline_model
 from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.chance import is_below_chance
+from qualm.runners.reporting.chance import is_no_better_than_chance
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading
 from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
 from qualm.runners.reporting.load import Report
@@ -96,7 +96,7 @@ def _state(row: Mapping[str, Any]) -> str:
         return "unequal"
     if row["may_be_best"]:
         return "lead"
-    return "inverted" if is_below_chance(row) else "behind"
+    return "inverted" if is_no_better_than_chance(row) else "behind"
 
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:

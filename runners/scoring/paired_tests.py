@@ -328,7 +328,10 @@ class PairedDifference:
         return 2 * max(of_t, of_exchanges)
 
     def interval(self, level: float, bounds: Bounds) -> Limits:
-        """Return the interval that the test inverts, at least as wide as if the sign of each group were its value."""
+        """Return the interval of differences that the test does not reject.
+
+        It is at least as wide as if each group counted by its sign alone.
+        """
         if not self.error and not self.agreement:
             return Limits(why_none="every resample gives the same value")
         q, groups = critical(level, math.inf), self.effective_groups

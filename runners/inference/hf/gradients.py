@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from qualm.runners.inference.hf.rows import Network, Rows
 
-ROWS = 8
+ROWS_PER_PASS = 8
 """Answers read at a time: a graph keeps the activations of every layer."""
 
 
@@ -44,8 +44,8 @@ def mean_gradients(
     import torch
 
     values: list[float] = []
-    for first in range(0, len(answers), ROWS):
-        some = range(first, min(first + ROWS, len(answers)))
+    for first in range(0, len(answers), ROWS_PER_PASS):
+        some = range(first, min(first + ROWS_PER_PASS, len(answers)))
         rows = trunk.select(torch.tensor(list(some), device=trunk.mask.device))
         values += _of_rows(rows, [prompts[i] for i in some], [answers[i] for i in some], [spans[i] for i in some], layers, back)
     return values

@@ -75,7 +75,7 @@ def data_sets(results: Report) -> list[DataSet]:
             block.sheets.append(counts(statistics, order))
             block.sheets += [s for s in (_recipes(statistics),) if s.rows]
             block.sentences += _near_duplicates(statistics)
-            block.sheets += [s for s in (_removal(statistics, Path(folder)), _without_looking(results, name, Path(folder))) if s.rows]
+            block.sheets += [s for s in (_removal_sheet(statistics, Path(folder)), _shortcut_sheet(results, name, Path(folder))) if s.rows]
         if verification is not None:
             block.sheets.append(_valid(verification))
             block.sentences += _agreement(verification)
@@ -149,12 +149,12 @@ def _near_duplicates(statistics: Mapping[str, Any]) -> list[str]:
 REMOVAL = ("psnr_inside", "psnr_outside", "ssim_inside", "ssim_outside", "detected", "pictures")
 
 
-def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
-    """Return how well recipes removed objects from images, where the true image is known."""
+def _removal_sheet(statistics: Mapping[str, Any], folder: Path) -> Sheet:
+    """Return the table of how well recipes removed objects from images, where the true image is known."""
     rows = []
     for recipe in statistics.get("recipes", []):
         record = read_record(folder / recipe["record"]) or {}
-        for value in _within(record):
+        for value in _nested_records(record):
             if set(REMOVAL) <= set(value):
                 alike = {k: say.NO_PIXEL_DIFFERS for k in REMOVAL[:2] if value[k] is None and value["pictures"]}  # no pixel differs
                 numbers = [alike.get(k) or number(value[k], 1 if k.startswith("psnr") else 3) for k in REMOVAL[:4]]
@@ -168,16 +168,16 @@ def _removal(statistics: Mapping[str, Any], folder: Path) -> Sheet:
     )
 
 
-def _within(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a record and all records within it."""
+def _nested_records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield a record, and all records nested in it."""
     yield record
     for value in record.values():
         if isinstance(value, Mapping):
-            yield from _within(value)
+            yield from _nested_records(value)
 
 
-def _without_looking(results: Report, dataset: str, folder: Path) -> Sheet:
-    """Return how well answerability is predicted from the question or the image alone."""
+def _shortcut_sheet(results: Report, dataset: str, folder: Path) -> Sheet:
+    """Return the table of how well the question or the image alone predicts answerability."""
     rows = results.source.shortcuts(dataset).collect().to_dicts()
     rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
     body = [[visible(category, 90), *rest] for category, *rest in shortcuts.cells(rows)]

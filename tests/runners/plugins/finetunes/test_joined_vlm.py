@@ -1,7 +1,5 @@
 """The projector learns and nothing else does."""
 
-import importlib.util
-
 import pytest
 import torch
 
@@ -15,8 +13,9 @@ from qualm.runners.runtime.stage import Stage
 from qualm.runners.training import joined
 from tests.support.data.scenes_folder import ABOUT
 from tests.support.models.loaded import loaded_model
+from tests.support.models.smollm2 import are_weights_installed
 
-INSTALLED = all(map(joined.is_installed, (joined.SMOLLM2, joined.DINOV2))) and None not in map(importlib.util.find_spec, ("gguf", "onnx"))
+INSTALLED = are_weights_installed()
 
 
 @pytest.fixture
