@@ -43,10 +43,10 @@ def test_one_threshold_for_all_has_no_sheet():
 
 def test_the_leaderboard_counts_the_questions_of_all_parts_together():
     results = made_results([score("coverage[ours/lac]", 0.9), score("coverage[ours/mean]", 0.9)], thresholds=THRESHOLDS)
-    assert "124 rows calibrate, 153 are left to test on" in parts(results, "d")
+    assert "124 rows calibrate, 153 are tested" in parts(results, "d")
 
 
 def test_the_leaderboard_counts_the_groups_that_calibrate_one_threshold():
     thresholds = [limit(None, 0.5, per=None, n_groups=12)]
     results = made_results([score("coverage[ours/lac]", 0.9), score("coverage[ours/mean]", 0.9)], thresholds=thresholds)
-    assert "40 rows of 12 groups calibrate, 50 are left to test on" in parts(results, "d")
+    assert "40 rows of 12 groups calibrate, 50 are tested" in parts(results, "d")

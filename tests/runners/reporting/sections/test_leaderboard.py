@@ -129,8 +129,8 @@ def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any
     results = read_report(fabric.stage())
     assert leaderboard.parts(results, "open") == ""
     assert leaderboard.parts(results, "choice") == (
-        "Columns of the test part are over the rows on which conformal setting ours does not calibrate: 60 rows calibrate, 60 are left "
-        "to test on. Others are over all."
+        "Columns of the test part use the rows on which conformal setting ours does not calibrate: 60 rows calibrate, 60 are "
+        "tested. The other columns use all rows."
     )
     for row in fabric.scores:
         if row["metric"] == "ece[ours]":
