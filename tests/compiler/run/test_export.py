@@ -78,7 +78,7 @@ def test_a_selection_and_what_is_lost(project, tmp_path, capsys):
     run(project, tmp_path, "lmms-eval", models=["m"], datasets=["e"], variants=["blur@radius=2"])
     assert {f.partition("_samples_")[2] for f in files(tmp_path)} == {"", "e@blur@radius=2.jsonl", "e@blur@radius=2_choices.jsonl"}
     said = capsys.readouterr()
-    assert "not in the lmms-eval files: pictures (15)" in said.err
+    assert "not in the lmms-eval files: images (15)" in said.err
 
 
 def test_results_are_written_as_tables(project, tmp_path, capsys):

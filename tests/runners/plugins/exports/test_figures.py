@@ -142,7 +142,7 @@ def test_what_there_is_not_is_said(tmp_path: Path) -> None:
     for arguments, message in (
         (("ece", "column", ""), "no chart 'ece'; there are: leaderboard"),
         (("", "huge", ""), "width 'huge': expected column"),
-        (("", "column", "f1"), "no metric 'f1'"),
+        (("", "column", "f1"), "no score of metric 'f1'"),
         (("hcc", "column", ""), "nothing to draw: hcc of d: the spec measures nothing of the kind"),
     ):
         with pytest.raises(ExportError, match=message):
