@@ -55,7 +55,7 @@ update: setup
 
 # The pages of docs/ that are made from the code; `.ci/run` holds them in step.
 docs-reference: setup
-	$(BIN)/python -m qualm.compiler.generated
+	$(BIN)/python -m tests.generated_pages
 
 # The site, into site/index.html; a broken link or anchor ends it. Installs MkDocs, which nothing else needs.
 docs: setup

@@ -14,24 +14,24 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from qualm import conformal, estimators, metrics
-    from qualm.compiler.library.columns import ArgumentError
-    from qualm.compiler.library.results import Results, load
-    from qualm.compiler.library.scoring import compare, score
+    from qualm.compiler.results.array_columns import ArgumentError
+    from qualm.compiler.results.array_scoring import compare, score
+    from qualm.compiler.results.data_frames import Results, load
     from qualm.compiler.results.integrity import ChangedResultsWarning
 
 __all__ = ["ArgumentError", "ChangedResultsWarning", "Results", "compare", "conformal", "estimators", "load", "metrics", "score"]
 
 _PLACES = {
-    **dict.fromkeys(("ChangedResultsWarning", "Results", "load"), "results"),
-    **dict.fromkeys(("compare", "score"), "scoring"),
-    "ArgumentError": "columns",
+    **dict.fromkeys(("ChangedResultsWarning", "Results", "load"), "data_frames"),
+    **dict.fromkeys(("compare", "score"), "array_scoring"),
+    "ArgumentError": "array_columns",
 }
-"""What stands in which module of `qualm.compiler.library`; it is imported when it is asked for."""
+"""What stands in which module of `qualm.compiler.results`; it is imported when it is asked for."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        return getattr(import_module(f"qualm.compiler.library.{_PLACES[name]}"), name)
+        return getattr(import_module(f"qualm.compiler.results.{_PLACES[name]}"), name)
     if name in ("conformal", "estimators", "metrics"):
         return import_module(f"qualm.{name}")
     raise AttributeError(f"module 'qualm' has no attribute '{name}'")

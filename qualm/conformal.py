@@ -8,9 +8,9 @@ Example:
 
 from typing import Any
 
-from qualm.compiler.library.conformal import ConformalThreshold as ConformalThreshold
-from qualm.compiler.library.conformal import calibrate as calibrate
-from qualm.compiler.library.functions import function_of, score
+from qualm.compiler.results.array_conformal import ConformalThreshold as ConformalThreshold
+from qualm.compiler.results.array_conformal import calibrate as calibrate
+from qualm.compiler.results.array_functions import function_of, score
 from qualm.registry.plugins import registry
 
 

@@ -14,7 +14,7 @@ Example:
 
 from typing import Any
 
-from qualm.compiler.library.functions import estimator, function_of
+from qualm.compiler.results.array_functions import estimator, function_of
 from qualm.registry.plugins import registry
 
 

@@ -13,7 +13,7 @@ Example:
 
 from typing import Any
 
-from qualm.compiler.library.functions import function_of, metric
+from qualm.compiler.results.array_functions import function_of, metric
 from qualm.registry.plugins import registry
 
 

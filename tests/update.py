@@ -27,7 +27,7 @@ def steps() -> dict[str, list[str]]:
     """Return what is written -> the arguments of Python that write it."""
     return {
         "compiled specs": ["-m", "qualm", "compile"],
-        "reference pages": ["-m", "qualm.compiler.generated"],
+        "reference pages": ["-m", "tests.generated_pages"],
         "golden files": ["-m", "pytest", "-q", "-n", "0", *held_tests()],
         **{f"golden files of {name}": ["-m", f"tests.{name}"] for name in WRITING},
         "golden numbers": ["-m", "tests.support.checks.golden_numbers"],

@@ -1,4 +1,4 @@
-"""`qualm cache audit`: compute a sample of stored answers again and compare (`qualm.runners.doctor`)."""
+"""`qualm cache audit`: compute a sample of stored answers again and compare (`qualm.runners.inference.audit`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from qualm.registry.text import print_json
 
 if TYPE_CHECKING:
     from qualm.registry.system.console import Console
-    from qualm.runners.doctor.audit import AuditReport, FolderResult
+    from qualm.runners.data.maintenance import Holding
+    from qualm.runners.inference.audit import AuditReport, FolderResult
     from qualm.runners.runtime.stage import Stage
-    from qualm.runners.store.maintenance import Holding
 
 
 def audit(
@@ -53,8 +53,8 @@ def audit(
       qualm cache audit quickstart --sample 1000
       qualm cache audit --dry-run --json
     """
-    from qualm.runners.doctor.audit import audit as audited
-    from qualm.runners.store.refusal import refuse
+    from qualm.runners.data.refusal import refuse
+    from qualm.runners.inference.audit import audit as audited
 
     project = Project()
     stages, unreadable, absent = _stages(project, specs or [])

@@ -1,4 +1,4 @@
-"""`qualm cache`: show and reduce the store of answers (`qualm.runners.store.maintenance`).
+"""`qualm cache`: show and reduce the store of answers (`qualm.runners.data.maintenance`).
 
 Each command imports NumPy and Arrow only if it needs them.
 """
@@ -22,8 +22,8 @@ from qualm.registry.text import format_size, print_json
 from qualm.runners.runtime.libraries import same
 
 if TYPE_CHECKING:
+    from qualm.runners.data.maintenance import CollectResult, Holding
     from qualm.runners.runtime.code_digest import Engine
-    from qualm.runners.store.maintenance import CollectResult, Holding
 
 app = typer.Typer(
     name="cache",
@@ -56,7 +56,7 @@ def du(as_json: JsonOption = False) -> None:
       qualm cache du
       qualm cache du --json
     """
-    from qualm.runners.store.maintenance import list_holdings
+    from qualm.runners.data.maintenance import list_holdings
 
     project = Project()
     current = users(project)
@@ -97,7 +97,7 @@ def gc(
       qualm cache gc --unused                 after code or a library changed
       qualm cache gc --unused --older-than 30
     """
-    from qualm.runners.store.maintenance import collect
+    from qualm.runners.data.maintenance import collect
 
     project = Project()
     root = _root(project)
@@ -126,14 +126,14 @@ def accept(folder: FolderArgument) -> None:
 
       qualm cache accept 1f0c3a
     """
-    from qualm.runners.store.refusal import accept as unmark
+    from qualm.runners.data.refusal import accept as unmark
 
     holding = _holding(folder)
     typer.echo(f"{holding.folder.name}: {'accepted' if unmark(holding.folder) else 'was not refused'}")
 
 
 def _holding(name: str) -> Holding:
-    from qualm.runners.store.maintenance import list_holdings
+    from qualm.runners.data.maintenance import list_holdings
 
     project = Project()
     fitting = [h for h in list_holdings(_root(project)) if h.folder.name.startswith(name)]

@@ -22,9 +22,9 @@ from qualm.registry.formats import textfiles
 from qualm.registry.system.versions import describe_versions
 
 if TYPE_CHECKING:
-    from qualm.runners.doctor.cases import Case
-    from qualm.runners.doctor.model_under_test import CheckResult
-    from qualm.runners.doctor.visit import DoctorOptions
+    from qualm.runners.inference.check_cases import Case
+    from qualm.runners.inference.check_model import DoctorOptions
+    from qualm.runners.inference.model_under_test import CheckResult
 
 app = typer.Typer(no_args_is_help=True, help="Examine what a benchmark stands on, before it is run.")
 
@@ -122,7 +122,7 @@ def find(project: Project, name: str, revision: str | None, parameters: dict[str
         name: a folder, an entry of registry/data/, `SPEC:MODEL`, or a hub name.
         drift: as in `DoctorOptions`.
     """
-    from qualm.runners.doctor.visit import DoctorOptions
+    from qualm.runners.inference.check_model import DoctorOptions
     from qualm.runners.runtime.settings import read_settings
 
     device = read_settings().device
@@ -166,7 +166,7 @@ def _of_spec(project: Project, spec: str, label: str, wish: DoctorOptions) -> Do
 
 
 def _examined(wish: DoctorOptions, project: Project, spec: str | None, samples: int) -> Iterator[CheckResult]:
-    from qualm.runners.doctor.visit import visit
+    from qualm.runners.inference.check_model import visit
 
     cases = _cases(project, spec, samples)
     with chdir(project.root):  # where a spec's paths begin
@@ -174,7 +174,7 @@ def _examined(wish: DoctorOptions, project: Project, spec: str | None, samples: 
 
 
 def _cases(project: Project, spec: str | None, samples: int) -> list[Case]:
-    from qualm.runners.doctor.cases import dataset_cases, scene_cases
+    from qualm.runners.inference.check_cases import dataset_cases, scene_cases
     from qualm.runners.runtime.stage import StageError
 
     if spec is None:

@@ -12,10 +12,10 @@ from rich.text import Text
 from qualm.compiler.commands import examples
 from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.entries.published_models import Published, published
 from qualm.registry.plugins import foreign_names, registry
 from qualm.registry.plugins.declarations import declarations_of
 from qualm.registry.plugins.registry import COMMANDS, KINDS, REQUIRED, Plugin, PluginError
-from qualm.registry.published.models import Published, published
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid
 from qualm.registry.system.tables import folded, plain_table

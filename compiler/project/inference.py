@@ -167,7 +167,7 @@ def _model_size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, 
     A fine-tuned model that is not made yet has the size of its base.
     """
     if args.get("hub"):
-        return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/published/models.yaml)"
+        return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/entries/published_models.yaml)"
     bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = f"{places[0]} is not here yet" if places else "no files of it are known"

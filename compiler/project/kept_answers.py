@@ -19,12 +19,12 @@ from qualm.registry.plugins.column_names import IN_WORDS
 from qualm.registry.plugins.internals import internal, is_internal
 from qualm.registry.plugins.registry import get
 from qualm.runners.contracts.parts import ANSWER, OPTIONS, PARTS, draw_of, family_of, is_signal, subjects_of
+from qualm.runners.data.refusal import refusal
 from qualm.runners.runtime.code_digest import Engine, engine
 from qualm.runners.runtime.libraries import same
 from qualm.runners.runtime.parameters import to_lists, to_mappings
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import ANSWERS, read_record
-from qualm.runners.store.refusal import refusal
 
 PER_PART = ("max_new_tokens", "temperature", "top_p", "top_k", "draws", "needs", "variants")
 """Parameters that change some parts of answers; any other parameter may change all."""

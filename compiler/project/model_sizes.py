@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.registry.entries.published_models import Published, published
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins.model_configs import plain_reason
-from qualm.registry.published.models import Published, published
 
 BYTES = {"float64": 8.0, "float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 """Bytes of one weight."""

@@ -23,9 +23,9 @@ from qualm.registry.plugins.registry import SERVER, Plugin
 from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, INSTRUCTION, VERIFY, p_true
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.prompts.thinking import thinking_budget
+from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST
-from qualm.runners.servers.config import Price, Server
 
 if TYPE_CHECKING:
     import pyarrow as pa

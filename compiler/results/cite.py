@@ -11,9 +11,9 @@ from qualm.compiler.spec.plugin_ref import DATA, HUB, Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.entries.entries import EntryError, find
+from qualm.registry.entries.published_models import Published, published
+from qualm.registry.entries.references import CitationError, cited, keys_of_entries, parse_bibtex
 from qualm.registry.plugins.registry import Plugin
-from qualm.registry.published.models import Published, published
-from qualm.registry.published.references import CitationError, cited, keys_of_entries, parse_bibtex
 from qualm.registry.system.git import output
 
 SOFTWARE = "qualm"

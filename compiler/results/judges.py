@@ -22,8 +22,8 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
         ProjectError: no labels, no judges, a judge that fails.
     """
     from qualm.runners.contracts.judges import JudgeError
+    from qualm.runners.results.judge_reliability import LabelError, all_judges, read_labels
     from qualm.runners.runtime.settings import SettingsError
-    from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
 
     resolved = project.resolve(spec)
     name = resolved.spec.judging.labels

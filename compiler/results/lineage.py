@@ -125,7 +125,7 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         parameters = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
         tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{parameters}")
         if node.get("answers"):
-            from qualm.runners.inference.origins import in_words
+            from qualm.runners.inference.keys import in_words
 
             tree.add(escape("; ".join(map(in_words, node["answers"]))))
         for child in node["inputs"]:

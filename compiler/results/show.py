@@ -18,10 +18,10 @@ from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
 from qualm.runners.reporting.chance import in_words
+from qualm.runners.results.confidence_weighted_accuracy import claims
 from qualm.runners.scoring.families import STUDY
 from qualm.runners.scoring.measuring.labels import plugin_of
 from qualm.runners.scoring.scored_share import bounds_in_words
-from qualm.runners.studies.confidence_weighted_accuracy import claims
 
 SHOWN = ("scores", "rankings", "correlations", "comparisons")
 """Outputs of the score stage that `qualm show` reads."""

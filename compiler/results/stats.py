@@ -73,8 +73,8 @@ def read_without_looking(name: str, folder: Path, table: Path | None) -> list[di
     """Return SHORTCUTS: how well question or image alone predict answerability; empty with one class."""
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
+    from qualm.runners.results.shortcuts import read_shortcuts, with_design
     from qualm.runners.results.tables import scan
-    from qualm.runners.studies.shortcuts import read_shortcuts, with_design
 
     is_stored = table is not None and table.is_file()
     rows = scan(table, SHORTCUTS).collect().to_dicts() if is_stored else read_shortcuts(name, folder)
@@ -103,7 +103,7 @@ def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> 
 
 
 def _print_without_looking(rows: list[dict[str, Any]], console: Console) -> None:
-    from qualm.runners.studies.shortcuts import HEADER, NOTE, cells
+    from qualm.runners.results.shortcuts import HEADER, NOTE, cells
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in (f"without looking: {HEADER[0]}", *HEADER[1:]):

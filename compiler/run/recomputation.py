@@ -18,7 +18,7 @@ from qualm.registry.sample import GREEDY
 from qualm.registry.system.console import Console
 
 if TYPE_CHECKING:
-    from qualm.runners.store.answers import Store
+    from qualm.runners.data.answers import Store
 
 MAX_LINES = 10
 """Answers that are printed; the others are counted."""
@@ -116,14 +116,14 @@ class Recomputation:
     def _look_up(self, planned: PlannedStage, selection: AnswerSelection) -> None:
         from qualm.runners.contracts.models import Remote, draw_of, is_signal
         from qualm.runners.inference.keys import UNKNOWN, stored_keys
+        from qualm.runners.inference.open_inference import open_inference
         from qualm.runners.inference.requests import Asker
         from qualm.runners.inference.run import open_store
         from qualm.runners.runtime.code_digest import engine
         from qualm.runners.runtime.stage import stage_of
-        from qualm.runners.stages.infer import opened
 
         stage = stage_of(f"{self._plan.spec}/{planned.name}", planned.as_json(), self._project.settings)
-        question = opened(stage)
+        question = open_inference(stage)
         label = str(stage.params["model"]["label"])
         if hasattr(question.model, "lookup"):
             return

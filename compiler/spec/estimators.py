@@ -11,6 +11,7 @@ from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.resolved import ModelUse, ProbeUse, Resolved
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import DRAWS
+from qualm.registry.entries.published_models import published
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import drawn_from, signals, variants_of
@@ -18,8 +19,7 @@ from qualm.registry.plugins.internals import given_by, is_internal
 from qualm.registry.plugins.model_configs import not_inside
 from qualm.registry.plugins.protocols import unknown_columns
 from qualm.registry.plugins.registry import PluginError
-from qualm.registry.published.models import published
-from qualm.runners.servers.presets import unsupported_reason
+from qualm.runners.runtime.server_presets import unsupported_reason
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:

@@ -19,7 +19,7 @@ from qualm.registry.plugins.registry import Artifact, DatasetName, ModelName, Pl
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, parse_date
 from qualm.runners.inference.hf.folder import default_template, is_adapter, is_text_only_folder, model_fault
 from qualm.runners.prompts.thinking import ThinkingError, complete_thinking, parse_thinking
-from qualm.runners.servers.presets import PRESETS, Preset, find_unsupported
+from qualm.runners.runtime.server_presets import PRESETS, Preset, find_unsupported
 
 RECORDED = "recorded"
 """Plugin of answers that were given before: no prompt of the spec applies to them."""

@@ -16,7 +16,7 @@ from qualm.registry import BLIND, VALIDATION, abstaining_name, method_name
 from qualm.registry.entries.card import Card
 from qualm.registry.plugins.columns import columns
 from qualm.registry.plugins.registry import Plugin
-from qualm.runners.servers.presets import Preset
+from qualm.runners.runtime.server_presets import Preset
 
 Entry = TypeVar("Entry", Abstention, Probe)
 

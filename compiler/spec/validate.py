@@ -14,10 +14,10 @@ from qualm.compiler.spec.language import whole
 from qualm.compiler.spec.plugin_ref import prompts_folder
 from qualm.compiler.spec.references_in import chosen_kind, names_of, takes_none
 from qualm.compiler.spec.yaml_positions import Document, Path_
+from qualm.registry.entries.paper_prompts import how_to_fill
 from qualm.registry.plugins import foreign_names
 from qualm.registry.plugins.registry import NAME_PATTERN, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile
 from qualm.registry.plugins.validation import validator
-from qualm.registry.published.prompts import how_to_fill
 
 _EXPECTED = {
     "int_type": "a whole number",

@@ -78,8 +78,8 @@ def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
 @quietly
 def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
     """Complete the plugins of the kind before them, or published models after `--published`."""
+    from qualm.registry.entries.published_models import published
     from qualm.registry.plugins.registry import names
-    from qualm.registry.published.models import published
 
     return list(published()) if parameter_value(context, "published") else names(parameter_value(context, "kind"))
 

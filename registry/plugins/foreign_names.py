@@ -11,7 +11,7 @@ from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import KINDS, ROOT, Plugin, PluginError, UnknownPluginError
 
-NAMES = "registry/published/names.yaml"
+NAMES = "registry/entries/names.yaml"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class ForeignName:
 
 @cache
 def names_elsewhere() -> tuple[ForeignName, ...]:
-    """Load `registry/published/names.yaml`."""
+    """Load `registry/entries/names.yaml`."""
     import yaml
 
     entries_by_kind = yaml.safe_load(textfiles.read_text(ROOT / NAMES))

@@ -34,7 +34,7 @@ EXECUTION = frozenset(
         "qualm.runners.contracts.stages",
         "qualm.runners.runtime.settings",
         "qualm.runners.servers.client",
-        "qualm.runners.servers.config",
+        "qualm.runners.runtime.server_config",
         "qualm.runners.servers.rate_limits",
         "qualm.runners.servers.transport",
     }

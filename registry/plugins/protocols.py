@@ -56,7 +56,7 @@ class Plugin(Protocol):
     ALSO_KNOWN_AS: Texts = ()
     """Names in papers and other libraries, which are no names here."""
     CITES: Texts = ()
-    """Papers, by keys of `registry/published/references.bib` or as BibTeX."""
+    """Papers, by keys of `registry/entries/references.bib` or as BibTeX."""
 
 
 class Dataset(Plugin, Protocol):

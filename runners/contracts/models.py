@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -30,7 +30,7 @@ from qualm.runners.runtime.settings import Settings
 if TYPE_CHECKING:
     import torch
 
-    from qualm.runners.servers.client import Client
+    from qualm.runners.runtime.server_config import Server
 
 
 class ModelError(Exception):
@@ -184,14 +184,24 @@ class PartReply:
     """True if the server refused to answer, and would again."""
 
 
+class Connection(Protocol):
+    """The connection to a server of models; see `qualm.runners.servers.client.Client`."""
+
+    name: str
+    server: Server
+
+    def pooled(self, items: Sequence[Any], work: Callable[[Any], Iterable[Any]], what: str = ...) -> Iterator[list[tuple[int, Any]]]:
+        """Apply `work` to the items in parallel; yield the results in batches with the item's number."""
+
+
 @runtime_checkable
 class Remote(Protocol):
     """A model behind a server; creating it sends nothing."""
 
     digest: str
     """SHA-256 over the parameters that shape answers."""
-    client: Client
-    """The connection; `parts` is called within its `pooled`, from several threads."""
+    client: Connection
+    """`parts` is called within its `pooled`, from several threads."""
     counters: Counter[str]
     served: Counter[str]
     """Number of replies by the server's name and fingerprint of its model."""

@@ -23,8 +23,8 @@ from qualm.runners.inference.requests import Place
 from qualm.runners.runtime.stage import LOCAL, Stage
 
 if TYPE_CHECKING:
+    from qualm.runners.data.answers import StoredAnswers
     from qualm.runners.inference.requests import Asker, SampleVariant
-    from qualm.runners.store.answers import StoredAnswers
 
 PLANS = LOCAL / "plans"
 WINDOW = 32

@@ -11,17 +11,17 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from qualm.runners.data.blobs import BlobCache
 from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import requests
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.local import module_of
 from qualm.runners.runtime.progress import progress
-from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
+    from qualm.runners.data.answers import StoredAnswers
     from qualm.runners.inference.batch_plan import AnswerTask, Sizes
     from qualm.runners.inference.requests import Asker
-    from qualm.runners.store.answers import StoredAnswers
 
 MAX_BATCH = 256
 """Prompts; larger batches make no GPU faster, but lose more work to a kill."""

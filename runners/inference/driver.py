@@ -31,6 +31,7 @@ import qualm
 from qualm.registry.places import is_checkout, project_root
 from qualm.registry.plugins.registry import KINDS, PROMPTS
 from qualm.runners.contracts.models import Remote, internal_of
+from qualm.runners.data.segments import parse_segment
 from qualm.runners.inference import node
 from qualm.runners.inference.batch_plan import AnswerTask, Batch
 from qualm.runners.inference.keys import stored_keys
@@ -40,15 +41,14 @@ from qualm.runners.inference.resources import HERE, needed, room
 from qualm.runners.runtime.intact import input_paths
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
+from qualm.runners.runtime.server_config import Server
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.servers.config import Server
-from qualm.runners.store.segments import parse_segment
 
 if TYPE_CHECKING:
+    from qualm.runners.data.answers import Store
     from qualm.runners.inference.requests import Asker
     from qualm.runners.inference.shards import ShardAnswers
-    from qualm.runners.store.answers import Store
 
 AHEAD = 2
 """Batches sent to a worker, including the one in progress, so that it need not wait."""

@@ -17,6 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from qualm.runners.inference.waiting import Draft, Sent, Waiting
+from qualm.runners.runtime.server_config import Price
+from qualm.runners.runtime.spending_limit import WAIT, SpendingLimitError
 from qualm.runners.servers.batch_api import MAX_REQUESTS, QUEUE_FULL, BatchApi, BatchJob, Outcome, max_line_bytes, request_line
 from qualm.runners.servers.client import (
     Client,
@@ -26,10 +28,8 @@ from qualm.runners.servers.client import (
     RequestRejectedError,
     RetryableError,
 )
-from qualm.runners.servers.config import Price
 from qualm.runners.servers.protocol import InvalidReplyError, read_usage, token_bounds
 from qualm.runners.servers.replies import Completion
-from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
 TRIES = 3
 """Times that one run sends a request; each may take a day."""

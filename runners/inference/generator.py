@@ -8,9 +8,9 @@ from typing import Any
 
 from qualm.registry.plugins.registry import load_chosen
 from qualm.runners.contracts.generators import ChatRequest, Composer, GeneratorContext, GeneratorEngine, GeneratorError, Message, Reply
+from qualm.runners.data.replies import Replies, request_key
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.replies import Replies, request_key
 
 CACHE = Path(".qualm") / "replies"
 

@@ -17,8 +17,8 @@ from qualm.runners.data.internals import GROUP_BYTES, schema, write_internals
 from qualm.runners.inference.keys import stored_keys
 
 if TYPE_CHECKING:
+    from qualm.runners.data.answers import Store
     from qualm.runners.inference.requests import Asker, SampleVariant
-    from qualm.runners.store.answers import Store
 
 _MIN_ANSWERS, _MAX_ANSWERS = 8, 2048
 """Answers taken from the store at first, before their size is known, and at most."""

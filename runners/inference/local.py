@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.registry.machine import usable_cores
 from qualm.runners.contracts.models import ANSWER, Encoded, Part, Request, as_kept
+from qualm.runners.data.answers import StoredAnswers
 from qualm.runners.inference import distributed
 from qualm.runners.inference.batch_plan import Batch, Work, requests, stored
 from qualm.runners.inference.devices import out_of_memory, torch_device
@@ -25,7 +26,6 @@ from qualm.runners.runtime import status
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.store.answers import StoredAnswers
 
 if TYPE_CHECKING:
     from qualm.runners.inference.requests import Asker

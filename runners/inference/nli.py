@@ -9,8 +9,8 @@ import numpy as np
 
 from qualm.registry.plugins.registry import load_chosen
 from qualm.runners.contracts.nli import Floats, Logits, NliContext, NliEngine, NliError, Pair
+from qualm.runners.data.inferences import Inferences
 from qualm.runners.runtime.progress import progress
-from qualm.runners.store.inferences import Inferences
 
 CACHE = Path(".qualm") / "nli"
 

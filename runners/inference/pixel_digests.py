@@ -13,12 +13,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from qualm.registry.formats import pictures
+from qualm.runners.data import answers
 from qualm.runners.data import dataset as inputs
 from qualm.runners.data.dataset import Variant
+from qualm.runners.data.segments import Segments
 from qualm.runners.runtime.code_digest import engine_digest, imported_versions
 from qualm.runners.runtime.stage import LOCAL
-from qualm.runners.store import answers
-from qualm.runners.store.segments import Segments
 
 ROOT = LOCAL / "seen"
 SCHEMA = pa.schema(
@@ -32,7 +32,7 @@ class Sight:
     """Model input of one sample under one variant."""
 
     pixels: str
-    """See `qualm.runners.store.answers.pixels_digest`."""
+    """See `qualm.runners.data.answers.pixels_digest`."""
     size: tuple[int, int]
     """(width, height); for several images (total number of pixels, 1)."""
     question: str | None

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qualm.runners.contracts.models import ANSWER, Part, PartReply, Request
+from qualm.runners.data.answers import Store, undefine_invalid
 from qualm.runners.inference.keys import made_keys
 from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import LOCAL, Stage, StageError
 from qualm.runners.servers.client import MAX_FAILURES_IN_A_ROW, ReplyPendingError, RequestRejectedError, ServerError
-from qualm.runners.store.answers import Store, undefine_invalid
 
 if TYPE_CHECKING:
     from qualm.runners.inference.batch_plan import AnswerTask

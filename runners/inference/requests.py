@@ -32,6 +32,7 @@ from qualm.runners.contracts.models import (
     is_signal,
 )
 from qualm.runners.contracts.parts import internal_parts
+from qualm.runners.data.answers import base_key, decoding_bytes, part_key, pixels_digest
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput
 from qualm.runners.data.splits import rule
 from qualm.runners.inference.pixel_digests import PixelDigestCache, Sight
@@ -41,7 +42,6 @@ from qualm.runners.prompts.templates import PromptError, check_fit
 from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.store.answers import base_key, decoding_bytes, part_key, pixels_digest
 
 if TYPE_CHECKING:
     from qualm.runners.runtime.code_digest import Engine
@@ -58,7 +58,7 @@ class Place:
     row: int
     variant: int
     base: bytes
-    """See `qualm.runners.store.answers.base_key`."""
+    """See `qualm.runners.data.answers.base_key`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from qualm.runners.servers.client import FatalRequestError, RequestFailedError, 
 from qualm.runners.servers.rate_limits import MAX_PAUSE
 
 if TYPE_CHECKING:
+    from qualm.runners.data.answers import Store
     from qualm.runners.inference.batch_plan import AnswerTask
     from qualm.runners.inference.requests import Asker
-    from qualm.runners.store.answers import Store
 
 SLOWER = 1.5
 """Factor from one pause between looks at the batches to the next, up to `MAX_PAUSE`."""

@@ -16,12 +16,13 @@ import pyarrow as pa
 from qualm.registry import NO_JSON_ANSWER
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Remote, draw_of, internal_of, is_signal
+from qualm.runners.data.answers import LostError, Store
 from qualm.runners.data.dataset import DatasetFolder, Variant
+from qualm.runners.data.maintenance import tidy
 from qualm.runners.inference import batch_plan, driver
 from qualm.runners.inference.batch_size import sizes
-from qualm.runners.inference.keys import stored_keys
+from qualm.runners.inference.keys import origins, stored_keys
 from qualm.runners.inference.local import answer_all, follow
-from qualm.runners.inference.origins import origins
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.rounds import ask_in_batches, warn_of_open_batches
@@ -30,8 +31,6 @@ from qualm.runners.prompts.labelled import read_json_answer
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import ANSWERS, Stage, StageError, write_answers
-from qualm.runners.store.answers import LostError, Store
-from qualm.runners.store.maintenance import tidy
 
 _FIELD = {
     "text": "text",

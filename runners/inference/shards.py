@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from qualm.runners.contracts.models import Remote
+from qualm.runners.data.answers import Store
 from qualm.runners.inference.batch_plan import AnswerTask, Batch, Work
 from qualm.runners.inference.local import answer_all
 from qualm.runners.inference.remote import ask_all, record
@@ -19,7 +20,6 @@ from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import stage_of
-from qualm.runners.store.answers import Store
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ShardAnswers:
     """Answers of one shard."""
 
     segments: list[bytes]
-    """See `qualm.runners.store.segments`."""
+    """See `qualm.runners.data.segments`."""
     counters: dict[str, int]
     served: bytes = b""
     """Lines for the stage's record about the server."""

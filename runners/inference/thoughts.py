@@ -69,7 +69,7 @@ def read_thoughts(stored: pa.Table, sources: Sequence[tuple[int, int, str]], tot
     """Read the thinking of stored parts.
 
     Args:
-        stored: parts, with the columns of `qualm.runners.store.answers.VALUES`.
+        stored: parts, with the columns of `qualm.runners.data.answers.VALUES`.
         sources: (row of the table, index among the parts, name) of every greedy and sampled answer.
         total: rows of the table.
     """

@@ -13,11 +13,11 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import Label, aside, between, decimals, number, promised, rounded, signed, visible, words
+from qualm.runners.results.gains import Beyond, beyond_blind
+from qualm.runners.results.shortcuts import describe_shortcuts
 from qualm.runners.scoring.families import ALPHA, verdict, within_margin
 from qualm.runners.scoring.rankings import ESTIMATORS, FEWEST_GROUPS, MODELS
 from qualm.runners.scoring.scored_share import bounds_in_words, unequal_shares
-from qualm.runners.studies.gains import Beyond, beyond_blind
-from qualm.runners.studies.shortcuts import describe_shortcuts
 
 MAX_FINDINGS = 7
 """Findings that are not folded."""

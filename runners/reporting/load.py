@@ -14,12 +14,12 @@ import polars as pl
 from qualm.registry import abstaining_name, baseline_model
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting.text import Label, decimals, read_label
+from qualm.runners.results import perturbation
 from qualm.runners.results.results import Results
 from qualm.runners.results.tables import read_points
 from qualm.runners.runtime.records import read_provenance
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.measuring.labels import main_setting
-from qualm.runners.studies import perturbation
 
 QUALITY = ("confidence_weighted_accuracy", "lave_idk_accuracy", "accuracy")
 """Metrics of answers by which models are sorted and compared first: the first that a dataset has."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.runners.contracts.models import Remote, Request
+from qualm.runners.inference.open_inference import open_inference
 from qualm.runners.inference.requests import Asker
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.stages.infer import opened
 
 
 def sent(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def sent(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[s
         StageError: no such sample or variant, or the model's answers are recorded.
         ModelError: the model cannot be had.
     """
-    question = opened(stage)
+    question = open_inference(stage)
     if hasattr(question.model, "lookup"):
         raise StageError(f"model '{stage.params['model']['label']}': its answers are recorded; nothing is sent")
     folder = next(d for d in question.datasets if d.name == dataset)

@@ -1,7 +1,7 @@
 """Execution settings, which change speed and never content.
 
 They are in `qualm.toml`, which git ignores, and in environment variables (`QUALM_BATCH_SIZE=64`), so that editing them reruns nothing.
-Tables `[servers....]` configure servers of models (`qualm.runners.servers.config`).
+Tables `[servers....]` configure servers of models (`qualm.runners.runtime.server_config`).
 """
 
 import os
@@ -15,9 +15,9 @@ from annotated_types import Ge, Gt, Le
 
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins.registry import MAX_NUMBER, plain_type
+from qualm.runners.runtime import server_config as servers
+from qualm.runners.runtime.server_config import Dollars, Server, SettingValueError, convert_setting, convert_settings
 from qualm.runners.runtime.spending import Ledger, ledger_path
-from qualm.runners.servers import config as servers
-from qualm.runners.servers.config import Dollars, Server, SettingValueError, convert_setting, convert_settings
 
 FILE = Path("qualm.toml")
 ON, OFF = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from qualm.runners.runtime.die_with_parent import is_running
 from qualm.runners.runtime.journal import Journal
-from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
+from qualm.runners.runtime.spending_limit import WAIT, SpendingLimitError
 
 FOLDER = "spending"
 _ROUNDING = 1e-9

@@ -22,7 +22,8 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 from qualm.registry.text import one_line
-from qualm.runners.servers.config import Server
+from qualm.runners.runtime.server_config import Server
+from qualm.runners.runtime.spending_limit import WAIT, SpendingLimitError
 from qualm.runners.servers.protocol import (
     ImpossibleReplyError,
     InvalidReplyError,
@@ -33,7 +34,6 @@ from qualm.runners.servers.protocol import (
 )
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
 from qualm.runners.servers.replies import Completion, max_reply_bytes, read_completion
-from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
 
 FATAL_STATUSES = (401, 402, 403, 404, 405, 501)
 """HTTP statuses that every other request would get too."""

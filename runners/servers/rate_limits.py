@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qualm.runners.servers.config import Price
-from qualm.runners.servers.spending_limit import WAIT, RunLimit, SpendingLimit
+from qualm.runners.runtime.server_config import Price
+from qualm.runners.runtime.spending_limit import WAIT, RunLimit, SpendingLimit
 
 MAX_PAUSE, MAX_SERVER_PAUSE = 60.0, 600.0
 """Maximum seconds of a pause by our rule, and of one that a server asks for."""

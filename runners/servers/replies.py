@@ -8,7 +8,7 @@ answer: `NotAReplyError`, `InvalidReplyError` and `ImpossibleReplyError` say how
 Honest servers round. So a log-probability up to `ROUNDING_TOLERANCE` above 0 counts as 0, the probabilities of one position may add up
 to `SUM_TOLERANCE` more than 1, and a token's log-probability may differ by `MAX_DIFFERENCE` from the one it has among the likeliest.
 Sizes, time and hosts are limited in `qualm.runners.servers.transport`; numbers are checked again where they are stored
-(`qualm.runners.store.answers`).
+(`qualm.runners.data.answers`).
 """
 
 import json

@@ -23,14 +23,14 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, read_samples
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import fit_rows, scored_rows
+from qualm.runners.results.blind_classifiers import refused
+from qualm.runners.results.blind_refuser import IN_TURN, OWN, POOLED, Refuser, refusers
+from qualm.runners.results.shortcuts import image_features
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.tables import Tables
-from qualm.runners.studies.blind_classifiers import refused
-from qualm.runners.studies.blind_refuser import IN_TURN, OWN, POOLED, Refuser, refusers
-from qualm.runners.studies.shortcuts import image_features
 
 KIND = StageKind(
     title="Choose when to decline",

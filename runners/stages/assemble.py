@@ -27,9 +27,9 @@ from qualm.runners.data.curation import CurationError, curate, without_lone_pair
 from qualm.runners.data.data_cards import CardTable, DataCard, parents, write_card
 from qualm.runners.data.leakage import check_splits, near_duplicates
 from qualm.runners.data.statistics import FILE, VERIFICATION, read_counted_samples, statistics
+from qualm.runners.results import shortcuts
 from qualm.runners.runtime.records import ShardWriter, read_table, write_table
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.studies import shortcuts
 
 KIND = StageKind(
     title="Assemble the pairs of {dataset}",

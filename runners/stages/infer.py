@@ -1,7 +1,6 @@
 """The `infer` stage: one model answers every sample of some datasets under every variant, once. See `qualm.runners.inference.run`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,25 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from qualm.registry import BLIND
-from qualm.registry.plugins.column_names import IN_WORDS
-from qualm.registry.plugins.internals import given_by
-from qualm.registry.plugins.registry import get, gives, load
 from qualm.registry.sample import GENERATIONS
 from qualm.registry.system.dvc_objects import file_md5
-from qualm.runners.contracts.models import ModelContext, ModelError
+from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import check_slices
-from qualm.runners.data.dataset import DatasetFolder, Variant, read_variants, rehearse
+from qualm.runners.data.answers import Store
+from qualm.runners.data.dataset import DatasetFolder, Variant, rehearse
 from qualm.runners.data.rows import report_left_out
-from qualm.runners.data.splits import rule
 from qualm.runners.inference import inside
+from qualm.runners.inference.open_inference import OPENER, open_inference
 from qualm.runners.inference.requests import Asker, SampleVariant
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import is_first
 from qualm.runners.runtime.stage import ANSWERS, Stage, StageError
 from qualm.runners.scoring.calibration.conformal_parts import check_calibration
-from qualm.runners.store.answers import Store
 
 KIND = StageKind(
     title="Answers of {model} to {dataset}",
@@ -41,20 +37,6 @@ KIND = StageKind(
 )
 
 
-@dataclass(frozen=True)
-class Question:
-    """Model, datasets, variants and columns of a stage."""
-
-    model: Any
-    """See `qualm.runners.contracts.models`."""
-    module: str
-    """Dotted name of its plugin."""
-    datasets: list[DatasetFolder]
-    variants: list[Variant]
-    needs: frozenset[str]
-    """Which columns of GENERATIONS, and `draws`."""
-
-
 def run(stage: Stage) -> None:
     """Answer every sample of the stage's datasets with one model; publish a table for each.
 
@@ -64,14 +46,14 @@ def run(stage: Stage) -> None:
     check_slices(stage)
     check_calibration(stage)
     try:
-        question = opened(stage)
+        question = open_inference(stage)
         model, datasets = question.model, question.datasets
         rehearse(question.variants, datasets, stage.seed)
         if hasattr(model, "lookup"):
             _check_looks(label, question.variants)
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            how = {"label": label, "together": True, "also": partial(_write_inside, stage), "opener": f"{__name__}:opened"}
+            how = {"label": label, "together": True, "also": partial(_write_inside, stage), "opener": OPENER}
             tables = answer_tables(model, question.module, datasets, question.variants, question.needs, stage, **how)
     except ModelError as error:
         raise StageError(str(error)) from error
@@ -97,43 +79,6 @@ def _write_inside(stage: Stage, asker: Asker, cells: Sequence[SampleVariant], st
             facts = {"model": stage.params["model"]["label"], "dataset": dataset.name}
             inside.write(asker, number, cells, store, file, {**stage.provenance, **facts})
             stage.publish(file, target)
-
-
-def opened(stage: Stage) -> Question:
-    """Return the model without its weights, and the datasets under their variants.
-
-    Raises:
-        StageError: the model does not give what is needed, or a dataset cannot be read.
-        ModelError: the model cannot be had.
-    """
-    chosen = stage.params["model"]
-    plugin = get("models", chosen["plugin"])
-    needs = frozenset(stage.params["needs"])
-    lacking = {given_by(word) for word in needs} - gives(plugin, chosen["args"])
-    if lacking:
-        raise StageError(
-            f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs; "
-            "`leave_out:` what reads it"
-        )
-    datasets = [DatasetFolder(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
-    if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):
-        _open_only(chosen["label"], plugin.name, datasets)
-    folder = stage.inputs.get("model")
-    context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"), stage.settings)
-    variants = read_variants(stage.params["variants"], stage.inputs.get("perturbed"))
-    return Question(load("models", plugin.name)(context, **chosen["args"]), plugin.module, datasets, variants, needs)
-
-
-def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
-    """Refuse multiple-choice questions, which are scored by their options' logits."""
-    for dataset in datasets:
-        chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)
-        if chosen is not None:
-            raise StageError(
-                f"model '{label}': {plugin} with these parameters gives no option_logits, by which multiple-choice questions are scored; "
-                f"dataset {dataset.name} has some, such as sample '{chosen}' (`qualm ls models {plugin}` says what it takes; "
-                "`judges: [option_match]` reads answers in words)"
-            )
 
 
 def _check_looks(label: str, variants: list[Variant]) -> None:

@@ -22,14 +22,14 @@ from qualm.registry.sample import GENERATIONS, JUDGEMENTS
 from qualm.runners.contracts.judges import JudgeError, Judgement
 from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Samples, read_greedy, read_samples
+from qualm.runners.data.key_index import KeyIndex, Keys
 from qualm.runners.plugins.judges._refusals import read_abstention
 from qualm.runners.prompts.question import LETTERS
+from qualm.runners.results.judge_fit import AnswerLengths
+from qualm.runners.results.judge_reliability import LabelError, all_judges, read_labels
 from qualm.runners.runtime.records import read_table, write_parts
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
-from qualm.runners.store.key_index import KeyIndex, Keys
-from qualm.runners.studies.judge_fit import AnswerLengths
-from qualm.runners.studies.judge_reliability import LabelError, all_judges, read_labels
 
 KIND = StageKind(
     title="Judge open answers",

@@ -24,6 +24,7 @@ from qualm.runners.contracts.generators import GeneratorError
 from qualm.runners.contracts.perturbations import CONTEXT, MODALITIES, PerturbContext, PerturbError, generator
 from qualm.runners.contracts.returned import described, perturbed
 from qualm.runners.contracts.stages import StageKind
+from qualm.runners.data.answers import pixel_digest
 from qualm.runners.data.data_cards import DataCard, parents, write_card
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant
 from qualm.runners.data.rows import with_provenance
@@ -34,7 +35,6 @@ from qualm.runners.runtime.prefetch import ahead
 from qualm.runners.runtime.progress import progress
 from qualm.runners.runtime.records import ShardWriter, TableWriter
 from qualm.runners.runtime.stage import Stage, StageError
-from qualm.runners.store.answers import pixel_digest
 
 KIND = StageKind(
     title="Perturb by {variant}",

@@ -21,13 +21,13 @@ from qualm.registry.sample import (
     SCORES,
 )
 from qualm.runners.contracts.stages import StageKind
+from qualm.runners.results import confidence_weighted_accuracy, perturbation
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring.cell_scores import Scoring
 from qualm.runners.scoring.measuring.curves import FIELDS
 from qualm.runners.scoring.measuring.score_table import in_parts, shown_values
-from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 KIND = StageKind(
     title="Score everything, with intervals",

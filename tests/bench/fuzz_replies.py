@@ -25,12 +25,12 @@ from typing import Any
 import httpx
 
 from qualm.runners.contracts.models import Part
+from qualm.runners.data.answers import undefine_invalid
 from qualm.runners.plugins.models._completions import least_entropies, option_logits, true_share, within, yes_share
+from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.servers.client import Client, FatalRequestError, RequestFailedError, RequestRejectedError
-from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.replies import Completion
 from qualm.runners.servers.transport import BoundedTransport, read_body
-from qualm.runners.store.answers import undefine_invalid
 from tests.support.servers.hostile_replies import Reply, draw
 from tests.support.servers.small_server import serving
 from tests.support.servers.toy_server import Toy

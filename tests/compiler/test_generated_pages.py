@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler import generated as pages
-from qualm.compiler.generated import PAGES, out_of_step
 from qualm.registry.plugins.registry import ROOT
+from tests import generated_pages as pages
 from tests.end_to_end.clone import Clone, make_clone
+from tests.generated_pages import PAGES, out_of_step
 
 PLUGIN = '''
 from qualm.registry.plugins.protocols import MetricMeta
@@ -70,7 +70,7 @@ def test_what_is_installed_reaches_editors_and_nothing_that_git_tracks(clone: Cl
 @pytest.mark.slow
 def test_the_maintainers_command_leaves_it_out(clone: Clone) -> None:
     assert "brand_new" in clone.qualm("ls", "metrics").stdout
-    command = (clone.python, "-m", "qualm.compiler.generated")
+    command = (clone.python, "-m", "tests.generated_pages")
     clone.run(*command, "--check")
     (clone.root / "docs/reference/spec.md").write_text("edited")
     done = clone.run(*command, "--check", check=False)

@@ -44,7 +44,7 @@ def test_versions_agree() -> None:
 
 
 def test_papers_that_are_cited_are_those_of_the_bibliography() -> None:
-    bibliography = (ROOT / "registry/published/references.bib").read_text(encoding="utf-8").replace("{", "").replace("}", "")
+    bibliography = (ROOT / "registry/entries/references.bib").read_text(encoding="utf-8").replace("{", "").replace("}", "")
     for paper in yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["references"]:
         entry = bibliography[bibliography.index(paper["title"]) :].partition("\n@")[0]
         authors = " and ".join(f"{author['family-names']}, {author['given-names']}" for author in paper["authors"])

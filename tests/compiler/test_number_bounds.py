@@ -21,8 +21,8 @@ from qualm.compiler.spec.language import About, RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN
 from qualm.registry.entries.card import Card
 from qualm.registry.plugins import registry
+from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.runtime.settings import VLLM, Settings
-from qualm.runners.servers.config import Price, Server
 from tests.compiler.spec.resolving import GOOD, problems
 
 IMPOSSIBLE = (math.nan, math.inf, -math.inf, 1e308, -1e308, 10**30, -(10**30))

@@ -92,7 +92,7 @@ PIECES = {
         "qualm.registry.formats.atomic",
         renames,
         {
-            "qualm.runners.store.segments": "a segment's name says which state it is in",
+            "qualm.runners.data.segments": "a segment's name says which state it is in",
             "qualm.runners.inference.node": "it runs on a worker that has no code of ours yet",
         },
     ),

@@ -7,7 +7,7 @@ import re
 import polars as pl
 import pytest
 
-from qualm.runners.studies.attribution import GROUP, beats_the_floor
+from qualm.runners.results.attribution import GROUP, beats_the_floor
 from tests.end_to_end.clone import Clone, make_clone
 
 SPEC = "attribution_scenes"

@@ -12,7 +12,7 @@ import typer
 from PIL import Image
 
 from qualm.compiler.commands.main import complete_app
-from qualm.compiler.generated import commands
+from tests.generated_pages import commands
 from tests.support.projects.finished_project import commit
 from tests.support.projects.hostile_project import PLUGINS, HostileProject
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.runners.store.answers import ABOUT
+from qualm.runners.data.answers import ABOUT
 from tests.end_to_end.clone import Clone, make_clone
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
-from qualm.compiler.library.conformal import calibrate
+from qualm.compiler.results.array_conformal import calibrate
 from qualm.runners.contracts.abstentions import Answers
 from qualm.runners.plugins.abstentions.learn_then_test import learn_then_test
 from qualm.runners.plugins.abstentions.risk_control import risk_control

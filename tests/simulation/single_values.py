@@ -9,10 +9,10 @@ import numpy as np
 
 from qualm.runners.data.agreement import cohen_kappa, jackknife, krippendorff_alpha
 from qualm.runners.data.calibration_split import calibration_rows
+from qualm.runners.results.judge_reliability import _tau_b
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.intervals import intervals
-from qualm.runners.studies.judge_reliability import _tau_b
 from tests.simulation import worlds
 from tests.simulation.cells import LEVEL, cell_of, metrics, slice_of
 from tests.simulation.tallies import COVERAGE, Entry, Outcomes, Question, Row

@@ -19,8 +19,8 @@ from annotated_types import Ge
 
 from qualm.runners.contracts.inpainters import Inpainter, Job
 from qualm.runners.contracts.pairs import PairContext, PairError
+from qualm.runners.data.blobs import BlobCache
 from qualm.runners.runtime.code_digest import engine_digest
-from qualm.runners.store.blobs import BlobCache
 
 if TYPE_CHECKING:
     import PIL.Image

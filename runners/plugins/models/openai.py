@@ -2,7 +2,7 @@
 
 They include models without published weights and faster engines. A server shows less than a model knows: at most the
 likeliest tokens of each position, and mostly nothing of the prompt. Values that need more stay undefined. Keys,
-limits and prices are in qualm.toml: `qualm.runners.servers.config`.
+limits and prices are in qualm.toml: `qualm.runners.runtime.server_config`.
 """
 
 from dataclasses import replace

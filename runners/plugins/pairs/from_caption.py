@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
 
+from qualm.registry.entries.paper_prompts import is_printed
 from qualm.registry.plugins.registry import Chosen, DatasetName, Kind, PromptFile
-from qualm.registry.published.prompts import is_printed
 from qualm.registry.sample import SAMPLES, Sample
 from qualm.runners.contracts.generators import Composer, GeneratorEngine, GeneratorError, chat
 from qualm.runners.contracts.pairs import Member, PairContext, PairError, by_image, of_one_picture, pair_samples

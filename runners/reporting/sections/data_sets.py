@@ -13,8 +13,8 @@ from qualm.runners.data.statistics import ALL, FILE, VERIFICATION
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, percent, visible
+from qualm.runners.results import shortcuts
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.studies import shortcuts
 
 
 @dataclass

@@ -14,8 +14,8 @@ from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import finite
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
 from qualm.runners.reporting.text import number, titled, visible
+from qualm.runners.results.confidence_weighted_accuracy import STUDIED, claims
 from qualm.runners.runtime.colours import SERIES
-from qualm.runners.studies.confidence_weighted_accuracy import STUDIED, claims
 
 BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 

@@ -24,10 +24,10 @@ from qualm.runners.reporting.sections.perturbed_shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbed_tested import TITLES, read_tested
 from qualm.runners.reporting.sections.research_questions import HELD_OUT, answers, validated
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
+from qualm.runners.results.attribution import MEASURES
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
 from qualm.runners.scoring.families import stars
-from qualm.runners.studies.attribution import MEASURES
 
 MOST = 40
 """Grids of one kind; beyond them the page would grow without being read."""

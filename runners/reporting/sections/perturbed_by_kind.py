@@ -15,9 +15,9 @@ from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, 
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.perturbed_tested import Tested
 from qualm.runners.reporting.text import between, counted, number, rounded, visible, words
+from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.families import stars
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION
 
 
 def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:

@@ -17,11 +17,11 @@ from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.compared_modalities import hallucinated_more
 from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
+from qualm.runners.results.perturbation import ALL, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
 from qualm.runners.scoring.measuring.slices import CHANGED
 from qualm.runners.scoring.rankings import BOTH
-from qualm.runners.studies.perturbation import ALL, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 
 Row = dict[str, Any]
 

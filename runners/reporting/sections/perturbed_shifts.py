@@ -13,8 +13,8 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, end, model_legend
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import aside, between, number, rounded, titled, visible, words
+from qualm.runners.results.perturbation import REFLECTION
 from qualm.runners.runtime.colours import SERIES
-from qualm.runners.studies.perturbation import REFLECTION
 
 UNCERTAINTY = "mean_uncertainty"
 

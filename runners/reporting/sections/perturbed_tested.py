@@ -13,8 +13,8 @@ from qualm.runners.reporting.heat import SURE
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
+from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
 from qualm.runners.scoring.families import how_corrected, stars
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
 
 TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: say.HALLUCINATION_RATE}
 

@@ -17,10 +17,10 @@ from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.compared_modalities import leaning
 from qualm.runners.reporting.sections.perturbed_by_modality import captured, hallucinated
 from qualm.runners.reporting.text import aside, between, number, percent, rounded, visible, words
+from qualm.runners.results.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
+from qualm.runners.results.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
-from qualm.runners.studies.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
-from qualm.runners.studies.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 
 UNCHECKED = say.ATTRIBUTION_UNCHECKED.format(n=FEWEST)
 

@@ -18,12 +18,12 @@ from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
 from qualm.runners.reporting.sections.leaderboard import undefined
 from qualm.runners.reporting.text import Label, aside, between, counted, number, percent, rounded, signed, titled, visible
+from qualm.runners.results.gains import Beyond, beyond_blind
 from qualm.runners.scoring.apply_judge import abstention_words
 from qualm.runners.scoring.families import how_corrected, measured_by, within_margin
 from qualm.runners.scoring.rankings import MODELS
 from qualm.runners.scoring.scored_share import bounds_in_words, unequal_shares
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
-from qualm.runners.studies.gains import Beyond, beyond_blind
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 ACCURACIES = ("lave_idk_accuracy", "vqa_accuracy", "accuracy")

@@ -21,11 +21,11 @@ from qualm.runners.reporting.figures import Figure, Panel, brief, heading, model
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.text import Label, number, signed
+from qualm.runners.results.rank_stability import tau_b
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import SHARE
 from qualm.runners.scoring.paired_tests import STUDIED
-from qualm.runners.studies.rank_stability import tau_b
 
 
 def studies(results: Report) -> list[Figure]:

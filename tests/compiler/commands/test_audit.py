@@ -15,10 +15,10 @@ from qualm.compiler.commands import audit
 from qualm.compiler.commands.cache import app
 from qualm.compiler.project.checkout import Project
 from qualm.registry.system.dvc_objects import file_md5, hash_path, object_path
-from qualm.runners.doctor.audit import AuditReport, FolderResult, PartResult
-from qualm.runners.store.answers import ABOUT, open_segments
-from qualm.runners.store.maintenance import Holding
-from qualm.runners.store.refusal import REFUSED
+from qualm.runners.data.answers import ABOUT, open_segments
+from qualm.runners.data.maintenance import Holding
+from qualm.runners.data.refusal import REFUSED
+from qualm.runners.inference.audit import AuditReport, FolderResult, PartResult
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.asked_project import INFER, PARTS, SPEC, asked_project, make
 

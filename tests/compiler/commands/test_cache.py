@@ -15,10 +15,10 @@ from qualm import __version__
 from qualm.compiler.commands.cache import Users, _ago, _engine, _say, _table, app
 from qualm.compiler.spec.errors import ProjectError
 from qualm.runners.contracts.models import Part
+from qualm.runners.data.answers import Store
+from qualm.runners.data.maintenance import BUSY_SECONDS, CollectResult, Holding
+from qualm.runners.data.refusal import refuse
 from qualm.runners.runtime.code_digest import engine
-from qualm.runners.store.answers import Store
-from qualm.runners.store.maintenance import BUSY_SECONDS, CollectResult, Holding
-from qualm.runners.store.refusal import refuse
 from tests.support.processes.command_line import qualm as command
 
 ROOT = Path(__file__).parents[3]
@@ -87,7 +87,7 @@ def test_gc_removes_what_no_spec_uses(project):
 
 
 def test_gc_without_options_loses_nothing(project, monkeypatch):
-    from qualm.runners.store import maintenance
+    from qualm.runners.data import maintenance
 
     monkeypatch.chdir(project)
     monkeypatch.setattr(maintenance, "GRACE_SECONDS", 0.0)

@@ -7,8 +7,8 @@ import pytest
 
 from qualm.compiler.commands.listing import _gives, _memories, plugin_table, print_named, print_plugin, published_table
 from qualm.compiler.spec.errors import ProjectError
+from qualm.registry.entries.published_models import published
 from qualm.registry.plugins import registry
-from qualm.registry.published.models import published
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

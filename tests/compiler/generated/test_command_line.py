@@ -7,9 +7,9 @@ import re
 import typer
 
 from qualm.compiler.commands.main import complete_app
-from qualm.compiler.generated import command_line, commands
 from qualm.registry.plugins.registry import ROOT
-from qualm.runners.store.maintenance import MERGED_BYTES
+from qualm.runners.data.maintenance import MERGED_BYTES
+from tests.generated_pages import command_line, commands
 
 PAGE = command_line()
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from qualm.compiler.generated import catalogue
 from qualm.registry.entries.card import UNVERIFIED, card_names, load_card
 from qualm.registry.plugins.registry import names
+from tests.generated_pages import catalogue
 
 DATASETS = [name for name in card_names() if load_card(name).kind == "dataset"]
 

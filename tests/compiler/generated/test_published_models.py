@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from qualm.compiler.generated import published_models
-from qualm.registry.published.models import published
+from qualm.registry.entries.published_models import published
+from tests.generated_pages import published_models
 
 MODELS, FAMILIES = published_models().split("## Families examined")
 LINES = dict(re.findall(r"^- `([^`]+)`: (.*)$", MODELS, re.MULTILINE))

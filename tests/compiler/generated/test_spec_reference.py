@@ -9,11 +9,11 @@ import pytest
 from annotated_types import Gt
 from pydantic import BaseModel, Field
 
-from qualm.compiler import generated as pages
-from qualm.compiler.generated import _SECTIONS, DESCRIBED_IN, _default, _name, _own, reference
 from qualm.compiler.spec.language import Spec, Whole
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT
+from tests import generated_pages as pages
+from tests.generated_pages import _SECTIONS, DESCRIBED_IN, _default, _name, _own, reference
 
 
 @pytest.fixture(scope="module")

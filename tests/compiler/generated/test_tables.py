@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qualm.compiler.generated import table
+from tests.generated_pages import table
 
 
 def test_cells_stay_cells() -> None:

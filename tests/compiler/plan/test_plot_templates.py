@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from qualm.compiler.plan.plot_templates import templates
+from qualm.runners.results import confidence_weighted_accuracy, perturbation
 from qualm.runners.scoring.measuring import curves
-from qualm.runners.studies import confidence_weighted_accuracy, perturbation
 
 FOLDER = Path(__file__).parents[3] / ".dvc" / "plots"
 FIELDS = curves.FIELDS | perturbation.FIELDS | {"metric_study": confidence_weighted_accuracy.FIELDS}

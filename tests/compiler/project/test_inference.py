@@ -264,7 +264,7 @@ def test_models_of_the_hub_are_those_of_the_table(root: Path) -> None:
     assert size is not None and one.memory is not None and one.memory.weights == size.weight_bytes("float16", "int8")
     assert one.arithmetic[1].endswith(" GiB as int8, else float16")
     unknown = run(plan_of(SPEC.replace("{openai: {model: m}}", hub.replace(name, "a/b"))), root)["infer-api-open"]
-    assert unknown.why == "a/b is not in the table of published models (registry/published/models.yaml)" and unknown.samples == 21
+    assert unknown.why == "a/b is not in the table of published models (registry/entries/published_models.yaml)" and unknown.samples == 21
 
 
 def test_signals_about_the_answer_are_read_from_a_copy_of_the_cache(root: Path) -> None:

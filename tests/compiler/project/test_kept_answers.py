@@ -13,10 +13,10 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.kept_answers import _CacheHitCounter, kept_answers
 from qualm.compiler.project.rebuilds import forecast
 from qualm.compiler.project.views import in_words
+from qualm.runners.data import answers
+from qualm.runners.data.refusal import refuse
 from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime import stage as stages
-from qualm.runners.store import answers
-from qualm.runners.store.refusal import refuse
 from tests.support.checks.other_versions import installed, raised
 from tests.support.projects.asked_project import INFER, PARTS, SPEC, asked_project, make
 

@@ -6,7 +6,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from qualm.compiler.project.model_sizes import QUANTISED, Size, of_folder, of_hub, shapes
-from qualm.registry.published.models import published
+from qualm.registry.entries.published_models import published
 
 WEIGHTS = {
     "model.embed_tokens.weight": (100, 8),

@@ -18,9 +18,9 @@ from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import SAMPLES
 from qualm.runners.prompts.question import CONFIDENCE, CONFIDENCE_TOKENS, p_true
 from qualm.runners.runtime.records import read_table
+from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST
-from qualm.runners.servers.config import Price
 from tests.support.projects.tiny_project import Project, write_dataset
 from tests.support.servers.small_server import serving
 

@@ -13,10 +13,10 @@ from qualm.compiler.project import resources
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.resources import CARDS, Workload, card, largest_batch, measured, memory, seconds
 from qualm.compiler.spec.errors import ProjectError
-from qualm.registry.published.models import published
+from qualm.registry.entries.published_models import published
 from qualm.runners.contracts.models import ModelContext, Request
-from qualm.runners.doctor.cases import scene_cases
-from qualm.runners.doctor.model_under_test import Plain
+from qualm.runners.inference.check_cases import scene_cases
+from qualm.runners.inference.model_under_test import Plain
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.prompts.question import messages
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava

@@ -17,9 +17,9 @@ from qualm.compiler.spec.resolve import resolve_file
 from qualm.registry.sample import SAMPLES
 from qualm.runners.prompts.templates import read_prompt
 from qualm.runners.runtime.records import read_table, write_table
+from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.spending import Ledger, Spent, ledger_path, spending
-from qualm.runners.servers.config import Price
 from tests.support.projects.tiny_project import write_dataset
 
 URL = "http://127.0.0.1:8000/v1"

@@ -55,7 +55,7 @@ def test_the_software_is_cited_at_its_commit() -> None:
 
 
 def test_a_plugin_that_cites_what_is_not_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qualm.registry.published.references.references", dict)
+    monkeypatch.setattr("qualm.registry.entries.references.references", dict)
     with pytest.raises(ProjectError, match=r"CITES names '.*', which is not in references\.bib"):
         bibliography(Project(), "quickstart")
 

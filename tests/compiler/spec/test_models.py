@@ -12,7 +12,7 @@ from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.models import chat_template
 from qualm.compiler.spec.resolve import resolve_file
 from qualm.compiler.spec.resolved import ModelUse
-from qualm.runners.servers.presets import PRESETS
+from qualm.runners.runtime.server_presets import PRESETS
 
 HEAD = "qualm: 1\nname: t\ndatasets:\n  scenes: {card: synthetic_scenes, train: 10, test: 10}\nestimators: [perplexity]\n"
 """Five lines, before `models:`."""

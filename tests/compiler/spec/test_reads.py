@@ -8,8 +8,8 @@ from qualm.compiler.spec.estimators import columns_read, config_of, lacking
 from qualm.compiler.spec.language import Probe
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, ProbeUse
+from qualm.registry.entries.published_models import published
 from qualm.registry.plugins import registry
-from qualm.registry.published.models import published
 from tests.compiler.spec.resolving import change, problems, resolve
 
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.runners.contracts.models import Decoding, Part
+from qualm.runners.data.answers import Store, decoding_bytes, part_key, subject
 from qualm.runners.inference.batch_plan import PLANS, WINDOW, AnswerTask, PlanFile, Work, forget, look_up, make
 from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.answers import Store, decoding_bytes, part_key, subject
 
 
 class Asker:

@@ -21,6 +21,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.registry.system.dvc_objects import file_md5
 from qualm.runners.contracts.models import Part
 from qualm.runners.contracts.stages import stage_kind
+from qualm.runners.data.answers import Store
 from qualm.runners.inference import driver
 from qualm.runners.inference.batch_plan import AnswerTask, Batch
 from qualm.runners.inference.remote import record
@@ -28,7 +29,6 @@ from qualm.runners.inference.requests import Place, SampleVariant
 from qualm.runners.inference.shards import ShardAnswers
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError, read_stage
-from qualm.runners.store.answers import Store
 from tests.support.processes.ray_cluster import joined, killed, ray_cluster
 from tests.support.processes.small_ray import RayError, RayTaskError, SmallRay
 from tests.support.projects.asked_project import INFER, PARTS, asked_project

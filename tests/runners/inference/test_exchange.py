@@ -6,8 +6,8 @@ import pytest
 
 from qualm.runners.inference.exchange import BatchExchange
 from qualm.runners.inference.waiting import Waiting
+from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.servers.client import Client, ReplyPendingError
-from qualm.runners.servers.config import Price, Server
 from tests.support.servers.batch_server import batch_serving
 from tests.support.servers.small_client import text_of
 from tests.support.servers.small_server import completion

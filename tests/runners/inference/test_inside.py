@@ -8,9 +8,9 @@ import pytest
 
 from qualm.runners.contracts.models import Part
 from qualm.runners.contracts.parts import internal_of
+from qualm.runners.data.answers import LostError, Store
 from qualm.runners.inference import inside
 from qualm.runners.inference.keys import stored_keys
-from qualm.runners.store.answers import LostError, Store
 from tests.support.projects.asking import asker_of, sample, write_samples
 
 LAST, PROMPT = "hidden_states/-1/answer_last", "hidden_states/0/prompt_last"

@@ -5,8 +5,8 @@ from contextlib import chdir
 import pytest
 
 from qualm.runners.contracts.models import Part, Request
+from qualm.runners.data.answers import Store, subject
 from qualm.runners.inference.keys import UNKNOWN, made_keys, stored_keys
-from qualm.runners.store.answers import Store, subject
 from tests.support.projects.asking import asker_of, sample, write_samples
 
 RED, BLUE = Part("red", [4, 5]), Part("blue", [6])

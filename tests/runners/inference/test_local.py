@@ -10,12 +10,12 @@ from qualm.runners.contracts.models import ANSWER
 from qualm.runners.inference.batch_plan import Batch, Work
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.local import answer_all, out_of_memory
+from qualm.runners.inference.open_inference import open_inference
 from qualm.runners.inference.requests import Asker
 from qualm.runners.inference.run import open_store
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import StageError, read_stage
-from qualm.runners.stages.infer import opened
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import CLEAN, NEEDS, NOISE, Project
 
@@ -132,7 +132,7 @@ def test_pieces_that_are_stored_are_computed_where_all_is_asked_for_again(projec
     tried = holding(monkeypatch, 2)
     with chdir(project.folder):
         stage = read_stage("t/infer", Settings(device="cpu", workers=1, progress=False))
-        question = opened(stage)
+        question = open_inference(stage)
         asker = Asker(question.model, engine(question.module), question.datasets, question.variants, question.needs, stage)
         places = [cell.place for cell in asker.survey()[0]]
         clean, noisy = ([place for place in places if place.variant == number] for number in (0, 1))

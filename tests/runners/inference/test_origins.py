@@ -5,9 +5,9 @@ from contextlib import chdir
 
 import pytest
 
+from qualm.runners.data import answers
 from qualm.runners.runtime import libraries
 from qualm.runners.runtime.stage import ANSWERS, read_record, write_record
-from qualm.runners.store import answers
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, Project
 

@@ -11,8 +11,8 @@ from qualm.runners.inference import batch_plan
 from qualm.runners.inference.remote import ask_all, record
 from qualm.runners.inference.run import open_store, table
 from qualm.runners.plugins.models.openai import openai
+from qualm.runners.runtime.server_config import check_servers
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.servers.config import check_servers
 from tests.support.projects.asking import asker_of, bare_stage, sample, write_samples
 from tests.support.servers.small_server import IMPATIENT, completion, serving
 from tests.support.servers.toy_server import toy_serving

@@ -11,11 +11,11 @@ from PIL import ImageDraw, ImageOps
 
 from qualm.registry.formats import pictures as formats
 from qualm.runners.contracts.models import Part
+from qualm.runners.data.answers import pixel_digest, subject
 from qualm.runners.data.dataset import PerturbedFolder, Variant
 from qualm.runners.inference.requests import Place, _Decoded, _Start
 from qualm.runners.prompts.question import INSTRUCTION
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.store.answers import pixel_digest, subject
 from tests.support.projects.asking import ENGINE, Words, asker_of, picture, png, sample, write_samples
 from tests.support.projects.tiny_project import BLUR, CLEAN
 

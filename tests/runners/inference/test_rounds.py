@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from qualm.registry.formats import atomic
+from qualm.runners.data.answers import Store
 from qualm.runners.inference import rounds
 from qualm.runners.inference.exchange import TRIES
 from qualm.runners.inference.waiting import Waiting
 from qualm.runners.runtime import journal, spending
+from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.servers.batch_api import BatchApi
-from qualm.runners.servers.config import Price
-from qualm.runners.store.answers import Store
 from tests.runners.plugins.models.test_openai import SIGNALS, Served
 from tests.support.processes.waiting import TIMEOUT
 from tests.support.servers.batch_server import batch_serving

@@ -10,6 +10,7 @@ import pytest
 
 from qualm.registry.sample import GENERATIONS
 from qualm.runners.contracts.models import ModelContext, Part
+from qualm.runners.data.answers import LostError, Store, read_about
 from qualm.runners.data.dataset import DatasetFolder, read_variants
 from qualm.runners.inference import run
 from qualm.runners.inference.batch_plan import PLANS, AnswerTask, Lookup
@@ -17,7 +18,6 @@ from qualm.runners.inference.keys import stored_keys
 from qualm.runners.inference.run import answer_tables, open_store, table
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.stage import StageError
-from qualm.runners.store.answers import LostError, Store, read_about
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.asking import asker_of, bare_stage, picture, png, sample, write_samples
 from tests.support.projects.tiny_project import BLUR, CLEAN, NOISE

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from qualm.compiler.project.checkout import Project
+from qualm.runners.data.segments import parse_segment
 from qualm.runners.inference.batch_plan import Batch, PlanFile, look_up, stored
 from qualm.runners.inference.driver import packed
 from qualm.runners.inference.run import open_store
 from qualm.runners.inference.shards import Shards
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
-from qualm.runners.store.segments import parse_segment
 from tests.support.projects.asked_project import INFER, asked_project
 
-OPENER = "qualm.runners.stages.infer:opened"
+OPENER = "qualm.runners.inference.open_inference:open_inference"
 
 
 @pytest.fixture(scope="module")

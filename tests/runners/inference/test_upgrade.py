@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from qualm.runners.contracts.models import Part
+from qualm.runners.data import answers
+from qualm.runners.data.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
+from qualm.runners.data.maintenance import list_holdings
+from qualm.runners.data.refusal import accept, refuse
 from qualm.runners.runtime import code_digest, libraries
 from qualm.runners.runtime.code_digest import Engine
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store import answers
-from qualm.runners.store.answers import Store, base_key, decoding_bytes, part_key, read_about, subject
-from qualm.runners.store.maintenance import list_holdings
-from qualm.runners.store.refusal import accept, refuse
 from tests.support.checks.other_versions import installed, raised
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.tiny_project import NEEDS, Project
@@ -120,7 +120,7 @@ def stores(project):
 
 
 def parts(folder):
-    from qualm.runners.store.answers import open_segments
+    from qualm.runners.data.answers import open_segments
 
     source = open_segments(folder)
     for name in source.names():

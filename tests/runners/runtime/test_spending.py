@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.spending import ANSWERED_BY, Ledger, Spent, ledger_path
-from qualm.runners.servers.config import Price
-from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
+from qualm.runners.runtime.spending_limit import WAIT, SpendingLimitError
 
 BUY = """
 import sys, time
 from pathlib import Path
 from qualm.runners.runtime.spending import Ledger
-from qualm.runners.servers.spending_limit import WAIT, SpendingLimitError
+from qualm.runners.runtime.spending_limit import WAIT, SpendingLimitError
 ledger = Ledger(Path(sys.argv[1]), float(sys.argv[2]), "m at u")
 bought = 0
 try:

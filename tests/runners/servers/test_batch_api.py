@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from qualm.runners.runtime.server_config import Server
 from qualm.runners.servers.batch_api import (
     MAX_BYTES,
     MAX_REQUESTS,
@@ -17,7 +18,6 @@ from qualm.runners.servers.batch_api import (
     request_line,
 )
 from qualm.runners.servers.client import Client, FatalRequestError
-from qualm.runners.servers.config import Server
 from qualm.runners.servers.protocol import ImpossibleReplyError
 from tests.support.servers.batch_server import batch_serving
 from tests.support.servers.small_server import completion

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from qualm.runners.runtime.server_config import Price, Server
 from qualm.runners.servers.client import (
     Client,
     FatalRequestError,
@@ -19,7 +20,6 @@ from qualm.runners.servers.client import (
     UnusableReplyError,
     _parse_retry_after,
 )
-from qualm.runners.servers.config import Price, Server
 from qualm.runners.servers.protocol import token_bounds
 from tests.support.servers.small_client import body, line, text_of
 from tests.support.servers.small_server import completion, serving

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from qualm.runners.servers.config import Price
+from qualm.runners.runtime.server_config import Price
+from qualm.runners.runtime.spending_limit import RunLimit, SpendingLimitError
 from qualm.runners.servers.rate_limits import Budget, RateLimiter, RetryPolicy
-from qualm.runners.servers.spending_limit import RunLimit, SpendingLimitError
 from tests.support.processes.waiting import TIMEOUT
 
 

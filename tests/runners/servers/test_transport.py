@@ -11,8 +11,8 @@ import zlib
 
 import pytest
 
+from qualm.runners.runtime.server_config import Price, server
 from qualm.runners.servers.client import FatalRequestError, RequestFailedError, RequestRejectedError, ServerError
-from qualm.runners.servers.config import Price, server
 from qualm.runners.servers.protocol import ImpossibleReplyError
 from qualm.runners.servers.transport import MAX_REPLY_BYTES, BoundedTransport, environment_proxy, read_body
 from tests.support.servers.small_client import body, line, text_of

@@ -151,7 +151,7 @@ def test_two_runs_at_once_never_both_write(tmp_path, model, undisturbed):
 
 def test_compacted_between_and_beside(tmp_path, model, undisturbed, zygote):
     """`qualm cache gc` while a run computes, and before it goes on."""
-    from qualm.runners.store.maintenance import collect
+    from qualm.runners.data.maintenance import collect
 
     project = make(tmp_path, model)
     run = begin(project, zygote)

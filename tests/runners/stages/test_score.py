@@ -24,6 +24,7 @@ from qualm.registry.sample import (
     UNCERTAINTIES,
 )
 from qualm.runners.data.aligned import read_samples
+from qualm.runners.results import perturbation
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -34,7 +35,6 @@ from qualm.runners.scoring.measuring.read_cells import read_cells
 from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.measuring.tables import Tables
 from qualm.runners.stages import calibrate, estimate, judge, score
-from qualm.runners.studies import perturbation
 from tests.support.data.score_files import read_labelled
 from tests.support.projects.stages import ref
 

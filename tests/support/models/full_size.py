@@ -1,7 +1,7 @@
 """Models of published sizes with random weights, made without a download.
 
-The configuration is that of `registry/published/models.yaml`, the processor has the published settings, and the tokenizer and the chat
-template are those of the tiny model of the same family.
+The configuration is that of `registry/entries/published_models.yaml`, the processor has the published settings, and the tokenizer and
+the chat template are those of the tiny model of the same family.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForImageTextToText, GenerationConfig, PreTrainedTokenizerFast
 
-from qualm.registry.published.models import published
+from qualm.registry.entries.published_models import published
 from qualm.runners.contracts.models import ModelContext
 from qualm.runners.inference.hf.model import HfVlm
 from qualm.runners.inference.hf.rows import Network

@@ -3,7 +3,7 @@
 import PIL.Image
 import pytest
 
-from qualm.registry.published.models import published
+from qualm.registry.entries.published_models import published
 from qualm.runners.contracts.models import Request
 from qualm.runners.prompts.question import messages
 from tests.support.models.full_size import SIZES, full_size

@@ -135,7 +135,7 @@ class Project:
 
     def stored(self) -> list[tuple[bytes, ...]]:
         """The keys of every segment, in the order written: the batches that were computed. One computed twice shows twice."""
-        from qualm.runners.store.answers import open_segments
+        from qualm.runners.data.answers import open_segments
 
         return [tuple(open_segments(path.parent).read(path.name)["key"].to_pylist()) for path in self.segments()]
 

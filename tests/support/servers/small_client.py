@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from qualm.runners.runtime.server_config import Server
 from qualm.runners.servers.client import Client
-from qualm.runners.servers.config import Server
 from qualm.runners.servers.replies import Completion
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import Decoding, ModelContext, ModelError
-from qualm.runners.doctor.cases import scene_cases
-from qualm.runners.doctor.model_under_test import ModelUnderTest, attempt
-from qualm.runners.doctor.visit import DoctorOptions, checks, visit
+from qualm.runners.inference.check_cases import scene_cases
+from qualm.runners.inference.check_model import DoctorOptions, checks, visit
 from qualm.runners.inference.hf.quantized import PACKAGES, arguments, verify
+from qualm.runners.inference.model_under_test import ModelUnderTest, attempt
 from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from tests.support.models.each_family import EACH_FAMILY
 from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from qualm.runners.contracts.models import PARTS, Decoding, Request, draw_part
-from qualm.runners.doctor.cases import QUESTIONS, scene_cases
-from qualm.runners.doctor.visit import DoctorOptions, visit
+from qualm.runners.inference.check_cases import QUESTIONS, scene_cases
+from qualm.runners.inference.check_model import DoctorOptions, visit
 from qualm.runners.inference.hf.sampling import uniforms
 from qualm.runners.prompts.question import messages
 from tests.support.models.loaded import loaded_model

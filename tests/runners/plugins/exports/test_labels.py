@@ -9,7 +9,7 @@ from qualm.registry.formats.text_tables import unescape_formula
 from qualm.runners.data.labels import read_answer_labels
 from qualm.runners.plugins.exports import ExportError
 from qualm.runners.plugins.exports.labels import COLUMNS, labels
-from qualm.runners.studies.judge_reliability import read_labels
+from qualm.runners.results.judge_reliability import read_labels
 from tests.support.projects.exported import TEXTS, context, write
 
 

@@ -11,6 +11,7 @@ import pytest
 from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.finetunes import FinetuneContext, FinetuneError
 from qualm.runners.contracts.models import ModelContext
+from qualm.runners.data.answers import Store
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.inference.run import answer_tables
@@ -20,7 +21,6 @@ from qualm.runners.plugins.models.hf_vlm import hf_vlm
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.records import read_table, write_table
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.answers import Store
 from qualm.runners.training.examples import read_rows
 from qualm.runners.training.opinions import entropy, sampled
 from tests.support.models.tiny_models import tiny_llava

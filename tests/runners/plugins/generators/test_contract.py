@@ -13,10 +13,10 @@ import pytest
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.generators import ChatRequest, GeneratorError, Message, Reply, chat
+from qualm.runners.data.append_log import LineLog
+from qualm.runners.data.replies import Replies, request_key
 from qualm.runners.inference.generator import CachedGenerator
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.append_log import LineLog
-from qualm.runners.store.replies import Replies, request_key
 from tests.support.processes.waiting import TIMEOUT
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -175,7 +175,7 @@ WRITER = """
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from qualm.runners.store.replies import Replies, Reply
+from qualm.runners.data.replies import Replies, Reply
 replies = Replies(Path(sys.argv[1]), "g")
 start = int(sys.argv[2])
 for i in range(start, start + 60):

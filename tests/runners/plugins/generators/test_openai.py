@@ -13,8 +13,8 @@ import pytest
 
 from qualm.runners.contracts.generators import GeneratorError, Message, chat
 from qualm.runners.inference.generator import open_generator
+from qualm.runners.runtime.server_config import Price
 from qualm.runners.runtime.settings import Settings, SettingsError
-from qualm.runners.servers.config import Price
 from tests.support.models.tiny_models import tiny_llm
 from tests.support.processes.waiting import TIMEOUT
 from tests.support.servers.small_server import NONSENSE, completion, serving

@@ -422,7 +422,7 @@ def test_a_server_that_fails_stops_the_run_and_nothing_is_lost(project, trouble)
 
 
 def test_spending_stops_below_the_cap(project):
-    from qualm.runners.servers.config import Price
+    from qualm.runners.runtime.server_config import Price
 
     with toy_serving() as server:
         project.url = server.url

@@ -7,9 +7,9 @@ import pytest
 
 from qualm.registry.plugins import registry
 from qualm.runners.contracts.nli import NliContext, NliError
+from qualm.runners.data.inferences import Inferences
 from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, NEUTRAL, CachedNli, open_nli, pair_key, probabilities
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.store.inferences import Inferences
 
 TEXTS = ["red", "a red cube", "Yes.", "нет", "红色", "", " ", "it's two\ncubes", "\ud800"]
 

@@ -4,7 +4,7 @@ from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.sections.compared_modalities import compared, hallucinated_more, leaning
 from qualm.runners.reporting.sections.perturbed_by_modality import hallucinated
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
+from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
 
 EMPTY = frame([], MODALITY_COMPARISONS)

@@ -7,7 +7,7 @@ import pytest
 
 from qualm.runners.reporting.sections import metric_study as module
 from qualm.runners.reporting.sections.metric_study import by_category, metric_study, study_claims
-from qualm.runners.studies.confidence_weighted_accuracy import ACCURACY, STUDIED
+from qualm.runners.results.confidence_weighted_accuracy import ACCURACY, STUDIED
 from tests.runners.reporting.made_results import made_results, sample, score
 
 MODELS = [f"m{i}" for i in range(9)]

@@ -14,10 +14,10 @@ from qualm.runners.reporting.heat import grouped, shade
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.sections.research_questions import UNCHECKED
+from qualm.runners.results.attribution import MEASURES
+from qualm.runners.results.perturbation import FIELDS
 from qualm.runners.runtime.records import write_table
 from qualm.runners.stages import report
-from qualm.runners.studies.attribution import MEASURES
-from qualm.runners.studies.perturbation import FIELDS
 from tests.runners.reporting.held import held, rows_of_drawings
 from tests.support.data.score_files import write_scores
 from tests.support.processes.chromium import Chromium

@@ -5,7 +5,7 @@ import polars as pl
 from qualm.registry.sample import EFFECTS
 from qualm.runners.reporting.sections import perturbed_tested as tested
 from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, kinds
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION
+from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION
 from tests.runners.reporting.made_results import frame, made_results, score
 
 ABOUT = {

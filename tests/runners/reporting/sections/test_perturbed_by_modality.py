@@ -5,7 +5,7 @@ import polars as pl
 from qualm.registry.sample import LABELLED_SCORES, MODALITY_COMPARISONS
 from qualm.runners.reporting.heat import HeatCell
 from qualm.runners.reporting.sections.perturbed_by_modality import captured, grids, hallucinated
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
+from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from qualm.runners.reporting.sections import perturbed_shifts as shifts
 from qualm.runners.reporting.sections.perturbed_shifts import UNCERTAINTY, coverage, sweeps
-from qualm.runners.studies.perturbation import REFLECTION
+from qualm.runners.results.perturbation import REFLECTION
 from tests.runners.reporting.made_results import made_results, score
 
 COLUMNS = {

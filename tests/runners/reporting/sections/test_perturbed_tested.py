@@ -3,8 +3,8 @@
 from qualm.registry.sample import EFFECTS
 from qualm.runners.reporting.sections import perturbed_tested as tested
 from qualm.runners.reporting.sections.perturbed_tested import read_tested
+from qualm.runners.results import perturbation
 from qualm.runners.runtime.records import write_table
-from qualm.runners.studies import perturbation
 from tests.runners.reporting.made_results import frame, made_results, score
 
 URR, HCC, HALL = perturbation.REFLECTION, perturbation.CONSISTENCY, perturbation.HALLUCINATION

@@ -10,9 +10,9 @@ from qualm.runners.reporting.sections.research_questions import (
     UNCHECKED,
     answers,
 )
+from qualm.runners.results.attribution import GROUP, GROUP_AND_KIND
+from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from qualm.runners.scoring.cells import NO_REFERENCE
-from qualm.runners.studies.attribution import GROUP, GROUP_AND_KIND
-from qualm.runners.studies.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from tests.runners.reporting.made_results import frame, made_results, score
 
 GRID = {

@@ -8,12 +8,12 @@ from scipy import stats
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.reporting.text import counted
+from qualm.runners.results.perturbation import mean_over
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
 from qualm.runners.scoring.measuring.intervals import about, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
-from qualm.runners.studies.perturbation import mean_over
 from tests.simulation import worlds
 from tests.simulation.cells import cell_of
 

@@ -1,0 +1,386 @@
+"""Audit the answer store: find what stages ask for, compute a sample of it again, and compare.
+
+Parts are computed as in inference, from the same requests in batches, and kept in memory. Only the mark of a failed folder is written.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import heapq
+import math
+import random
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+from qualm.registry.plugins.registry import PluginError
+from qualm.runners.contracts.models import ModelError, Part, Remote, draw_of
+from qualm.runners.data.answers import StoredAnswers, open_segments, to_rows
+from qualm.runners.data.maintenance import Holding, list_holdings
+from qualm.runners.inference import batch_plan
+from qualm.runners.inference.batch_size import sizes
+from qualm.runners.inference.devices import check_device
+from qualm.runners.inference.keys import UNKNOWN, stored_keys
+from qualm.runners.inference.local import answer_all
+from qualm.runners.inference.open_inference import open_inference
+from qualm.runners.inference.requests import Asker, SampleVariant
+from qualm.runners.runtime.code_digest import engine
+from qualm.runners.runtime.records import RecordError
+from qualm.runners.runtime.stage import Stage, StageError
+
+ROWS = 2000
+"""Number of random samples per stage whose answers are looked up."""
+_CELLS = 1024
+FAULTS = (StageError, ModelError, RecordError, PluginError, OSError, RuntimeError, ValueError, ImportError)
+"""Errors by which answers cannot be computed here: missing weights, devices, files, libraries."""
+
+
+@dataclass
+class PartResult:
+    """Comparison of the parts of one kind in one folder."""
+
+    stored: int
+    dtype: str = ""
+    checked: int = 0
+    equal: int = 0
+    rounding: int = 0
+    branched: int = 0
+    differing: int = 0
+    largest: float = 0.0
+    tokens: int = 0
+    example: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.differing > 0 or too_many(self.branched, self.checked, self.tokens, self.dtype)
+
+    @property
+    def apart(self) -> int:
+        """Return the number of parts that differ from today's."""
+        return self.differing + (self.branched if self.failed else 0)
+
+    def take(self, result: PartDifference, computed: Part, where: str) -> None:
+        self.checked += 1
+        self.equal += result.verdict == "equal"
+        self.rounding += result.verdict == "rounding"
+        self.branched += result.verdict == "branched"
+        self.differing += result.verdict == "differs"
+        self.largest = max(self.largest, result.largest)
+        self.tokens = max(self.tokens, len(computed.tokens or ()))
+        if result.verdict == "differs" and not self.example:
+            self.example = f"{where}: {result.what}"
+
+
+@dataclass
+class FolderResult:
+    """Comparison of the answers of one model by one release and one set of libraries."""
+
+    holding: Holding
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """Today's versions."""
+    parts: dict[str, PartResult] = field(default_factory=dict)
+    """Kind of part (answer, options, draw, p_true...) -> comparison."""
+
+    @property
+    def failed(self) -> bool:
+        return any(part.failed for part in self.parts.values())
+
+    @property
+    def moved(self) -> dict[str, tuple[str, str]]:
+        """Return libraries with another version today: recorded and today's version."""
+        recorded = self.holding.about.get("libraries") or {}
+        names = sorted({*recorded, *self.libraries})
+        pairs = {name: (recorded.get(name, "absent"), self.libraries.get(name, "absent")) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+    @property
+    def why(self) -> str:
+        """Return the reason for the mark of a failed folder."""
+        kinds = [f"{part.apart} of {part.checked} ({kind})" for kind, part in self.parts.items() if part.failed]
+        largest = max(part.largest for part in self.parts.values() if part.failed)
+        return f"audit: {', '.join(kinds)} differ from what is computed now, by {largest:.3g} at most"
+
+
+@dataclass
+class AuditReport:
+    """Comparisons by folder, and what was not compared."""
+
+    folders: list[FolderResult]
+    unchecked: list[tuple[Holding, str]]
+    """Folders that were not compared, or not completely, with reasons."""
+    unasked: list[tuple[Holding, Counter[str]]] = field(default_factory=list)
+    """Compared folders with counts of parts that no examined stage asks for; stages with more than ROWS samples were not examined
+    completely."""
+
+    @property
+    def checked(self) -> int:
+        return sum(part.checked for folder in self.folders for part in folder.parts.values())
+
+    @property
+    def failed(self) -> list[FolderResult]:
+        return [folder for folder in self.folders if folder.failed]
+
+
+def audit(stages: Sequence[Stage], root: Path, sample: int, seed: int) -> AuditReport:
+    """Compute a sample of the stored answers that stages ask for again, and compare.
+
+    Args:
+        sample: number of parts, over all folders and kinds.
+    """
+    held = {holding.folder.name: holding for holding in list_holdings(root)}
+    usable = {name: holding for name, holding in held.items() if not holding.refusal}
+    lots: Lots[tuple[str, str], _Drawn] = Lots(seed, sample)
+    reasons: dict[str, str] = {}
+    askers = {}
+    requested: dict[str, set[tuple[str, bytes]]] = {name: set() for name in usable}
+    for number, stage in enumerate(stages):
+        try:
+            asker, mine, cells = _looked_up(stage, usable, seed)
+        except FAULTS as error:
+            reasons |= {name: str(error) or type(error).__name__ for name, h in usable.items() if stage.key in h.stages}
+            continue
+        askers[number] = asker
+        if isinstance(asker.model, Remote):
+            reasons |= dict.fromkeys(mine, "a server computes them")
+            continue
+        for name in mine:
+            for cell, part, key in _stored(asker, _shelf(name, mine), cells):
+                kind = part.partition(" ")[0]
+                requested[name].add((kind, key))
+                lots.add((name, kind), key, _Drawn(number, cell, part))
+    results = {name: FolderResult(holding) for name, holding in usable.items()}
+    drawn = lots.draw(sample)
+    for number in list(askers):
+        asker = askers.pop(number)
+        for name in sorted({folder for folder, _ in drawn}):
+            own = [lot for (folder, _), some in drawn.items() if folder == name for lot in some if lot.stage == number]
+            if own:
+                try:
+                    _computed(asker, _shelf(name, _folders_of_model(asker, usable)), own, results[name])
+                except FAULTS as error:
+                    reasons[name] = str(error) or type(error).__name__
+        del asker  # frees its weights before the next are loaded
+        gc.collect()
+    return _report(results, held, reasons, requested)
+
+
+def _report(
+    results: Mapping[str, FolderResult],
+    held: Mapping[str, Holding],
+    reasons: Mapping[str, str],
+    asked: Mapping[str, Iterable[tuple[str, bytes]]],
+) -> AuditReport:
+    checked = [result for result in results.values() if result.parts]
+    others = [(r.holding, r.holding.parts - Counter(kind for kind, _ in asked[r.holding.folder.name])) for r in checked]
+    names = {result.holding.folder.name for result in checked}
+    left = [(holding, _reason(holding, reasons.get(name, ""))) for name, holding in held.items() if name not in names or name in reasons]
+    return AuditReport(checked, left, [(holding, counts) for holding, counts in others if counts])
+
+
+def _reason(holding: Holding, reason: str) -> str:
+    return f"refused: {holding.refusal}" if holding.refusal else reason or "no stage that was examined asks for them"
+
+
+class _Drawn(NamedTuple):
+    stage: int
+    cell: SampleVariant
+    part: str
+
+
+class _Shelf(StoredAnswers):
+    """Stored answers of one folder before the model's others; new parts stay in memory."""
+
+    def __init__(self, folder: Path, others: Sequence[Path]) -> None:
+        self.recomputed: dict[bytes, Part] = {}
+        super().__init__(folder, {place.name: open_segments(place, touch=False) for place in (folder, *others)})
+
+    def put(self, keys: Sequence[bytes], names: Sequence[str], parts: Sequence[Part]) -> None:
+        """Keep parts in memory, in the form of the store."""
+        for row in to_rows(keys, names, parts).to_pylist():
+            key, _ = row.pop("key"), row.pop("part")
+            self.recomputed[key] = Part(**row)
+
+
+def _shelf(name: str, usable: Mapping[str, Holding]) -> _Shelf:
+    return _Shelf(usable[name].folder, [holding.folder for other, holding in usable.items() if other != name])
+
+
+def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, Holding]:
+    """Return the folders of an asker's model and engine, by any libraries."""
+    wanted = (asker.model.digest, asker.engine.identity)
+    return {name: holding for name, holding in usable.items() if (holding.about.get("model"), holding.engine) == wanted}
+
+
+def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
+    """Return a stage's asker, folders that may hold its answers, and random samples."""
+    question = open_inference(stage)
+    rows = [(i, row) for i, dataset in enumerate(question.datasets) for row in range(len(dataset))]
+    some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
+    datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(question.datasets)]
+    asker = Asker(question.model, engine(question.module), datasets, question.variants, question.needs, stage)
+    mine = {} if hasattr(question.model, "lookup") else _folders_of_model(asker, usable)
+    return asker, mine, asker.survey()[0] if mine and not isinstance(question.model, Remote) else []
+
+
+def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
+    """Yield the cells and parts that the shelf's own folder holds."""
+    for start in range(0, len(cells), _CELLS):
+        needed = [(cell, part) for cell in cells[start : start + _CELLS] for part in asker.parts(cell.options)]
+        keys = stored_keys(asker, shelf, [(cell.place, part) for cell, part in needed])
+        for (cell, part), key, origin in zip(needed, keys, shelf.origins(keys), strict=True):
+            if key != UNKNOWN and origin == shelf.folder.name:
+                yield cell, part, key
+
+
+def _computed(asker: Asker, shelf: _Shelf, lots: Sequence[_Drawn], result: FolderResult) -> None:
+    check_device(asker.stage.settings.device)
+    tasks = [batch_plan.AnswerTask(lot.cell, (lot.part,)) for lot in lots]
+    keys = stored_keys(asker, shelf, [(lot.cell.place, lot.part) for lot in lots])
+    before = shelf.parts(keys)
+    batches = batch_plan.make(tasks, sizes(asker, shelf, together=False))
+    answer_all(asker, shelf, batch_plan.Work(batches, again=True))
+    result.libraries = asker.engine.libraries
+    dtype = str(getattr(asker.model, "dtype", None) or asker.stage.params["model"].get("dtype") or "float32")
+    for lot, key, stored in zip(lots, keys, before, strict=True):
+        kind = lot.part.partition(" ")[0]
+        row = result.parts.setdefault(kind, PartResult(result.holding.parts[kind], dtype))
+        where = (asker.datasets[lot.cell.place.dataset].name, asker.name(lot.cell.place), asker.variants[lot.cell.place.variant].name)
+        row.take(compared(lot.part, stored, shelf.recomputed[key], dtype), shelf.recomputed[key], f"{' '.join(where)} {lot.part}")
+
+
+Stratum = TypeVar("Stratum", bound=Hashable)
+Item = TypeVar("Item")
+
+
+class Lots(Generic[Stratum, Item]):
+    """Random sample of each stratum: the items with the smallest random ranks."""
+
+    def __init__(self, seed: int, most: int) -> None:
+        self._seed, self._most = f"{seed} ".encode(), most
+        self._heaps: dict[Stratum, list[tuple[int, Item]]] = {}
+        self._ranks: dict[Stratum, set[int]] = {}
+
+    def add(self, stratum: Stratum, key: bytes, item: Item) -> None:
+        """Add an item under its key; repeated keys count once."""
+        rank = -int.from_bytes(hashlib.sha256(self._seed + key).digest())
+        heap, ranks = self._heaps.setdefault(stratum, []), self._ranks.setdefault(stratum, set())
+        if rank in ranks or (len(heap) == self._most and rank < heap[0][0]):
+            return
+        ranks.add(rank)
+        heapq.heappush(heap, (rank, item))  # ranks differ, so items are never compared
+        if len(heap) > self._most:
+            ranks.discard(heapq.heappop(heap)[0])
+
+    def draw(self, total: int) -> dict[Stratum, list[Item]]:
+        """Return `total` items, spread over the strata as evenly as possible."""
+        shares = evenly({stratum: len(heap) for stratum, heap in self._heaps.items()}, total)
+        return {
+            stratum: [item for _, item in sorted(self._heaps[stratum], key=lambda lot: -lot[0])[:n]] for stratum, n in shares.items() if n
+        }
+
+
+def evenly(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
+    """Divide a total over strata: all of small ones, equal numbers of the others.
+
+    >>> evenly({"a": 3, "b": 100, "c": 100}, 23)
+    {'a': 3, 'b': 10, 'c': 10}
+    """
+    shares: dict[Stratum, int] = {}
+    for number, (stratum, size) in enumerate(sorted(sizes.items(), key=lambda item: item[1])):
+        shares[stratum] = min(size, (total - sum(shares.values())) // (len(sizes) - number))
+    return shares
+
+
+Verdict = Literal["equal", "rounding", "branched", "differs"]
+ROUNDING = {"float64": 2e-6, "float32": 2e-4, "float16": 2e-2, "bfloat16": 0.2}
+"""Tolerance for log-probabilities, entropies and logits between batches and machines, relative above 1. At float64 it is the last stored
+digit; otherwise a multiple of the usual difference."""
+_LAST_DECIMAL = 2e-9
+_NOISE = 0.1
+"""Usual difference, as a share of ROUNDING."""
+CHANCE = 1e-3
+"""Maximum probability that a stratum fails although nothing changed."""
+
+
+@dataclass(frozen=True)
+class PartDifference:
+    """Difference between a stored part and the one computed now."""
+
+    verdict: Verdict
+    """`equal`: the same bytes. `rounding`: numbers within tolerance, or tied tokens. `branched`: a sampled answer with another token at
+    some place, and numbers within tolerance before. `differs`: anything else."""
+    largest: float = 0.0
+    what: str = ""
+    """Differing part: `text`, or the name of the numbers."""
+
+
+def compared(part: str, stored: Part, computed: Part, dtype: str) -> PartDifference:
+    if stored == computed:
+        return PartDifference("equal")
+    branch = _branch(stored.tokens, computed.tokens)
+    if branch is None:
+        largest, off = _apart(stored, computed, dtype)
+        if stored.text != computed.text or (stored.tokens is None) != (computed.tokens is None):
+            return PartDifference("differs", largest, "text")
+        return PartDifference("differs" if off else "rounding", largest, off)
+    one, other = _until(stored, branch), _until(computed, branch)
+    largest, off = _apart(one, other, dtype)
+    if off:
+        return PartDifference("differs", largest, off)
+    if draw_of(part):
+        return PartDifference("branched", largest, "text")
+    tie = _tie(stored, computed, branch, dtype)
+    return PartDifference("rounding" if tie else "differs", largest, "text")
+
+
+def too_many(branched: int, checked: int, tokens: int, dtype: str) -> bool:
+    """Return whether more sampled answers branched than rounding explains.
+
+    If distributions differ by e, a random number falls between the bounds of two tokens with probability about 4 e per token.
+    """
+    chance = 0.0 if dtype == "float64" else min(1.0, 4 * _NOISE * ROUNDING.get(dtype, ROUNDING["bfloat16"]) * tokens)
+    below = math.fsum(math.comb(checked, k) * chance**k * (1 - chance) ** (checked - k) for k in range(branched))
+    return 1 - below < CHANCE
+
+
+def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | None:
+    """Return the first place with different tokens; None if there is none."""
+    if one is None or other is None or list(one) == list(other):
+        return None
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _until(part: Part, place: int) -> Part:
+    return replace(part, logprobs=part.logprobs and part.logprobs[:place], entropies=part.entropies and part.entropies[:place])
+
+
+def _tie(stored: Part, computed: Part, place: int, dtype: str) -> bool:
+    """Return whether the likeliest tokens at a place were equally likely."""
+    if any(not part.logprobs or len(part.logprobs) <= place for part in (stored, computed)):
+        return False
+    (one,), (other,) = ((part.logprobs or [])[place : place + 1] for part in (stored, computed))
+    return abs(one - other) <= 2 * _allowed(one, dtype)
+
+
+def _apart(stored: Part, computed: Part, dtype: str) -> tuple[float, str]:
+    """Return the largest difference, and the name of numbers outside the tolerance."""
+    largest, off = 0.0, ""
+    for name in ("logprobs", "entropies", "numbers"):
+        one, other = getattr(stored, name), getattr(computed, name)
+        if one == other:
+            continue
+        if one is None or other is None or len(one) != len(other):
+            return math.inf, name
+        for a, b in zip(one, other, strict=True):
+            largest = max(largest, abs(a - b))
+            off = off or (name if abs(a - b) > _allowed(a, dtype) else "")
+    return largest, off
+
+
+def _allowed(value: float, dtype: str) -> float:
+    share = ROUNDING.get(dtype, ROUNDING["bfloat16"])
+    return share * abs(value) + _LAST_DECIMAL if dtype == "float64" else share * max(1.0, abs(value))
