@@ -29,11 +29,9 @@ _SPEC_HEAD = """\
 
 A spec is one YAML file, `specs/NAME.yaml`. Unknown keys are errors.
 
-- `name` or `name: {parameters}` is a plugin: a file of that name in the section's folder, whose keyword-only arguments are the parameters.
+- `name` or `name: {parameters}` is a [plugin](#plugins). `qualm ls KIND NAME` explains it and its parameters.
 - **A list of values is a sweep** if a parameter takes a single value: one variant per value, named `blur@radius=2`.
 - `extends: other.yaml` starts from another spec. Mappings are merged by key, other values replace the inherited ones, `null` removes.
-- `qualm data ls` lists the cards that datasets name ([datasets](datasets.md)), `qualm ls KIND NAME` explains a plugin and
-  lists its parameters.
 """
 
 _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
@@ -65,16 +63,26 @@ _SECTIONS: list[tuple[str, type[BaseModel], str]] = [
 
 DESCRIBED_IN = {
     "datasets": "dataset_notes.md",
+    "preparations": "../how-to/data.md",
+    "pairs": "../how-to/pairs.md",
     "perturbations": "perturbations.md",
+    "models": "../how-to/models.md",
+    "finetunes": "../how-to/tuning.md",
+    "tunings": "../how-to/tuning.md",
     "judges": "judging.md",
     "estimators": "estimators.md",
     "conformal": "scoring.md",
     "calibrators": "scoring.md",
     "metrics": "scoring.md",
+    "generators": "../how-to/pairs.md",
+    "saliency": "../how-to/pairs.md",
+    "masks": "../how-to/pairs.md",
+    "inpainters": "../how-to/pairs.md",
     "abstentions": "abstention.md",
     "probes": "probes.md",
+    "nli": "estimators.md",
 }
-"""Kind of plugin -> page of docs/reference/ that says what each does."""
+"""Kind of plugin -> page, from docs/reference/, that says what each does."""
 
 
 def reference() -> str:
@@ -96,16 +104,12 @@ def reference() -> str:
     kinds = {kind: folder for kind, folder in KINDS.items() if kind not in COMMANDS and _own(kind)}
     parts.append("## Plugins\n")
     parts.append("\n".join(f"- `{kind}`: `{folder}/`, {_described(kind)}" for kind, folder in kinds.items()) + "\n")
-    for kind in (kind for kind in kinds if kind not in DESCRIBED_IN):
-        plugins = (registry.get(kind, name) for name in _own(kind))
-        parts.append(f"### {kind}\n")
-        parts.append("\n".join(f"- `{plugin.name}`: {plugin.summary}" for plugin in plugins) + "\n")
     return "\n".join(parts)
 
 
 def _described(kind: str) -> str:
-    page = DESCRIBED_IN.get(kind)
-    return f"[described in {page}]({page})" if page else f"[below](#{kind})"
+    page = DESCRIBED_IN[kind]
+    return f"[{page.rpartition('/')[2]}]({page})"
 
 
 def _own(kind: str) -> list[str]:

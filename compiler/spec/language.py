@@ -142,13 +142,13 @@ class Category(_Strict):
 _SPLITS = "Splits to score; by default `test`, otherwise all but `train`."
 
 _LONE = (
-    "A valid pair member whose partner reviewers rejected: `drop` it, since lone members reward always answering or always "
-    "abstaining, or `keep` it, as CertainlyUncertain did."
+    "Drop or keep a valid pair member whose partner reviewers rejected. Lone members reward constant behaviour; CertainlyUncertain "
+    "kept them."
 )
 
-_JUDGES = "Judges of the spec to use; scores use the first. All by default."
+_JUDGES = "Judges of the spec to use, by default all; scores use the first."
 
-_PERTURB = "Perturbations of the spec to apply: all (`true`), none (`false`) or a list of names."
+_PERTURB = "Perturbations of the spec to apply: all, none or a list of names."
 
 
 class WrittenExample(_Strict):
@@ -203,8 +203,8 @@ class Prompt(_Strict):
 
 
 _PROMPT = (
-    "A file of specs/prompts/, or a mapping with `template`, `system`, `answer_format`, `confidence_target` and `examples`. Keys of a "
-    "model override those of a dataset, and these the spec's."
+    "A file of specs/prompts/, or a mapping of `template`, `system`, `answer_format`, `confidence_target`, `examples`. A model's keys "
+    "override a dataset's, and these the spec's."
 )
 _PROMPTS = f"{_PROMPT} A list compares prompts, as rows `MODEL@prompt=NAME`."
 
@@ -230,55 +230,51 @@ class Dataset(_BesidePlugin):
     limit: Limit | None = Field(
         None,
         description=(
-            "Maximum number of questions, `{images: 100}` or `{pairs: 100}`; by split with `{pairs: {test: 100}}`. Drawn by seed, "
-            "stratified by category; a larger limit only adds."
+            "Maximum number of questions, `{images: 100}` or `{pairs: {test: 100}}`. Drawn by seed, stratified by category; a larger "
+            "limit only adds."
         ),
     )
     balance: Balance | None = Field(
         None,
-        description="Draw as many scored samples from each class: `take`, `by`, `shortfall`.",
+        description="Draw equally many scored samples of each class: `take`, `by`, `shortfall`.",
     )
     evaluate: bool | None = Field(
-        None, description="Ask models these questions; by default yes, unless a fine-tune trains on them or pairs are made from them."
+        None, description="Ask models these questions; by default not if a fine-tune trains on them or pairs are made from them."
     )
     splits: list[Name] | None = Field(None, min_length=1, description=_SPLITS)
     where: str | None = Field(
         None,
-        description="Select samples by an expression such as `LQI >= 4 and INV <= 2`, or by a subset of the card.",
+        description="Select samples by an expression such as `LQI >= 4 and INV <= 2`, or a subset of the card.",
     )
     uncertain: str | None = Field(
         None,
-        description="Samples that are meant to be uncertain: an expression as in `where`; by default the unanswerable samples.",
+        description="Samples that are meant to be uncertain, selected as by `where`; by default the unanswerable ones.",
     )
     ask_answerable: Name | None = Field(
         None,
-        description="Ask whether the question is uncertain, by this prompt in specs/prompts/ with `{question}`.",
+        description="Ask whether the question is uncertain, by this prompt of specs/prompts/.",
     )
     prompt: Any = Field(None, description=_PROMPT)
     judges: Annotated[list[str], Once] | None = Field(None, min_length=1, description=_JUDGES)
     perturb: Perturb = Field(True, description=_PERTURB)
-    skip_bad: Annotated[bool, ReadBy("data")] = Field(
-        False, description="Leave out and count unreadable records instead of ending the run."
-    )
+    skip_bad: Annotated[bool, ReadBy("data")] = Field(False, description="Leave out and count unreadable records.")
     prepare: Any = Field(
         None,
-        description="Transform questions before they are asked: a plugin of registry/preparations/; a list is a sweep.",
+        description="Plugin that transforms questions; a list is a sweep.",
     )
     answerable_by: Any = Field(
         None,
         description=(
-            "Judge that decides which questions are answerable, if the dataset does not say: `rules`, or `lave` with its model. A "
-            "question whose references mostly abstain is unanswerable (CertainlyUncertain, equation 1)."
+            "Judge (`rules`, or `lave` with its model) for datasets without labels of answerability. A question is unanswerable if its "
+            "references mostly abstain (CertainlyUncertain, equation 1)."
         ),
     )
     disjoint: Annotated[list[Name], Once] | None = Field(
-        None, min_length=1, description="Datasets of the same source that must share no sample with this one; checked."
+        None, min_length=1, description="Datasets of the same source that must share no sample with this one."
     )
-    curated: Name | None = Field(
-        None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the scored splits."
-    )
+    curated: Name | None = Field(None, description="Entry of registry/data/ whose decisions (`qualm verify`) filter the scored splits.")
     unreviewed: Annotated[Literal["drop", "keep"], ReadBy("curate", always=True)] = Field(
-        "drop", description="Drop or keep scored questions that nobody has reviewed."
+        "drop", description="Drop or keep scored questions without a review."
     )
     lone: Annotated[Literal["drop", "keep"], ReadBy("curate", always=True)] = Field("drop", description=_LONE)
 
@@ -294,9 +290,7 @@ class NearDuplicates(_Strict):
     )
     drop: bool = Field(
         False,
-        description=(
-            "Leave out pairs with near-duplicates in the earlier split (train before val before test), instead of only counting them."
-        ),
+        description=("Drop pairs with near-duplicates from the earlier split (train, val, test) instead of only counting them."),
     )
 
 
@@ -304,15 +298,10 @@ class PairSet(_Strict):
     """A dataset of contrastive pairs: an answerable question and a similar unanswerable one."""
 
     recipes: list[Any] = Field(
-        description=(
-            "Plugins of runners/plugins/pairs/. Beside a recipe, `as: NAME` renames it; `limit: {pairs: 100}` or `{questions: 200}` "
-            "ends it early, in all or by split (`{pairs: {test: 100}}`)."
-        )
+        description=("Pair plugins. Beside one, `as: NAME` renames it; `limit: {pairs: 100}` or `{questions: {test: 200}}` ends it early.")
     )
-    curated: Name | None = Field(
-        None, description="Entry of registry/data/ with people's decisions (`qualm verify`), which filter the test split."
-    )
-    unreviewed: Literal["drop", "keep"] = Field("drop", description="Drop or keep test questions that nobody has reviewed.")
+    curated: Name | None = Field(None, description="Entry of registry/data/ whose decisions (`qualm verify`) filter the test split.")
+    unreviewed: Literal["drop", "keep"] = Field("drop", description="Drop or keep test questions without a review.")
     lone: Literal["drop", "keep"] = Field("drop", description=_LONE)
     near_duplicates: Annotated[NearDuplicates, ReadBy("assemble", always=True)] = Field(
         NearDuplicates(), description="Images that look alike across splits."
@@ -337,10 +326,10 @@ class Model(_BesidePlugin):
     """A model that answers: a plugin of `runners/plugins/models/`."""
 
     about: About | None = Field(None, description="Facts for the report's comparisons.")
-    leave_out: list[str] | None = Field(None, description="Estimators, by name or label, whose inputs the model cannot provide.")
-    confidence: Literal["none"] | None = Field(None, description="`none` for a model that cannot be asked how sure it is.")
+    leave_out: list[str] | None = Field(None, description="Estimators, by name or label, to skip for this model.")
+    confidence: Literal["none"] | None = Field(None, description="`none`: never ask the model how sure it is.")
     per_category: Annotated[int, Ge(2), Le(MAX_NUMBER), BeforeValidator(whole)] | None = Field(
-        None, description="Ask only this many questions of each category and split, the same ones for all models with that number."
+        None, description="Ask only this many questions of each category and split, the same for all models with that number."
     )
     prompt: Any = Field(None, description=_PROMPTS)
 
@@ -355,26 +344,26 @@ class Inference(_Strict):
         10,
         gt=0,
         le=1000,
-        description="Sampled answers per open question, if an estimator reads them; a larger number only adds.",
+        description="Sampled answers per open question; a larger number only adds.",
     )
     temperature: float = Field(0.7, ge=0.001, le=100, description="Softmax temperature of sampled answers.")
     top_p: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="Nucleus sampling: total probability of the tokens to sample from; 1 = all.",
+        description="Nucleus sampling: total probability of the sampled tokens; 1 = all.",
     )
     top_k: Whole = Field(
         0,
         ge=0,
         le=1_000_000,
-        description="Sample from this many most probable tokens, before top_p; 0 = all. Servers (`openai`) ignore it.",
+        description="Sample from this many likeliest tokens, before top_p; 0 = all. Servers ignore it.",
     )
     confidence: Literal["sequence", "verify"] = Field(
         "sequence",
         description=(
-            "Confidence of an open answer: `sequence` = its probability; `verify` = P(yes) / (P(yes) + P(no)) when asked whether it "
-            "is right."
+            "Confidence of an open answer: its probability (`sequence`), or P(yes) / (P(yes) + P(no)) when asked whether it is right "
+            "(`verify`)."
         ),
     )
 
@@ -387,24 +376,24 @@ class Calibration(_Strict):
     )
     seed: SplitSeed | list[SplitSeed] = Field(42, description="Seed of the split.")
     split: Literal["groups", "rows"] | list[Literal["groups", "rows"]] = Field(
-        "groups", description="`groups` keeps samples of one image or question on one side; `rows` is scikit-learn's train_test_split."
+        "groups", description="`groups` keeps each group on one side; `rows` is scikit-learn's train_test_split."
     )
     within: str | list[str] | None = Field(
         None,
-        description="Split and calibrate the questions of each value of this field separately (`per:` this field).",
+        description="Split and calibrate separately for each value of this field (`per:` this field).",
     )
 
 
 class Conformal(_Strict):
     """One conformal prediction setting for multiple-choice data."""
 
-    scores: list[Any] = Field(min_length=1, description="Nonconformity scores: plugins of runners/plugins/conformal/.")
+    scores: list[Any] = Field(min_length=1, description="Nonconformity scores.")
     alpha: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(0.1, description="Allowed error rate.")
     quantile: Literal["standard", "numpy_higher"] | list[Literal["standard", "numpy_higher"]] = Field(
         "standard",
         description=(
-            "`standard` = the k-th smallest score, or with `split: groups` the quantile by groups, each counting once. "
-            "`numpy_higher` = as VLM-Uncertainty-Bench's code, by questions."
+            "`standard` = the k-th smallest score, with `split: groups` weighted by groups. `numpy_higher` = as "
+            "VLM-Uncertainty-Bench's code, by questions."
         ),
     )
     empty_set: Literal["argmax", "empty"] | list[Literal["argmax", "empty"]] = Field(
@@ -417,8 +406,8 @@ class Conformal(_Strict):
     per: str | list[str] | None = Field(
         None,
         description=(
-            "A separate threshold for each part of the questions, so that coverage holds within each: `label` (letter of the right "
-            "option), `option` (its text), `category` or another field or key of meta."
+            "A threshold for each part of the questions, so that coverage holds within each: `label` (letter of the right option), "
+            "`option` (its text), `category`, another field or key of meta."
         ),
     )
 
@@ -438,8 +427,7 @@ class HeldOut(_Strict):
     fit: Annotated[Literal["half", "val"], BeforeValidator(_held_out)] = Field(
         "half",
         description=(
-            "`half`: fit on part of the scored questions, in whole groups, and score the others. `val`: fit on questions of split "
-            "`val`, and score all scored questions."
+            "`half`: fit on whole groups of the scored questions, and score the others. `val`: fit on split `val`, and score all."
         ),
     )
     fraction: float = Field(0.5, gt=0, lt=1, description="With `fit: half`, the share of rows to fit on.")
@@ -455,13 +443,13 @@ class HeldOut(_Strict):
 class Calibrators(_Strict):
     """Confidences put on the scale on which they are the probability of being right."""
 
-    methods: list[Any] = Field(min_length=1, description="Recalibration methods: plugins of runners/plugins/calibrators/.")
+    methods: list[Any] = Field(min_length=1, description="Recalibration methods.")
     of: Annotated[list[str | list[str]], Once, AfterValidator(_combined)] = Field(
         ["confidence"],
         min_length=1,
         description=(
-            "What to recalibrate: `confidence` (of multiple choice, all options' probabilities), or estimators, whose values become "
-            "probabilities of being right. A list within the list is combined, as by `logistic_regression`: `[[confidence, perplexity]]`."
+            "What to recalibrate: `confidence` (of multiple choice, all options' probabilities) or estimators. A list within the list is "
+            "combined, as by `logistic_regression`: `[[confidence, perplexity]]`."
         ),
     )
     calibration: HeldOut = Field(HeldOut(), description="Rows to fit on.")
@@ -469,25 +457,25 @@ class Calibrators(_Strict):
         200,
         ge=50,
         le=MAX_NUMBER,
-        description="Bootstrap resamples in which each calibrator is refitted; at most `compare.interval.bootstrap`.",
+        description="Bootstrap resamples that refit each calibrator; at most `compare.interval.bootstrap`.",
     )
 
 
 class Abstention(_BesidePlugin):
     """A rule by which models abstain: a plugin of `runners/plugins/abstentions/`."""
 
-    of: list[str] | None = Field(None, min_length=1, description="Models to apply it to; by default those under `models:`.")
+    of: list[str] | None = Field(None, min_length=1, description="Models to apply it to; by default all under `models:`.")
     fit: Literal["val", "half", "test"] = Field(
         "val",
         description=(
-            "Answers that set the threshold: `val`, that split (then not scored); `half`, half of the test groups, and only the others "
-            "are scored; `test`, the scored answers, as in the paper: reported as optimistic."
+            "Answers that set the threshold, which are then not scored: split `val`, or half of the test groups (`half`). `test`: the "
+            "scored answers, as in the paper; reported as optimistic."
         ),
     )
     per: Literal["all", "category"] = Field("all", description="One threshold for all questions, or one per category.")
     confidence: Literal["kept", "complement"] = Field(
         "kept",
-        description="Confidence of an abstention that replaces an answer: the answer's own (`kept`), or one minus it (`complement`).",
+        description="Confidence of an abstention: that of the replaced answer (`kept`), or one minus it (`complement`).",
     )
     seed: Seed = Field(42, description="Seed of the halves.")
 
@@ -496,15 +484,15 @@ class Probe(_BesidePlugin):
     """A classifier of hidden states or attention: a plugin of `runners/plugins/probes/`."""
 
     of: list[str] | None = Field(
-        None, min_length=1, description="Models to train it for, one probe per model; by default those under `models:`."
+        None, min_length=1, description="Models to train it for, one probe per model; by default all under `models:`."
     )
     fit: Literal["val", "half"] = Field(
         "val",
-        description="Answers to train on: `val`, that split; `half`, half of the test groups, for which it gives no value.",
+        description="Answers to train on, which get no value: split `val`, or half of the test groups (`half`).",
     )
     transfer: bool = Field(
         True,
-        description="Also score each dataset by a probe trained on the other datasets, as the estimator `NAME@other_data`.",
+        description="Also score each dataset by a probe of the other datasets, the estimator `NAME@other_data`.",
     )
     seed: Seed = Field(42, description="Seed of the halves.")
 
@@ -515,18 +503,12 @@ class Blind(_Strict):
     refuser: list[str] = Field(
         [],
         min_length=1,
-        description=(
-            "Models whose refusals come from a classifier of the question's words, trained on the train split (else by "
-            "cross-validation over groups). Rows `MODEL+blind_refuser`."
-        ),
+        description=("Models whose abstentions come from a classifier of the question's words. Rows `MODEL+blind_refuser`."),
     )
     picture_refuser: list[str] = Field(
         [],
         min_length=1,
-        description=(
-            "Models whose refusals come from a classifier of the image, for pairs whose images may show how they were made. Rows "
-            "`MODEL+picture_refuser`."
-        ),
+        description=("Models whose abstentions come from a classifier of the image. Rows `MODEL+picture_refuser`."),
     )
     swapped: list[str] = Field(
         [],
@@ -551,7 +533,7 @@ class Compare(_Strict):
 
     baseline: str | None = Field(
         None,
-        description="Test every other model against this one, on every metric, dataset and slice; `base+METHOD` is an abstaining model.",
+        description="Test every other model against this one; `base+METHOD` is an abstaining model.",
     )
     pairs: Annotated[list[Annotated[list[str], Field(min_length=2, max_length=2)]], Once] = Field(
         [], description="Further pairs of models to test, `[a, b]`: is b better than a?"
@@ -559,17 +541,15 @@ class Compare(_Strict):
     margin: Margin | dict[str, Margin] | None = Field(
         None,
         description=(
-            "Largest difference that does not matter, for all shares and correlations or by metric: tests equality and non-inferiority."
+            "Largest difference that does not matter, for all shares and correlations or by metric; tests equality and non-inferiority."
         ),
     )
     correction: Literal["max_t", "holm", "benjamini_hochberg", "none"] = Field(
-        "max_t", description="Correction of p-values for multiple testing; `max_t` uses the correlation between tests."
+        "max_t", description="Correction of p-values for multiple testing."
     )
     family: Literal["metric", "slice", "study"] = Field(
         "study",
-        description=(
-            "Tests that are corrected together: `study`, all; `slice`, all on a dataset and slice; `metric`, those of one metric there."
-        ),
+        description=("Tests that are corrected together: all (`study`), those on a dataset and slice, or those of one metric there."),
     )
     interval: Interval = Field(Interval(), description="Bootstrap intervals.")
 
@@ -579,10 +559,7 @@ class Judging(_Strict):
 
     labels: Name | None = Field(
         None,
-        description=(
-            "Entry of registry/data/ with labels.csv, answers rated by people. Every judge is compared with them (judging.json), "
-            "and `corrected_accuracy` uses them."
-        ),
+        description=("Entry of registry/data/ with labels.csv, people's ratings of answers, for judging.json and `corrected_accuracy`."),
     )
 
 
@@ -591,7 +568,7 @@ class Report(_Strict):
 
     examples: Annotated[Whole, ReadBy("report", always=True)] = Field(24, ge=0, le=10_000, description="Number of samples to browse.")
     published: Name | None = Field(
-        None, description="Entry of registry/data/ whose tables/*.csv hold published values, shown beside the recomputed ones."
+        None, description="Entry of registry/data/ with published values (tables/*.csv) to show beside the recomputed ones."
     )
 
 
@@ -602,39 +579,37 @@ class Spec(_Strict):
     name: Name = Field(description="Name of the benchmark, equal to the file's.")
     title: str = Field("", description="Title of the report.")
     description: str = Field("", description="A paragraph for the report.")
-    seed: Seed | None = Field(None, description="Seed of all random numbers; by default that of params.yaml.")
+    seed: Seed | None = Field(None, description="Seed of all random numbers; by default params.yaml's.")
     taxonomy: dict[Name, dict[Name, Category]] = Field({}, description="Kinds of uncertainty: main kind, then category.")
     datasets: dict[Name, Dataset] = Field(description="Datasets whose questions are asked.")
     pairs: dict[Name, PairSet] = Field({}, description="Sets of contrastive pairs, made from datasets.")
     perturbations: list[Any] = Field(
         [],
-        description="Variants of every sample: plugins of runners/plugins/perturbations/; a list of strengths is a sweep.",
+        description="Variants of every sample; a list of strengths is a sweep.",
     )
     prompt: Any = Field(None, description=_PROMPTS)
     models: dict[Name, Model] = Field({}, description="Models that answer.")
-    finetunes: dict[Name, dict[str, Any]] = Field(
-        {}, description="Models that this spec trains: each is one plugin of runners/plugins/finetunes/."
-    )
+    finetunes: dict[Name, dict[str, Any]] = Field({}, description="Models that this spec trains: one fine-tune plugin each.")
     inference: Inference = Field(Inference(), description="How models answer.")
-    judges: list[Any] = Field([], description="Judges of open answers: plugins of runners/plugins/judges/.")
+    judges: list[Any] = Field([], description="Judges of open answers.")
     unread: Annotated[Literal["bounds", "exclude", "wrong"], ReadBy("score")] = Field(
         "bounds",
         description=(
-            "Score of answers that no judge can read. `exclude` leaves them out and counts them. `bounds` also shows, if they exceed 1%, "
-            "the values if all of them were wrong or right. `wrong` counts them as wrong."
+            "Answers that no judge can read are left out and counted (`exclude`), or count as `wrong`. `bounds` also shows, above 1%, the "
+            "values if all were wrong or right."
         ),
     )
-    judging: Judging = Field(Judging(), description="Comparison of judges with people's ratings.")
-    estimators: list[Any] = Field([], description="Uncertainty estimators: plugins of runners/plugins/estimators/.")
-    conformal: dict[Name, Conformal] = Field({}, description="Conformal settings, each under a name of yours.")
-    calibrators: dict[Name, Calibrators] = Field({}, description="Recalibrated confidences, each under a name of yours.")
-    abstentions: dict[Name, Abstention] = Field({}, description="Abstention rules for uncertain answers, each under a name of yours.")
+    judging: Judging = Field(Judging(), description="People's ratings of answers.")
+    estimators: list[Any] = Field([], description="Uncertainty estimators.")
+    conformal: dict[Name, Conformal] = Field({}, description="Conformal settings, by names of yours.")
+    calibrators: dict[Name, Calibrators] = Field({}, description="Recalibrated confidences, likewise.")
+    abstentions: dict[Name, Abstention] = Field({}, description="Abstention rules for uncertain answers, likewise.")
     probes: dict[Name, Probe] = Field(
         {},
-        description="Classifiers that predict wrong answers from internal states, each under a name of yours.",
+        description="Classifiers that predict wrong answers from internal states, likewise.",
     )
     blind: Blind = Field(Blind(), description="Text-only and shuffled-image baselines.")
-    metrics: list[Any] = Field([], description="Metrics to compute: plugins of runners/plugins/metrics/.")
+    metrics: list[Any] = Field([], description="Metrics to compute.")
     slices: Annotated[list[str], Once] = Field(
         [],
         description="Fields of samples; every metric is also computed for each value. `category*answerable` = each combination.",
@@ -642,8 +617,8 @@ class Spec(_Strict):
     macro_averages: Annotated[list[str], Once] = Field(
         [],
         description=(
-            "Fields of samples; every metric is also averaged over their values, each counting alike (slice `macro:FIELD`). "
-            "`datasets` averages over datasets. Undefined if a value is."
+            "Fields of samples; every metric is also averaged over their values with equal weights (slice `macro:FIELD`). `datasets` "
+            "averages over datasets."
         ),
     )
     compare: Compare = Field(Compare(), description="Intervals and comparisons.")

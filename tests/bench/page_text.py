@@ -28,7 +28,8 @@ def p_value(p: float) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows))
+    head, *body = (f"| {' | '.join(cells)} |" for cells in (heads, *rows))
+    return "\n".join([head, f"|{'---|' * len(heads)}", *body])
 
 
 def bullets(sentences: Sequence[str]) -> str:

@@ -102,8 +102,8 @@ def power_finding(folder: Path, dataset: str) -> str:
     """Say how large a difference one dataset can show."""
     questions, difference = detectable(folder, dataset)
     return (
-        f"{questions:,} questions show a difference of {number(difference)} between two models with probability .8 in a single test; one "
-        f"of .01 needs about {questions * (difference / 0.01) ** 2:,.0f}"
+        f"{questions:,} questions detect a difference of {number(difference)}; one of .01 needs about "
+        f"{questions * (difference / 0.01) ** 2:,.0f}"
     )
 
 
@@ -122,22 +122,19 @@ def vub_agreement(folder: Path) -> str:
 def vub_models(folder: Path, dataset: str) -> str:
     """Return the table of all models on one dataset, by accuracy."""
     sizes = {name: _by_model(folder, dataset, f"set_size[{name}/lac]") for name in ("published", "ours", "within_category")}
-    auroc, kept = _by_model(folder, dataset, "auroc"), _by_model(folder, dataset, "selective_accuracy")
-    rank = {row["candidate"]: rank_text(row) for row in ranking(folder, dataset, "auroc")}
+    auroc = _by_model(folder, dataset, "auroc")
     rows = [
         [
             row["candidate"],
             rank_text(row),
             interval(row),
-            interval(kept[row["candidate"]]),
             interval(auroc[row["candidate"]]),
-            rank.get(row["candidate"], "–"),
             *(number(sizes[name][row["candidate"]]["value"], 2) for name in sizes),
         ]
         for row in ranking(folder, dataset, "accuracy")
     ]
-    heads = ["model", "rank", "accuracy", "accuracy on the more confident half", "AUROC of confidence", "rank by AUROC"]
-    return table([*heads, "set size, published", "corrected", "within categories"], rows)
+    heads = ["model", "rank", "accuracy", "AUROC of confidence", "set size, published", "corrected", "within categories"]
+    return table(heads, rows)
 
 
 def vub_steps(folder: Path) -> str:
@@ -180,9 +177,9 @@ def category_finding(folder: Path, dataset: str) -> str:
     name, covered = hardest.partition("=")[2].replace("_", " "), [number(means[hardest], 2) for means in worst.values()]
     (all_before, before), (all_after, after) = ([number(value, 2) for value in sizes] for sizes in size.values())
     return (
-        f"**{VUB_DATASETS[dataset]}**: with one threshold, {a} of {n} model-category pairs are covered less often than the 95% band around "
-        f".90 allows; with a threshold per category, {b} of {m}. The worst category, {name}, is covered {covered[0]} and then {covered[1]} "
-        f"(mean of the models). Its sets go from {before} to {after} options, all sets from {all_before} to {all_after}"
+        f"**{VUB_DATASETS[dataset]}**: coverage lies below the 95% band around .90 in {a} of {n} model-category pairs with one threshold, "
+        f"in {b} of {m} with a threshold per category. In the worst category, {name}, mean coverage goes from {covered[0]} to "
+        f"{covered[1]} and set size from {before} to {after}; over all questions, set size goes from {all_before} to {all_after}"
     )
 
 
@@ -199,10 +196,9 @@ def uncertainty_finding(folder: Path, dataset: str) -> str:
     rest = f" (not: {', '.join(useless)})" if useless else ""
     return (
         f"**{VUB_DATASETS[dataset]}**: the AUROC of confidence is above .5 for {len(useful)} of {len(auroc)} models{rest}, from "
-        f"{number(auroc[order[-1]]['value'], 2)} ({order[-1]}) to {number(auroc[order[0]]['value'], 2)} ({order[0]}). Accuracy on the "
-        f"more confident half minus accuracy on all answers is {number(min(gains.values()), 2)} to {number(max(gains.values()), 2)}; for "
-        f"{len(clear)} models the interval on this half lies above the other. The most accurate model, {by_accuracy[0]}, is number "
-        f"{order.index(by_accuracy[0]) + 1} by AUROC"
+        f"{number(auroc[order[-1]]['value'], 2)} ({order[-1]}) to {number(auroc[order[0]]['value'], 2)} ({order[0]}). The more confident "
+        f"half is more accurate by {number(min(gains.values()), 2)} to {number(max(gains.values()), 2)}; for {len(clear)} models the two "
+        f"intervals do not overlap. The most accurate model, {by_accuracy[0]}, is number {order.index(by_accuracy[0]) + 1} by AUROC"
     )
 
 
@@ -256,8 +252,8 @@ def blink_models(folder: Path) -> str:
         name = row["candidate"]
         unread = _answers(folder, name, "blink").count(UNREAD) / row["n"]
         ours = over_tasks[name]
-        rows.append([name, rank_text(row), f"{BLINK_PUBLISHED[name]:.1f}", f"{100 * ours['value']:.2f}", interval(row), number(unread)])
-    return table(["model", "rank", "published (%)", "recomputed (%)", "accuracy over questions", "replies without a letter"], rows)
+        rows.append([name, rank_text(row), f"{100 * ours['value']:.2f}", interval(row), number(unread)])
+    return table(["model", "rank", "mean over tasks (%)", "accuracy over questions", "unread"], rows)
 
 
 def blink_findings(folder: Path) -> str:
@@ -273,8 +269,8 @@ def blink_findings(folder: Path) -> str:
             f"**Ranks**: {ties(rows)}.",
             f"**Chance**: the 95% interval of the mean over tasks contains the {100 * BLINK_RANDOM:.1f}% of guessing for "
             f"{len(chance)} models: {', '.join(chance)}.",
-            f"**Unread replies**: {', '.join(f'{name} {number(unread[name], 2)}' for name in most)}. The authors count them as wrong, "
-            "so the ranks of these models depend on perception and on following the format.",
+            f"**Unread replies**: {', '.join(f'{name} {number(unread[name], 2)}' for name in most)}. These models' ranks depend on "
+            "perception and on following the format.",
             f"**Power**: {power_finding(folder, 'blink')}.",
         ]
     )
@@ -282,6 +278,7 @@ def blink_findings(folder: Path) -> str:
 
 def _reply_table(folder: Path, dataset: str, published: Mapping[str, float]) -> str:
     scores, places = _by_model(folder, dataset, "accuracy"), {row["candidate"]: row for row in ranking(folder, dataset, "accuracy")}
+    ranked = any(row["rank_low"] is not None for row in places.values())
     rows = []
     for name in sorted(scores, key=lambda model: -published[model]):
         row = scores[name]
@@ -289,18 +286,10 @@ def _reply_table(folder: Path, dataset: str, published: Mapping[str, float]) -> 
         low, high = (row[key] if row[key] is not None else row["value"] for key in ("value_if_wrong", "value_if_right"))
         idk = _by_model(folder, dataset, "idk_rate")[name]["value"]
         ours = f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
-        rows.append(
-            [name, f"{published[name]:.1f}", ours, interval(row), number(row["n_unscored"] / asked), number(idk), rank_text(places[name])]
-        )
-    heads = [
-        "published (%)",
-        "ours, unread wrong to unread right (%)",
-        "accuracy on read replies",
-        "unread or left out",
-        "abstains",
-        "rank",
-    ]
-    return table(["model", *heads], rows)
+        cells = [name, f"{published[name]:.1f}", ours, interval(row), number(row["n_unscored"] / asked), number(idk)]
+        rows.append([*cells, rank_text(places[name])] if ranked else cells)
+    heads = ["published (%)", "ours, unread wrong to unread right (%)", "accuracy on read replies", "unread or left out", "abstains"]
+    return table(["model", *heads, *(["rank"] if ranked else [])], rows)
 
 
 def mathvista_models(folder: Path) -> str:
@@ -339,7 +328,7 @@ def mathvista_findings(folder: Path) -> str:
             f"**Other questions**: the recorded questions of LLaVA, InstructBLIP, mPLUG-Owl and IDEFICS have placeholders instead of "
             f"numbers in {len(masked)} cases (`CB = N_0, DB = N_1`). These are left out.",
             f"**Ranks**: between {number(min(unread.values()), 2)} and {number(max(unread.values()), 2)} of the replies are unread or "
-            "left out, so the models are not ranked. Their order depends on how such replies count.",
+            "left out, so the models are not ranked.",
             "**Read replies**: where at most 2% are unread, ours minus the published value is "
             f"{', '.join(f'{number(value, 1)} ({name})' for name, value in off.items())} points.",
         ]

@@ -184,8 +184,8 @@ LIMITS: list[tuple[str, str, dict[str, float]]] = [
         {"scoring.rankings:FEWEST_GROUPS": 20, "scoring.rankings:DEFINED": 0.9},
     ),
     (
-        "docs/reference/scoring.md",
-        "With fewer than 50 degrees of freedom a pair's corrected p is at least Bonferroni's",
+        "docs/explanation/statistics.md",
+        "With fewer than 50 degrees of freedom, a corrected p-value is at least Bonferroni's",
         {"scoring.rankings:FEW_GROUPS": 50},
     ),
     (
