@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from qualm.compiler.commands.main import complete_app
-from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec import language
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import Card, Split
@@ -194,13 +193,13 @@ _MODELS_HEAD = """\
 
 *Written by `make docs-reference` from `registry/entries/published_models.yaml`.*
 
-`qualm ls models --published` prints more of each. Other models load too if transformers has an image-text-to-text class for them, their
+`qualm ls models --published` prints more of each. Other models load if transformers has an image-text-to-text class for them, their
 images are tokens of the prompt, and their weights are safetensors.
 
-Parameters are counted from each model's configuration and agree with the published sizes to 1%. Names, licences and settings are from
-memory. None is verified until someone has run `qualm doctor model` on the weights ([how](../how-to/models.md)).
+Parameters are counted from configurations and agree with the published sizes to 1%. Licences and settings were not checked at the source.
+Run `qualm doctor model` on the weights before you rely on a model ([how](../how-to/models.md)).
 
-Each line has the billions of parameters, GiB of weights as bfloat16, licence, missing signals and requirements.
+Each line has the billions of parameters (1.86 GiB each as bfloat16), the licence, missing signals and requirements.
 
 A tiny random model of most [families](#families-examined-on-random-weights) passed every check of `qualm doctor` with transformers
 {transformers}. Llama 4 passed with 5.23.0; the forward pass of 5.24.0 fails on an image.
@@ -226,9 +225,7 @@ def _families() -> str:
 
 
 def _model_line(model: Published) -> str:
-    size = of_published(model)
-    weights = "" if size is None else f"{size.weight_bytes('bfloat16') / 2**30:.1f} GiB"
-    parts = filter(None, (f"{model.parameters.total:.3g} billion", weights, model.licence, _remarks(model)))
+    parts = filter(None, (f"{model.parameters.total:.3g}B", model.licence, _remarks(model)))
     return f"- `{model.name}`: {', '.join(parts)}\n"
 
 
@@ -244,12 +241,12 @@ _DATASETS_HEAD = """\
 
 *Written by `make docs-reference` from registry/cards/.*
 
-Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more, such as file formats.
-[Bring your data](../how-to/data.md) explains how to add the files, [exchange](../how-to/exchange.md) lists the cards of other tools' logs.
+Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more. [Bring your data](../how-to/data.md) explains how to
+add the files, [exchange](../how-to/exchange.md) lists the cards of other tools' logs.
 
-Each line has the title, the numbers of records by split, the official scoring rule with the metrics and judges that compute it, and the
-licence (* = as generally stated, not re-checked). *Verified*: layout and counts were checked against the released files. All others follow
-a description, and a file that differs ends the run with file, record and key.
+Each line has the title, the numbers of records by split where known, the official score with the metrics and judges that compute it, and the licence
+(* = not checked; ? = not known, read the terms at the source). *Verified*: layout and counts were checked against the released files. The
+others follow a description; a file that differs ends the run with file, record and key.
 """
 
 
@@ -261,10 +258,12 @@ def catalogue() -> str:
 def _dataset_line(card: Card) -> str:
     title = card.title if card.source == "generated" else f"[{card.title}]({card.source})"
     reads = "" if card.adapter else f" (no reader yet: {card.missing.strip()})"
-    count = "any number" if card.source == "generated" else "?"
-    splits = ", ".join(f"{name} {_records(split) or count}" for name, split in card.splits.items())
+    splits = ", ".join(f"{name} {_records(split)}".strip() for name, split in card.splits.items())
+    if card.source == "generated" and not any(_records(split) for split in card.splits.values()):
+        splits += " of any size"
     facts = (title + reads, splits, card.scoring.rstrip("."), "*verified*" if card.verified else "")
     licence = card.licence.replace(" as generally stated (not re-checked)", "*")
+    licence = re.sub(r"^not (verified for this card|known); read the terms at the source before use$", "?", licence)
     return " ".join(f"- `{card.name}`: {'; '.join(filter(None, facts))}; {licence}".split()) + "\n"
 
 

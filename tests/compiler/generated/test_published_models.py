@@ -17,9 +17,9 @@ def test_every_model_has_its_line() -> None:
 
 def test_lines() -> None:
     """Of a model that gives everything, of one that lacks signals, and of one that cannot be asked."""
-    assert LINES["Qwen/Qwen2-VL-7B-Instruct"] == "8.29 billion, 15.4 GiB, apache-2.0"
+    assert LINES["Qwen/Qwen2-VL-7B-Instruct"] == "8.29B, apache-2.0"
     assert LINES["google/paligemma-3b-mix-224"].endswith(", no logprobs_without_image, logprobs_without_both; needs `template`")
-    assert LINES["OpenGVLab/InternVL2_5-8B"].startswith("8.08 billion, mit, not supported: its remote code")
+    assert LINES["OpenGVLab/InternVL2_5-8B"].startswith("8.08B, mit, not supported: its remote code")
     assert "plain passes" in LINES["meta-llama/Llama-3.2-11B-Vision-Instruct"]
 
 
