@@ -17,8 +17,13 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def interval(row: dict[str, Any], digits: int = 3) -> str:
-    """Format value and 95% CI of a row: `.50 (.45 to .55)`."""
-    return f"{number(row['value'], digits)} ({number(row['low'], digits)} to {number(row['high'], digits)})"
+    """Format value and 95% CI of a row.
+
+    >>> interval({"value": 0.5, "low": 0.45, "high": 0.55}, 2), interval({"value": 0.1, "low": -0.1, "high": 0.3}, 1)
+    ('.50 (.45–.55)', '.1 (−.1 to .3)')
+    """
+    low, high = number(row["low"], digits), number(row["high"], digits)
+    return f"{number(row['value'], digits)} ({low}{'–' if row['low'] >= 0 else ' to '}{high})"
 
 
 def p_value(p: float) -> str:

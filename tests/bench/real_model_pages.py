@@ -121,7 +121,7 @@ def vub_agreement(folder: Path) -> str:
 
 def vub_models(folder: Path, dataset: str) -> str:
     """Return the table of all models on one dataset, by accuracy."""
-    sizes = {name: _by_model(folder, dataset, f"set_size[{name}/lac]") for name in ("published", "ours", "within_category")}
+    sizes = {name: _by_model(folder, dataset, f"set_size[{name}/lac]") for name in ("ours", "within_category")}
     auroc = _by_model(folder, dataset, "auroc")
     rows = [
         [
@@ -133,7 +133,7 @@ def vub_models(folder: Path, dataset: str) -> str:
         ]
         for row in ranking(folder, dataset, "accuracy")
     ]
-    heads = ["model", "rank", "accuracy", "AUROC of confidence", "set size, published", "corrected", "within categories"]
+    heads = ["model", "rank", "accuracy", "AUROC of confidence", "set size", "set size, thresholds by category"]
     return table(heads, rows)
 
 
@@ -285,10 +285,10 @@ def _reply_table(folder: Path, dataset: str, published: Mapping[str, float]) -> 
         asked = row["n"] + row["n_unscored"]
         low, high = (row[key] if row[key] is not None else row["value"] for key in ("value_if_wrong", "value_if_right"))
         idk = _by_model(folder, dataset, "idk_rate")[name]["value"]
-        ours = f"{100 * low:.1f}" if low == high else f"{100 * low:.1f} to {100 * high:.1f}"
+        ours = f"{100 * low:.1f}" if low == high else f"{100 * low:.1f}–{100 * high:.1f}"
         cells = [name, f"{published[name]:.1f}", ours, interval(row), number(row["n_unscored"] / asked), number(idk)]
         rows.append([*cells, rank_text(places[name])] if ranked else cells)
-    heads = ["published (%)", "ours, unread wrong to unread right (%)", "accuracy on read replies", "unread or left out", "abstains"]
+    heads = ["published (%)", "ours, bounds (%)", "accuracy on read replies", "unread or left out", "abstains"]
     return table(["model", *heads, *(["rank"] if ranked else [])], rows)
 
 

@@ -41,7 +41,7 @@ def test_the_table_of_models_has_intervals_and_dashes(tmp_path: Path) -> None:
     write_table(tmp_path / "comparisons.parquet", [], COMPARISONS)
     heads, _, first, *others = model_table(tmp_path).splitlines()
     assert heads.startswith("| model | confidence-weighted accuracy (95% CI) | ECE (IDK) |")
-    assert first == "| base | .500 (.400 to .600) | – | .500 | .500 | .500 | .500 | .500 | .500 |"
+    assert first == "| base | .500 (.400–.600) | – | .500 | .500 | .500 | .500 | .500 | .500 |"
     assert len(others) == len(MODELS) - 1
 
 
@@ -57,8 +57,8 @@ def test_the_table_of_modalities_names_the_best_estimator_over_changed_inputs(tm
     ]  # fmt: skip
     monkeypatch.setattr(result_pages, "scores", lambda folder, name: pl.DataFrame(rows))
     lines = modality_table(tmp_path).splitlines()
-    assert lines[2].split(" | ")[1] == ".60 (.20 to .90) pointwise mutual information"
-    assert lines[-1] == "| HCC, P(True) | .30 (.20 to .90) | .30 (.20 to .90) | .30 (.20 to .90) |"
+    assert lines[2].split(" | ")[1] == ".60 (.20–.90) pointwise mutual information"
+    assert lines[-1] == "| HCC, P(True) | .30 (.20–.90) | .30 (.20–.90) | .30 (.20–.90) |"
 
 
 def test_a_block_is_written_from_its_run_and_others_stay(tmp_path: Path) -> None:
@@ -70,5 +70,5 @@ def test_a_block_is_written_from_its_run_and_others_stay(tmp_path: Path) -> None
     missing: set[str] = set()
     text = rewrite(f"before\n<!-- made: attribution_scenes/finding -->\nold\n<!-- end -->\n{other}\n", tmp_path, missing)
     assert text == f"before\n<!-- made: attribution_scenes/finding -->\n{attribution_finding(folder)}\n<!-- end -->\n{other}\n"
-    assert "in .67 (.62 to .72) of the cases; the majority class reaches .50." in text
+    assert "in .67 (.62–.72) of the cases; the majority class reaches .50." in text
     assert missing == {"uncertainty_scenes"}
