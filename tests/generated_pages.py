@@ -134,7 +134,7 @@ def _name(annotation: Any) -> str:
         return _name(inner[0])
     if inner:
         return " or ".join(dict.fromkeys(_name(a) for a in inner))
-    return {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "Any": "plugin"}.get(
+    return {"int": "integer", "float": "number", "str": "text", "bool": "boolean", "Any": "plugin"}.get(
         getattr(annotation, "__name__", ""), str(annotation)
     )
 
@@ -153,17 +153,17 @@ _COMMANDS_HEAD = """\
 *Written by `make docs-reference` from the commands.*
 
 `--help` after a command prints its arguments, options and examples. `qualm --version -v` prints the versions of Qualm, Python and all
-libraries, and which of them are newer than tested. `qualm --install-completion` installs shell completion of commands, specs and models.
+libraries, and which are newer than tested. `qualm --install-completion` installs shell completion.
 
 **SPEC** is the name of a spec in `specs/`, or a path; by default that of `params.yaml`. In commands with further words (`diff`, `compare`,
-`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`. **`--json`**, where a command has it,
-prints JSON. Tables fit the terminal; in a pipe they are 80 columns wide, or as wide as `COLUMNS` says.
+`export`, `share`), the first word is the spec if a spec has that name or the word ends in `.yaml`. **`--json`** prints JSON. Tables fit the
+terminal; in a pipe they are 80 columns wide, or as wide as `COLUMNS` says.
 
 | exit code | meaning |
 |---|---|
 | 0 | success |
 | 1 | a stage failed, a check found something, or `--exit-code` found a difference |
-| 2 | the command cannot be carried out: a mistake in a spec, a wrong argument, missing results |
+| 2 | a mistake in a spec, a wrong argument, missing results |
 | 130 | interrupted (Ctrl-C); finished work is kept |
 """
 

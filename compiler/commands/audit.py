@@ -36,7 +36,7 @@ def audit(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Compute and compare, but mark nothing.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute a random sample of the stored answers again with today's libraries, and compare.
+    """Recompute a random sample of stored answers and compare.
 
     The sample is drawn evenly over folders of the store (one per model, release and set of libraries) and kinds of
     signals. Nothing is written to the store. Answers that no inference stage asks for are only counted.

@@ -42,7 +42,7 @@ FAMILIES = {"answer": "answers", "options": "answers", "draw": "draws"}
 
 @app.command()
 def du(as_json: JsonOption = False) -> None:
-    """Show what the store holds: a line for each model and engine, the most recently used first.
+    """Show what the store holds, by model and engine.
 
     An engine is a release of Qualm with its libraries. Answers that no run uses are marked. [bold]old[/]: of
     another model plugin or engine version than the present specs use. [bold]library[/]: of libraries that the
@@ -80,7 +80,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, only say what would be done.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make the store smaller: merge small files, drop duplicates, remove remains of killed runs.
+    """Make the store smaller.
 
     Without options, no answer is lost: the files of one model are merged into files of 64 MiB, duplicates are kept
     once, and damaged or partial files are removed.
@@ -120,7 +120,7 @@ FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="A folder'
 
 @app.command()
 def accept(folder: FolderArgument) -> None:
-    """Use the answers of a folder again that `qualm cache audit` has marked.
+    """Use a folder of answers again that an audit has marked.
 
     [bold]Examples[/]
 

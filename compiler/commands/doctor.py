@@ -67,7 +67,7 @@ def model(
     drift: Annotated[bool, typer.Option("--drift", help="Also load it as bfloat16 and count answers that change with the batch.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a model's log-probabilities, prompts, padding, cache, draws and more against its own plain forward pass.
+    """Check a model's prompts and signals against its own plain forward pass.
 
     Exit code 1 if a check fails, or ends in an error of Qualm. What each check means is in docs/how-to/models.md.
 

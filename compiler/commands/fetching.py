@@ -41,7 +41,7 @@ def fetch(
     accept_licence: Annotated[bool, typer.Option("--accept-licence", help="Accept the conditions of all licences in the table.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Download all datasets and models of a spec, after a table of sources, sizes and licences.
+    """Download a spec's datasets and models, after a table of sources, sizes and licences.
 
     Commits of the Hugging Face hub and checksums of files are pinned in registry/fetch.lock, which you commit. The
     same command resumes an interrupted download. Datasets become entries of registry/data/; models go to the hub's

@@ -29,7 +29,7 @@ def graph(
 
 
 def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Print the BibTeX of everything that a benchmark used: datasets, models, methods, and this software.
+    """Print the BibTeX of all that a benchmark used.
 
     A comment above each entry says what it is cited for: `qualm cite mine > mine.bib`. Parts without a known citation
     are listed at the end.
@@ -47,7 +47,7 @@ def lineage(
     file: Annotated[str, typer.Argument(help="An output, such as results/quickstart/report.html.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show everything an output came from: stages, parameters, data, code, each with its hash."""
+    """Show what an output came from: stages, parameters, data, code, each with its hash."""
     from qualm.compiler.results.lineage import print_lineage, trace
 
     tree = trace(Project(), file)

@@ -37,7 +37,7 @@ def verify(
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
     browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
 ) -> None:
-    """Review the scored questions of a dataset or pair set; the decisions filter what models are scored on.
+    """Review the scored questions of a dataset or pair set.
 
     A question is valid if its image answers it and the reference answer is right; an unanswerable question is valid
     if the image gives no answer. For pairs, look at both members. If a dataset has subsets, also mark questions in
@@ -110,7 +110,7 @@ def calibrate(
     port: Annotated[int | None, typer.Option("--port", min=1, max=65535, help="Port of the page; any free one by default.")] = None,
     browse: Annotated[bool, typer.Option("--browse/--no-browse", help="Open your browser at the page.")] = True,
 ) -> None:
-    """Choose the strength of a perturbation: by eye on a page, or by a search for a stated effect.
+    """Choose the strength of a perturbation, by eye or by a search.
 
     The page (extra `pages`) shows samples before and after the perturbation, with a slider for each strength. With
     --model it also shows the model's answers. Vote too weak, right or too strong (keys W, R, S). Only a button
@@ -143,7 +143,7 @@ def judges(
     labels: Annotated[Path | None, typer.Option("--labels", help="CSV of answers that people judged; the spec's own if left out.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a spec's judges with people's ratings: accuracy on refusals, rank correlation.
+    """Compare a spec's judges with people's ratings.
 
     Columns of the file: question, reference (several separated by |, empty where
     declining is right), prediction, is_refusal (0, 1 or empty), rating (0 to 1,

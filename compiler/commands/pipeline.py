@@ -25,7 +25,7 @@ OnOption = Annotated[
 
 
 def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Check a spec and report every mistake at once, with file, line, what was expected and what to do."""
+    """Check a spec and report every mistake at once, with its line and what to do."""
     project = Project()
     try:
         resolved = project.resolve(spec)
@@ -63,7 +63,7 @@ def plan(
     jobs: JobsOption = None,
     on: OnOption = None,
 ) -> None:
-    """Show what `qualm run` would do, and why: run, restore, perhaps run, or leave alone.
+    """Show what `qualm run` would do, and why.
 
     It also shows how many stored answers are used; the memory, time and money that inference needs; and what you
     must provide: data, downloads, keys. `-v` shows the arithmetic. Nothing is run.
@@ -189,7 +189,7 @@ def run(
         list[str] | None, typer.Option("--model", "-m", help="With --again: only by these models.", autocompletion=completion.models)
     ] = None,
 ) -> None:
-    """Compile a spec and rebuild what is out of date: `dvc repro --pull` with a line per stage.
+    """Compile a spec and run what is out of date (`dvc repro --pull`).
 
     Files that stages read are checked against the lock. Damaged files are moved to .qualm/damaged and made again.
 

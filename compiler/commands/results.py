@@ -24,7 +24,7 @@ def diff(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown: a comment for a pull request.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare the working tree with a revision: spec, resolved parameters, results.
+    """Compare the working tree with a revision: spec, parameters, results.
 
     Results that changed are tested as in `qualm compare`, if the answers of the revision are in DVC's cache.
 
@@ -53,7 +53,7 @@ def diff(
 
 
 def experiments(spec: SpecArgument = None, metrics: MetricsOption = None, as_json: JsonOption = False) -> None:
-    """List the experiments of `dvc exp run` from this commit: what each set, and its results.
+    """List the experiments of `dvc exp run` from this commit: parameters and results.
 
     There is a line for each parameter and metric that differs from the commit. `dvc exp show` has a column for
     every one.
@@ -110,7 +110,7 @@ def show(
 
 
 def stats(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
-    """Count images and questions by category and split, and what pair recipes made and dropped.
+    """Count images and questions by category and split, and pairs made and dropped.
 
     For datasets with answerable and unanswerable questions, it also shows how well a classifier separates them by
     the question alone and by the image alone, with intervals. A model that scores no better need not have used
@@ -135,7 +135,7 @@ def compare(
     pull: Annotated[bool, typer.Option("--pull", help="Fetch what the cache lacks from the default remote.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two models or two benchmarks, paired by sample: difference, interval, p-value.
+    """Compare two models or benchmarks, paired by sample: difference, interval, p-value.
 
     P-values come from a paired t test over whole groups, corrected over all comparisons as the spec's `compare:`
     says (max-T by default). With --metric, only the named metrics are compared and corrected for. Dim rows are
@@ -182,7 +182,7 @@ def power(
     within: Annotated[float, typer.Option("--within", min=0, max=1, help="Correlation within groups, where assumed.")] = 0.1,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the smallest difference between two models that a spec's questions can detect.
+    """Show the smallest difference that a spec's questions can detect.
 
     The variance of differences comes from stored answers of two models, for any metric of the spec. Without them it
     is assumed, for accuracy only. Questions of one group (an image, a rotated question) count for less than their

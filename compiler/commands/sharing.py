@@ -33,7 +33,7 @@ def export(
     width: Annotated[str | None, typer.Option("--width", help="Figures: column (85 mm), page (175 mm) or millimetres.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files; also write results that differ from dvc.lock.")] = False,
 ) -> None:
-    r"""Write a benchmark's results as tables, or its answers in the format of another tool.
+    r"""Write results as tables or figures, or answers in another tool's format.
 
       latex       tables for a paper, significant differences marked (-O digits=2)
       markdown    the same tables on one page
@@ -105,7 +105,7 @@ def share(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list problems. Sends nothing, asks no server.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Send a clone's data and results to a DVC remote, and check that a clone would run nothing.
+    """Send data and results to a DVC remote, and check that a clone would run nothing.
 
     Before sending, it looks for uncommitted files, stages that are out of date, untracked inputs, and passwords in
     .dvc/config. If it finds any, it sends nothing. A remote inside this repository is refused.

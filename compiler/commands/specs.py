@@ -53,7 +53,7 @@ def ls(
 
 
 def schema() -> None:
-    """Print the JSON Schema of specs, with the plugins that are installed; `qualm new` and `compile` keep it for editors in specs/."""
+    """Print the JSON Schema of specs, which `qualm compile` keeps for editors in specs/."""
     from qualm.compiler.spec.json_schema import schema_text
 
     typer.echo(schema_text(), nl=False)
@@ -63,7 +63,7 @@ def clean(
     name: Annotated[str, typer.Argument(help="Name of a spec whose file is gone.", autocompletion=completion.leftovers)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it; otherwise only list what would be removed.")] = False,
 ) -> None:
-    """Remove what a deleted spec left behind: compiled files, results, records of runs.
+    """Remove the compiled files, results and records of a deleted spec.
 
     Git and DVC's cache keep what was committed: a checkout of an earlier commit restores everything.
     """
@@ -84,7 +84,7 @@ def clean(
 
 
 def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")]) -> None:
-    """Create a project: a folder with git, DVC, the quickstart as a starting point, and folders for your own data and plugins."""
+    """Create a project: a folder with git, DVC, the quickstart, and places for your data and plugins."""
     from qualm.compiler.project.new_project import write_project
 
     typer.echo(write_project(folder))

@@ -35,7 +35,7 @@ def view(
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
 ) -> None:
-    """Look at results in the browser: leaderboards, tested comparisons, every answer.
+    """Look at results in the browser.
 
     A page on 127.0.0.1, until Ctrl-C. It reads results/ and writes nothing. Filter answers by model, category,
     variant, verdict, confidence, estimator or text; open one to see everything about it. Every view has an address

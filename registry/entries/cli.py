@@ -40,7 +40,7 @@ entry should look like stands on its card, registry/cards/NAME.yaml.""",
 
 @app.command("ls")
 def list_entries(as_json: JsonOption = False) -> None:
-    """List entries and cards: version, size, splits, licence, and where the bytes are.
+    """List entries and cards with size, splits, licence and location.
 
     here: in the working tree. cache: `dvc checkout` restores it. remote: `dvc pull` brings it. missing: in none of
     these. not added: `qualm data add` brings the files in. generated: made by its adapter. * marks a card whose
@@ -67,7 +67,7 @@ def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An entry or a card.", autocompletion=completion.data)],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one entry: card, citation, splits, files, and the command that brings it here."""
+    """Show one entry: card, citation, splits, files."""
     from qualm.registry.entries.entries import find
     from qualm.registry.system.dvc_files import cache_folder, local_remote
     from qualm.registry.system.dvc_objects import listing
@@ -133,7 +133,7 @@ def add(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check official files against their card and add them; DVC tracks them from then on.
+    """Check files against their card and let DVC track them.
 
     All problems are listed at once, and nothing is added if there are any. Other files replace the entry; DVC's
     cache keeps the old version.
@@ -185,7 +185,7 @@ def new(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: use the proposals and -O.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing card.")] = False,
 ) -> None:
-    """Write a card for your own data: inspect the files, ask about columns, show samples.
+    """Write a card for your own data by questions about its files.
 
     It reads CSV, TSV, JSON, JSON Lines, Parquet and saved `datasets`, COCO-style folders, and tables of VLMEvalKit.
     In a terminal it asks questions; otherwise, or with --yes, it uses its proposals and `-O`. Nothing is written
@@ -222,7 +222,7 @@ def diff(
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 1 if anything differs.")] = False,
 ) -> None:
-    """Compare two versions of data: files and samples added, removed or changed.
+    """Compare two versions of data, by files and samples.
 
     `qualm data diff pope@v1.0` compares a git tag with the working tree, `qualm data diff pope@1a2b3c4d5e
     pope@HEAD` two recorded versions, `qualm data diff results/mine/data/scenes@HEAD~3` a dataset that a stage made.
@@ -268,7 +268,7 @@ def check(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read every record with the card's adapter and list all problems, with file and line.
+    """Read every record and list all problems, with file and line.
 
     Problems are missing images, unknown keys, wrong types, duplicate ids, and questions without a reference answer
     that are not declared unanswerable. Notes count images that are transparent or have several frames. Exit code 1
@@ -325,7 +325,7 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare entries, results and their cached objects with recorded hashes and the card.
+    """Compare entries, results and cached objects with their hashes.
 
     It lists damaged, missing and extra files. Exit code 1 if there are any.
     """

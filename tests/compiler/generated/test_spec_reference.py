@@ -41,7 +41,7 @@ def test_every_key_of_a_section_once(page: str, title: str, model: type[BaseMode
 def test_keys_with_type_and_default(page: str) -> None:
     rows = dict(re.findall(r"^- `([^`]+)` \(([^)]*)\): \S", section(page, "Top level"), re.MULTILINE))
     assert rows["qualm"] == "`1`, required" and rows["name"] == "text, required" and rows["title"] == "text"
-    assert rows["datasets"] == "mapping, required" and rows["seed"] == "whole number" and rows["slices"] == "list"
+    assert rows["datasets"] == "mapping, required" and rows["seed"] == "integer" and rows["slices"] == "list"
     assert rows["compare"] == "mapping" and rows["unread"] == "`bounds` or `exclude` or `wrong`, default `bounds`"
 
 
@@ -73,18 +73,18 @@ class Inner(BaseModel):
 @pytest.mark.parametrize(
     ("annotation", "words"),
     [
-        (int, "whole number"),
+        (int, "integer"),
         (float, "number"),
         (str, "text"),
-        (bool, "true or false"),
+        (bool, "boolean"),
         (Any, "plugin"),
         (Inner, "mapping"),
         (dict[str, int], "mapping"),
         (list[int], "list"),
         (Literal["a", 2], "`a` or `2`"),
-        (int | None, "whole number"),
-        (int | str | None, "whole number or text"),
-        (Whole, "whole number"),
+        (int | None, "integer"),
+        (int | str | None, "integer or text"),
+        (Whole, "integer"),
         (Annotated[float, Gt(0)] | list[Annotated[float, Gt(0)]], "number or list"),
         (Annotated[str, Gt("")] | str, "text"),
         (Literal["a"] | list[Literal["a"]], "`a` or list"),
