@@ -1,11 +1,21 @@
 """Settings of all tests."""
 
+import gc
 import os
 import signal
 import sys
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
+
+# While tests are collected, nothing becomes garbage; afterwards a collection need not look through libraries and the list of tests.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 # Compiled modules are kept, for workers and for the commands that tests start, even where the caller's shell forbids it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -6,6 +6,7 @@ Stages import nothing of this module, so that a longer list reruns no stage.
 import difflib
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
@@ -73,7 +74,10 @@ def left_out(name: str) -> str:
 def nearest(name: str) -> list[tuple[str, str]]:
     """List at most three plugins with a similar name or declared name."""
     spelt = {
-        folded(other): (kind, each) for kind in KINDS for each in registry.files(kind) for other in (*_also_known_as(kind, each), each)
+        folded(other): (kind, each)
+        for kind in KINDS
+        for each, (file, _) in registry.files(kind).items()
+        for other in (*_also_known_as(file), each)
     }
     near = difflib.get_close_matches(folded(name), spelt, 3, 0.7)
     return list(dict.fromkeys(spelt[each] for each in near))
@@ -97,20 +101,32 @@ def _suggestion(kind: str, name: str) -> str:
         return reason
     if others := called(name):
         return " and ".join(f"'{each}' is one of {other}" for other, each in others)
-    spelt = {other: each for each in files for other in (*_also_known_as(kind, each), each)}
+    spelt = {other: each for each, (file, _) in files.items() for other in (*_also_known_as(file), each)}
     near = difflib.get_close_matches(name, spelt, 1, 0.5)
     return f"did you mean '{spelt[near[0]]}'?" if near else f"there are: {', '.join(sorted(files)) or 'none'}"
 
 
 def _plugins_known_as(kind: str, name: str) -> list[str]:
     files, sought = registry.files(kind), folded(name)
-    declared = [own for own in sorted(files) if sought in map(folded, _also_known_as(kind, own))]
+    declared = [own for own, (file, _) in sorted(files.items()) if sought in map(folded, _also_known_as(file))]
     return declared or [e.here for e in names_elsewhere() if e.kind == kind and e.plugin in files and sought in e.folded()]
 
 
-def _also_known_as(kind: str, name: str) -> list[str]:
+def _also_known_as(file: Path) -> tuple[str, ...]:
+    """Return the other names that a plugin's file declares; () if it cannot be read."""
     try:
-        others = registry.constants_of(registry.files(kind)[name][0])[0].get("ALSO_KNOWN_AS", ())
+        state = file.stat()
+    except OSError:
+        return ()
+    # The stamp is part of the cache's key: a long-lived process (tests, `qualm view`) sees edits.
+    return _declared_names(file, state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _declared_names(file: Path, *_stamp: int) -> tuple[str, ...]:
+    """Read the names, cached by the file's stamp: finding one name reads the files of all plugins."""
+    try:
+        others = registry.constants_of(file)[0].get("ALSO_KNOWN_AS", ())
     except PluginError:
-        return []
-    return [str(other) for other in others] if isinstance(others, list) else []
+        return ()
+    return tuple(map(str, others)) if isinstance(others, list) else ()

@@ -1,6 +1,7 @@
 """What `forks` beside it starts and asks: imports libraries, then forks itself for everyone who connects. Imports nothing of ours."""
 
 import atexit
+import gc
 import importlib
 import json
 import os
@@ -85,4 +86,5 @@ if __name__ == "__main__":
     for name in sys.argv[3:]:
         importlib.import_module(name)
     assert "qualm" not in sys.modules and threading.active_count() == 1
+    gc.freeze()  # else the first collection of each fork looks through, and so copies, all of them
     serve(*sys.argv[1:3])
