@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def project_root(start: Path | None = None) -> Path | None:
     """Return the nearest parent with `params.yaml` and `specs/`; None outside a project."""
-    here = (start or Path.cwd()).resolve()
+    here = Path.cwd() if start is None else start.resolve()  # that of the process has no links
     return next((folder for folder in (here, *here.parents) if (folder / "params.yaml").is_file() and (folder / "specs").is_dir()), None)
 
 

@@ -83,7 +83,8 @@ class Layout:
 
     def is_of_project(self, path: Path) -> bool:
         """Return True for the project's own files, not for installed packages."""
-        return path.is_relative_to(self.root) and "site-packages" not in path.relative_to(self.root).parts
+        below = _below(path, self.root)
+        return below is not None and "site-packages" not in below.split("/")
 
     @property
     def answered(self) -> dict[str, Any]:
@@ -156,7 +157,7 @@ class Layout:
             project_files = {name: path for name, path in files.items() if self.is_of_project(path)}
             # DVC cannot track installed files: their digest among the parameters stands for them.
             elsewhere = {name: path for name, path in files.items() if name not in project_files}
-            code = tuple(sorted(path.relative_to(self.root).as_posix() for path in project_files.values()))
+            code = tuple(sorted(filter(None, (_below(path, self.root) for path in project_files.values()))))
             self._codes[modules, costly] = code, content_digest(elsewhere) if elsewhere else "", engine
         return self._codes[modules, costly]
 
@@ -221,7 +222,14 @@ def by_version(modules: Iterable[str], root: Path, sources: Sources | None = Non
 
 
 def _by_path(files: Mapping[str, Path], root: Path) -> dict[str, Path]:
-    return {path.relative_to(root).as_posix() if path.is_relative_to(root) else name: path for name, path in files.items()}
+    return {_below(path, root) or name: path for name, path in files.items()}
+
+
+def _below(path: Path, root: Path) -> str | None:
+    """Return a file's path from a folder, in POSIX form; None if it is elsewhere."""
+    # Of texts: `Path.relative_to` takes a tenth of the time of a plan.
+    start = f"{root.as_posix()}/"
+    return path.as_posix().removeprefix(start) if path.as_posix().startswith(start) else None
 
 
 def content_digest(files: Mapping[str, Path]) -> str:

@@ -1,5 +1,6 @@
 """JSON Schema of the spec language, by which editors complete sections, plugin names and parameters."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,13 @@ def _value(annotation: Any) -> dict[str, Any]:
     """Return the schema of one value; a nested plugin is a name, perhaps with parameters."""
     kind = chosen_kind(annotation)
     if kind is None:
-        return validator(annotation).json_schema()
+        return {**_plain_value(annotation)}
     names = [{"const": p.name, "description": p.summary} for p in registry.every(kind)]
     forms: list[dict[str, Any]] = [*names, {"$ref": f"#/$defs/{kind}_plugins"}] if names else [{}]
     return {"anyOf": [*forms, {"type": "null"}] if takes_none(annotation) else forms}
+
+
+@cache
+def _plain_value(annotation: Any) -> dict[str, Any]:
+    """Return the schema of a value that names no plugin; hundreds of parameters share a few types."""
+    return validator(annotation).json_schema()

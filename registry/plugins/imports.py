@@ -65,8 +65,8 @@ def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
     root = roots.get(package_of(name))
     if root is None:
         return None
-    base = root.joinpath(*name.removeprefix(f"{PROJECT}.").removeprefix("qualm.").split("."))
-    return next((file for file in (base / "__init__.py", base.with_name(f"{base.name}.py")) if file.is_file()), None)
+    base = f"{root}/{name.removeprefix(f'{PROJECT}.').removeprefix('qualm.').replace('.', '/')}"
+    return next((Path(file) for file in (f"{base}/__init__.py", f"{base}.py") if textfiles.is_file(file)), None)
 
 
 def named(path: Path, name: str) -> Facts:
@@ -106,10 +106,14 @@ def closure(
         place: returns the file of a module, likewise.
     """
     files: dict[str, Path] = {}
+    visited = set(EXECUTION)
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in files or name in EXECUTION or (path := place(name, roots)) is None:
+        if name in visited:
+            continue
+        visited.add(name)
+        if (path := place(name, roots)) is None:
             continue
         files[name] = path
         modules, assets = of(path, name)

@@ -194,9 +194,10 @@ def names(kind: str) -> list[str]:
 def every(kind: str) -> list[Plugin]:
     """Read all plugins of a kind; warn about those that break the rule and leave them out."""
     plugins = []
+    present, broken = files(kind), _broken(kind)
     for name in names(kind):
         try:
-            plugins.append(get(kind, name))
+            plugins.append(_get(kind, name, present, broken))
         except PluginError as error:
             warn(str(error))
     return plugins
@@ -209,9 +210,12 @@ def get(kind: str, name: str) -> Plugin:
         UnknownPluginError: no such plugin; the message suggests the nearest name (`foreign_names.get` knows other libraries' names too).
         PluginError: its file breaks the rule.
     """
-    present = files(kind)
-    if name in _broken(kind):
-        raise PluginError(_broken(kind)[name])
+    return _get(kind, name, files(kind), _broken(kind))
+
+
+def _get(kind: str, name: str, present: Mapping[str, tuple[Path, str]], broken: Mapping[str, str]) -> Plugin:
+    if name in broken:
+        raise PluginError(broken[name])
     if name not in present:
         near = difflib.get_close_matches(name, present, 1, 0.5)
         raise UnknownPluginError.with_advice(
