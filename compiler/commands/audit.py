@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands.options import JsonOption, SpecsArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError, SpecError
@@ -179,21 +180,19 @@ def _show(report: AuditReport, dry_run: bool, unreadable: list[str]) -> None:
         name = folder.holding.folder.name[:8]
         examples = [part.example for part in folder.parts.values() if part.example]
         if folder.failed:
-            mark = (
-                "would be marked as not to be used" if dry_run else f"is marked as not to be used (`qualm cache accept {name}` reverses it)"
-            )
-            out.print(f"[bold red]{name}[/] {mark}: {escape(folder.why)}" + (f"; the first: {escape(examples[0])}" if examples else ""))
+            failure = (say.AUDIT_WOULD_MARK if dry_run else say.AUDIT_MARKED).format(folder=name, why=escape(folder.why))
+            out.print(failure + (say.AUDIT_FIRST_EXAMPLE.format(example=escape(examples[0])) if examples else ""))
     for holding, why in report.unchecked:
-        out.print(f"not computed: {_counted(holding, holding.parts)}: {escape(why)}")
+        out.print(say.AUDIT_NOT_COMPUTED.format(folder=_counted(holding, holding.parts), why=escape(why)))
     for holding, counts in report.unasked:
         stages = escape(", ".join(holding.stages))
-        why = "none of the inference stages examined asks for them"
-        out.print(f"not computed: {_counted(holding, counts)}: {why}; used by {stages or 'unknown'}")
+        out.print(say.AUDIT_NOT_ASKED.format(folder=_counted(holding, counts), stages=stages or "unknown"))
     for spec in unreadable:
-        out.print(f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`); what it asks for was not looked at")
-    failed = len(report.failed)
-    verdict = f"[bold red]{failed} of {len(report.folders)} folders failed[/]" if failed else "[green]all agree[/]"
-    out.print(f"{report.checked:,} parts computed again: {verdict}")
+        out.print(say.AUDIT_SKIPPED_SPEC.format(spec=spec))
+    if report.failed:
+        out.print(say.AUDIT_FAILED.format(n=report.checked, failed=len(report.failed), folders=len(report.folders)))
+    else:
+        out.print(say.AUDIT_AGREES.format(n=report.checked))
 
 
 def _counted(holding: Holding, parts: Mapping[str, int]) -> str:
@@ -210,8 +209,9 @@ def _table(folder: FolderResult, out: Console) -> None:
     from qualm.registry.system.grids import Grid
 
     about = folder.holding.about
-    moved = ", ".join(f"{library} {old} -> {new}" for library, (old, new) in folder.moved.items()) or "today's libraries"
-    title = f"{folder.holding.folder.name[:8]}: {about.get('label', 'unknown')}, version {about.get('qualm', 'unknown')}, {moved}"
+    moved = ", ".join(f"{library} {old} -> {new}" for library, (old, new) in folder.moved.items()) or say.TODAYS_LIBRARIES
+    model, version = about.get("label", "unknown"), about.get("qualm", "unknown")
+    title = say.AUDIT_TITLE.format(folder=folder.holding.folder.name[:8], model=model, version=version, libraries=moved)
     names = ("stored", "checked", "equal", "rounding", "differing", "largest")
     grid = Grid([("part", "left"), *((name, "right") for name in names)], Text(title, style="bold"))
     for kind, part in sorted(folder.parts.items()):

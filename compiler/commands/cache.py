@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands.audit import audit
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
@@ -129,7 +130,8 @@ def accept(folder: FolderArgument) -> None:
     from qualm.runners.data.refusal import accept as unmark
 
     holding = _holding(folder)
-    typer.echo(f"{holding.folder.name}: {'accepted' if unmark(holding.folder) else 'was not refused'}")
+    outcome = say.FOLDER_ACCEPTED if unmark(holding.folder) else say.FOLDER_NOT_REFUSED
+    typer.echo(outcome.format(folder=holding.folder.name))
 
 
 def _holding(name: str) -> Holding:
@@ -229,7 +231,7 @@ def _table(rows: list[Holding], current: Users) -> None:
 
     out = console()
     if not rows:
-        out.print("the store is empty: nothing was answered here yet")
+        out.print(say.STORE_IS_EMPTY)
         return
     names = ("model", "engine", "answers", "draws", "signals", "segments", "size", "last used")
     grid = Grid([(name, "left" if name in ("model", "engine", "last used") else "right") for name in names])
@@ -241,22 +243,24 @@ def _table(rows: list[Holding], current: Users) -> None:
         engine = _engine(h)
         why = current.state(h)
         state = engine if not why else f"[yellow]{engine} {why[:7]}[/]"
-        stages = ", ".join(h.stages[:2]) + (f" and {len(h.stages) - 2} more" if len(h.stages) > 2 else "")
+        stages = ", ".join(h.stages[:2])
+        if len(h.stages) > 2:
+            stages = say.AND_MORE.format(first=stages, n=len(h.stages) - 2)
         numbers = [f"{n:,}" if n else "-" for n in (*counts.values(), h.segments)]
         grid.add(str(h.about.get("label", "unknown")), Text.from_markup(state), *numbers, format_size(h.bytes), _ago(h.last_use))
         users.append((f"{h.about.get('label', 'unknown')} {engine}", stages))
     grid.print(Console())
-    out.print("\n[bold]used by[/]")
+    out.print(f"\n{say.USED_BY}")
     print_labelled(out, users)
     old = sum(h.bytes for h in rows if current.state(h) not in ("", "unclear"))
-    notes = [f"{format_size(sum(h.bytes for h in rows))} in all"]
-    notes += [f"{format_size(old)} that no run uses (`qualm cache gc --unused` removes them)"] if old else []
-    notes += [f"{h.folder.name[:8]} is refused: {h.refusal} (`qualm cache accept {h.folder.name[:8]}`)" for h in rows if h.refusal]
-    notes += [f"specs/{spec}.yaml has mistakes (`qualm validate {spec}`)" for spec in current.unreadable]
+    notes = [say.STORE_SIZE.format(size=format_size(sum(h.bytes for h in rows)))]
+    notes += [say.STORE_UNUSED.format(size=format_size(old))] if old else []
+    notes += [say.STORE_REFUSED.format(folder=h.folder.name[:8], why=h.refusal) for h in rows if h.refusal]
+    notes += [say.SPEC_HAS_MISTAKES.format(spec=spec) for spec in current.unreadable]
     small = sum(h.segments for h in rows)
-    notes += [f"{small:,} segments (`qualm cache gc` merges them)"] if small > 8 * len(rows) else []
+    notes += [say.STORE_SEGMENTS.format(n=small)] if small > 8 * len(rows) else []
     damaged = sum(h.damaged for h in rows)
-    notes += [f"{damaged} damaged segments, whose answers are computed again when they are asked for"] if damaged else []
+    notes += [say.STORE_DAMAGED.format(n=damaged)] if damaged else []
     out.print("\n" + "; ".join(notes))
 
 
@@ -274,17 +278,19 @@ def _ago(then: float) -> str:
 
 
 def _say(done: CollectResult, dry: bool) -> None:
-    would = "would be " if dry else ""
+    would = say.WOULD_BE if dry else ""
     lines = []
     if done.into:
-        lines.append(f"{done.merged:,} segments {would}merged into {done.into:,}")
+        lines.append(say.SEGMENTS_MERGED.format(n=done.merged, would=would, into=done.into))
     if done.repeats:
-        lines.append(f"{done.repeats:,} repeated answers {would}dropped")
+        lines.append(say.REPEATS_DROPPED.format(n=done.repeats, would=would))
     if done.leftovers:
-        lines.append(f"{done.leftovers:,} damaged or half-written files {would}removed")
+        lines.append(say.LEFTOVERS_REMOVED.format(n=done.leftovers, would=would))
     for holding in done.removed:
         label = holding.about.get("label", "unknown")
-        lines.append(f"{holding.parts.total():,} answers of '{label}' by {_engine(holding)} {would}removed")
+        lines.append(say.ANSWERS_REMOVED.format(n=holding.parts.total(), model=label, engine=_engine(holding), would=would))
     for holding in done.busy:
-        lines.append(f"answers of '{holding.about.get('label', 'unknown')}' were used minutes ago and are kept; try again later")
-    typer.echo("\n".join([*lines, f"{format_size(max(0, done.freed))} {would}freed"]) if lines else "nothing to do")
+        lines.append(say.ANSWERS_IN_USE.format(model=holding.about.get("label", "unknown")))
+    if lines:
+        lines.append(say.SPACE_FREED.format(size=format_size(max(0, done.freed)), would=would))
+    typer.echo("\n".join(lines or [say.NOTHING_TO_DO]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands import edit_yaml
 from qualm.compiler.commands.strength_entry import PerturbationEntry, find_entry, knobs_of
 from qualm.compiler.commands.strength_request import OUTPUT, StrengthRequest, goal_of, range_of
@@ -20,7 +21,7 @@ from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, Resolved
-from qualm.compiler.viewing.serving import ADVICE, OPENING, own_name, until_stopped
+from qualm.compiler.viewing.serving import OPENING, own_name, until_stopped
 from qualm.registry.formats import atomic
 from qualm.registry.plugins.column_names import CONTEXT
 from qualm.runners.runtime.parameters import to_lists
@@ -50,7 +51,9 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
     own_file = edit_yaml.holds(path, project.root)
     goal = goal_of(request, entry) if request.auto else None
     if request.write and own_file != path:
-        raise ProjectError(_inherited(own_file))
+        raise ProjectError(
+            f"the perturbations are in {own_file.name}, which this spec extends and others may; calibrate that one, or write them here"
+        )
     try:
         with chdir(project.root), open_bench(project, resolved, plan, entry, request, goal) as (bench, knobs, stage):
             place = edit_yaml.EditTarget(own_file, entry.index, entry.plugin.name, "")
@@ -60,10 +63,6 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
             return True
     except (StageError, ModelError, PageError, VoteError) as error:
         raise ProjectError(str(error)) from error
-
-
-def _inherited(file: Path) -> str:
-    return f"the perturbations are in {file.name}, which this spec extends and others may; calibrate that one, or write them here"
 
 
 def serve_page(
@@ -90,7 +89,7 @@ def serve_page(
             raise WriteError(str(error)) from error
         if parameter in points and not add:
             points[parameter] = value
-        return f"{done}; next: qualm compile {place.file.stem}"
+        return say.WRITTEN_COMPILE_NEXT.format(written=done, spec=place.file.stem)
 
     reviewer = request.reviewer or own_name()
     votes = Votes(Path(OUTPUT) / resolved.spec.name / "votes.csv")
@@ -98,7 +97,7 @@ def serve_page(
     title = f"{entry.plugin.name} in {resolved.spec.name}"
     until_stopped(
         lambda: serve(session, title, request.port),
-        lambda url: f"{reviewer} calibrates {title} at {url}\n{ADVICE}\nCtrl-C here ends it; votes are in {votes.path}",
+        lambda url: say.CALIBRATION_PAGE.format(reviewer=reviewer, title=title, url=url, advice=say.PAGE_IS_OPEN, votes=votes.path),
         Path(OPENING) if request.browse else None,
     )
 
@@ -206,31 +205,33 @@ def search_strength(
         raise ProjectError(f"--scale: expected auto, linear or log, got '{request.scale}'")
     where = bench.range_of(knob, range_of(request, knob), request.scale)
     outcome = search(lambda strengths: bench.measure(goal, knob.name, strengths), where, goal.target, display=goal.display)
-    who = f"{bench.respondent.label}'s answers to " if bench.respondent is not None else ""
+    who = say.ANSWERS_OF_TO.format(model=bench.respondent.label) if bench.respondent is not None else ""
     title = f"{entry.plugin.name}: {knob.name}, {goal.title}, {who}{bench.dataset.name}"
     _print(outcome, goal, title)
     for path in _files(resolved, entry, bench, knob, goal, outcome, request.output):
-        typer.echo(f"curve: {path}")
+        typer.echo(say.CURVE_AT.format(file=path))
     if stage.counters:
-        typer.echo("engine: " + ", ".join(f"{n:,} {what}" for what, n in stage.counters.items()))
+        typer.echo(say.ENGINE_COUNTS.format(counts=", ".join(f"{n:,} {what}" for what, n in stage.counters.items())))
     if outcome.chosen is None:
-        typer.echo(f"no strength: {outcome.why}")
+        typer.echo(say.NO_STRENGTH.format(why=outcome.why))
         return False
     value = outcome.chosen.strength
     summary = f"{written(value)}: {goal.title} {curve.phrase(outcome.chosen, goal)}"
-    typer.echo(f"chosen: {knob.name} {summary}" + (f" ({outcome.why})" if outcome.why else ""))
+    if outcome.why:
+        typer.echo(say.CHOSEN_STRENGTH_WITH_REASON.format(parameter=knob.name, summary=summary, why=outcome.why))
+    else:
+        typer.echo(say.CHOSEN_STRENGTH.format(parameter=knob.name, summary=summary))
     if request.write:
         how = (
             f"--share {goal.display(goal.target):g}"
             if request.distance is None
             else f"--distance {goal.name}={goal.display(goal.target):g}"
         )
-        comment = f"{summary} for {who}{bench.dataset.name}; `qualm calibrate --auto {how}`, seed {resolved.seed}"
+        comment = say.CALIBRATION_COMMENT.format(summary=summary, answers=who, dataset=bench.dataset.name, options=how, seed=resolved.seed)
         point = entry.args[knob.name] if entry.pointed and knob.name in entry.named else None
         where_to = replace(place, parameter=knob.name, point=point)
-        typer.echo(
-            f"{edit_yaml.write(where_to, value, 'add' if request.add else 'replace', comment)}; next: qualm compile {place.file.stem}"
-        )
+        done = edit_yaml.write(where_to, value, "add" if request.add else "replace", comment)
+        typer.echo(say.WRITTEN_COMPILE_NEXT.format(written=done, spec=place.file.stem))
     return True
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
@@ -110,7 +111,7 @@ def model(
         from qualm.compiler.project.views import console
 
         counts = ", ".join(f"{sum(f.verdict == v for f in findings)} {v}" for v in ("ok", "warn", "fail", "error"))
-        console().print(f"[bold]{name}[/] as {dtype}: {_SIGNS[verdict]} ({counts})")
+        console().print(say.DOCTOR_VERDICT.format(model=name, dtype=dtype, verdict=_SIGNS[verdict], counts=counts))
     if verdict in ("fail", "error"):
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.util import load_yaml_guess_indent
 
+from qualm.compiler import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import load, parse, relative_name
 from qualm.registry.formats import atomic, textfiles
@@ -58,8 +59,8 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
             partial.chmod(place.file.stat().st_mode)
     except OSError as error:
         raise ProjectError(explain_error(error, str(place.file))) from error
-    done = "added" if mode == "add" else "set"
-    return f"{place.file.name}: {place.plugin}: {place.parameter}: {done} {written(value)}"
+    done = say.VALUE_ADDED if mode == "add" else say.VALUE_SET
+    return done.format(file=place.file.name, plugin=place.plugin, parameter=place.parameter, value=written(value))
 
 
 def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:

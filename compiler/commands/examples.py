@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 
+from qualm.compiler import sentences as say
 from qualm.compiler.spec.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.entries import card as cards
@@ -13,18 +14,6 @@ from qualm.registry.plugins.column_names import CODE_OF, GROUP_OF, LABELLED, SET
 from qualm.registry.plugins.columns import columns, field_of, judge_of, mark_of, variants_of
 from qualm.registry.plugins.registry import KINDS, NESTED, REQUIRED, Artifact, DatasetName, ModelName, Parameter, Plugin
 from qualm.registry.where import FIELDS
-
-PLACEHOLDERS = {
-    "my-model": "an entry of registry/data/ (`qualm data ls`), or SPEC:MODEL",
-    "my-answers": "an entry of registry/data/ with recorded answers",
-    "my-labels": "an entry of registry/data/ with people's ratings of answers",
-    "my-llm": "an entry of registry/data/ with a language model",
-    "my-card": "the card that this command writes",
-    "scenes": "a dataset of the spec",
-    "base": "a model of the spec",
-    "epistemic/extraneous": "a category of the spec's taxonomy",
-}
-"""Names in examples that readers replace -> their meaning."""
 
 _NAMED: dict[str, Any] = {
     "category": "epistemic/extraneous",
@@ -58,7 +47,7 @@ def text(part: dict[str, Any]) -> str:
 
 def placeholders(written: str) -> dict[str, str]:
     """Return the names in an example that readers replace, with their meaning."""
-    return {name: meaning for name, meaning in PLACEHOLDERS.items() if name in _words(written)}
+    return {name: meaning for name, meaning in say.PLACEHOLDERS.items() if name in _words(written)}
 
 
 def _words(written: str) -> set[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
@@ -116,8 +117,8 @@ def _bring(item: FetchItem, done: dict[str, str], failures: dict[str, str], as_j
 def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
     """Exit with status 2 unless all terms were accepted, by the option or on the terminal."""
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
-        typer.echo(f"{item.what}: {item.terms} ({item.licence})")
-        if not (sys.stdin.isatty() and typer.confirm("Do you accept this?")):
+        typer.echo(say.TERMS_OF.format(name=item.what, terms=item.terms, licence=item.licence))
+        if not (sys.stdin.isatty() and typer.confirm(say.ACCEPT_TERMS)):
             raise ProjectError(f"{item.what}: nothing was fetched; say --accept-licence if you accept its licence ({item.licence})")
 
 
@@ -129,7 +130,7 @@ def _print(items: Sequence[FetchItem], title: str) -> None:
 
     out = console()
     if not items:
-        out.print(f"{plain(title)}: needs no files from outside")
+        out.print(say.NEEDS_NO_FILES.format(title=plain(title)))
         return
     columns = [(name, "right" if name == "size" else "left") for name in ("what", "state", "size", "checksums", "licence", "from")]
     grid = Grid(columns)
@@ -143,22 +144,24 @@ def _print(items: Sequence[FetchItem], title: str) -> None:
         for note in item.notes:
             out.print(f"[bold]{plain(item.what)}[/]: {plain(note)}", soft_wrap=True)
     if untried := [item.what for item in items if not item.is_tried]:
-        out.print(f"[bold]addresses not tried when their cards were written[/]: {plain(', '.join(untried))}", soft_wrap=True)
+        out.print(say.ADDRESSES_NOT_TRIED.format(names=plain(", ".join(untried))), soft_wrap=True)
     coming = [item for item in items if item.state == TO_FETCH]
     known = sum(file.size or 0 for item in coming for file in item.files)
     unknown = sum(file.size is None for item in coming for file in item.files)
-    more = f", and {unknown:,} files of unknown size" if unknown else ""
-    out.print(f"to fetch: {len(coming)} of {len(items)}, {format_size(known)}{more}")
+    if unknown:
+        out.print(say.TO_FETCH_AND_UNKNOWN.format(n=len(coming), of=len(items), size=format_size(known), unknown=unknown))
+    else:
+        out.print(say.TO_FETCH.format(n=len(coming), of=len(items), size=format_size(known)))
 
 
 def _print_end(project: Project, spec: str | None, done: dict[str, str], failures: dict[str, str], left: Sequence[str]) -> None:
     from qualm.registry.entries import lock
 
     if done and (project.root / lock.FILE).exists():
-        typer.echo(f"commits and checksums are pinned in {lock.FILE}; commit it with registry/data/*.dvc, and everyone gets the same files")
+        typer.echo(say.FETCHED_PINNED.format(file=lock.FILE))
     for what, why in failures.items():
         typer.echo(f"{what}: {why}", err=True)
     if left:
-        typer.echo(f"not fetched, for the reasons above: {', '.join(left)}", err=True)
+        typer.echo(say.NOT_FETCHED.format(names=", ".join(left)), err=True)
     if not failures and not left and spec is not None:
-        typer.echo(f"next: qualm run {spec}")
+        typer.echo(say.NEXT_COMMAND.format(command=f"qualm run {spec}"))

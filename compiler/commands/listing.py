@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands import examples
 from qualm.compiler.project.model_sizes import of_published
 from qualm.compiler.spec.errors import ProjectError
@@ -21,10 +22,8 @@ from qualm.registry.system.grids import Grid
 from qualm.registry.system.tables import folded, plain_table
 from qualm.registry.text import print_json
 
-FOOTERS = {
-    "models": "a model of your own: docs/how-to/models.md; those of the hub: `qualm ls models --published`",
-    "datasets": "data of your own: `qualm data new NAME --from FOLDER` (docs/how-to/data.md); every card: `qualm data ls`",
-}
+FOOTERS = {"models": say.OWN_MODELS, "datasets": say.OWN_DATA}
+"""Kind of plugins -> line below its table."""
 
 
 def plugin_table(kind: str | None, as_json: bool) -> None:
@@ -45,10 +44,11 @@ def plugin_table(kind: str | None, as_json: bool) -> None:
         for plugin in (p for p in listed if p.kind == each):
             summary = Text(plugin.summary)
             if kind and plugin.parameters:
-                summary.append("\ntakes: " + ", ".join(p.name for p in plugin.parameters), style="dim")
+                names = ", ".join(p.name for p in plugin.parameters)
+                summary.append(say.TAKES_PARAMETERS.format(parameters=names), style="dim")
             table.add_row(plugin.name, summary)
         out.print(table, Text())
-    out.print(Text(f"`qualm ls {kind or 'KIND'} NAME` explains one" + ("" if kind else "; `qualm ls KIND` names parameters"), style="dim"))
+    out.print(Text(say.LS_KIND_EXPLAINS.format(kind=kind) if kind else say.LS_EXPLAINS, style="dim"))
     for each in [kind] if kind in FOOTERS else [] if kind else FOOTERS:
         out.print(Text(FOOTERS[each], style="dim"))
 
@@ -75,19 +75,21 @@ def print_named(name: str, as_json: bool) -> None:
     if plugins and not as_json:
         for plugin, (kind, spec) in zip(plugins, written, strict=True):
             if spec not in (name, plugin.name):
-                Console().print(Text(f"{name} is here, among {kind}, {spec}\n", style="bold"), soft_wrap=True)
+                Console().print(Text(say.FOREIGN_NAME.format(name=name, kind=kind, plugin=spec), style="bold"), soft_wrap=True)
             print_plugin(kind, plugin.name, as_json=False)
             Console().print()
         return
     plugins = plugins or [p for kind in KINDS for p in registry.every(kind) if name.lower() in f"{p.name} {p.summary}".lower()]
     if not plugins:
         near = ", ".join(f"{each} ({kind})" for kind, each in foreign_names.nearest(name))
-        hint = f"did you mean {near}?" if near else f"`qualm ls` lists all plugins; their kinds are: {', '.join(KINDS)}"
-        raise ProjectError(f"no plugin and no kind of plugins is called '{name}', and none speaks of it; {hint}")
+        raise ProjectError(
+            f"no plugin and no kind of plugins is called '{name}', and none speaks of it; "
+            + (f"did you mean {near}?" if near else f"`qualm ls` lists all plugins; their kinds are: {', '.join(KINDS)}")
+        )
     if as_json:
         print_json([_plugin_json(p) for p in plugins])
         return
-    table = plain_table(Text(f"no plugin is called '{name}'; these speak of it:"))
+    table = plain_table(Text(say.PLUGINS_THAT_MENTION.format(name=name)))
     table.show_header = False
     for column in ("name", "kind", "summary"):
         table.add_column(column, overflow="fold")
@@ -95,7 +97,7 @@ def print_named(name: str, as_json: bool) -> None:
         table.add_row(plugin.name, plugin.kind, plugin.summary)
     out = Console()
     out.print(table, Text())
-    out.print(Text("`qualm ls NAME` explains one", style="dim"))
+    out.print(Text(say.LS_NAME_EXPLAINS, style="dim"))
 
 
 def print_plugin(kind: str, name: str, as_json: bool) -> None:
@@ -109,11 +111,11 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
         return
     out = Console()
     out.print(Text.assemble((plugin.name, "bold"), f"  ({kind}, {_near(plugin.path)})\n"), soft_wrap=True)
-    out.print(Text(folded(plugin.doc, out.width) or "(no help)"))
+    out.print(Text(folded(plugin.doc, out.width) or say.NO_HELP))
     for title, lines in (("Parameters", _parameters(plugin)), ("Declares", _declarations(plugin))):
         if text := folded("\n".join(lines), out.width - 2):
             _print_block(out, title, text)
-    title, lines = ("On the command line", [command(plugin)]) if kind in COMMANDS else ("In a spec", list(_in_a_spec(plugin)))
+    title, lines = (say.ON_COMMAND_LINE, [command(plugin)]) if kind in COMMANDS else (say.IN_A_SPEC, list(_in_a_spec(plugin)))
     _print_block(out, title, "\n".join(lines))
 
 
@@ -124,7 +126,7 @@ def _print_block(out: Console, title: str, text: str) -> None:
 def command(plugin: Plugin) -> str:
     """Return the command that uses a plugin which no spec names."""
     options = "".join(f" -O {p.name}={json.dumps(p.default)}" for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
-    return f"qualm export SPEC OUT --to {plugin.name.replace('_', '-')}{options.replace(chr(34), '')}"
+    return say.EXPORT_COMMAND.format(format=plugin.name.replace("_", "-"), options=options.replace('"', ""))
 
 
 def _in_a_spec(plugin: Plugin) -> Iterator[str]:
@@ -134,7 +136,7 @@ def _in_a_spec(plugin: Plugin) -> Iterator[str]:
     if named:
         yield ""
     if "my-card" in named:
-        yield f"qualm data new my-card --from FOLDER --adapter {plugin.name}"
+        yield say.NEW_CARD_COMMAND.format(adapter=plugin.name)
     yield from (f"{name}: {meaning}" for name, meaning in named.items())
 
 
@@ -189,10 +191,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
         grid.add(m.name, f"{m.parameters.total:.3g}", *cells, str(m.image_tokens or ""), _gives(m))
     out = Console()
     grid.print(out)
-    out.print(
-        "\nbf16, int8, 4 bit: GiB of weights; cache: KiB a token and answer as bfloat16; image: tokens of one of 640 x 480.\n"
-        "None is verified here: run `qualm doctor model NAME` on the one you choose. More in docs/how-to/models.md."
-    )
+    out.print(say.PUBLISHED_MODELS_NOTE)
 
 
 def _memories(m: Published) -> dict[str, float]:
@@ -207,7 +206,6 @@ def _memories(m: Published) -> dict[str, float]:
 
 def _gives(m: Published) -> str:
     if m.unsupported:
-        return f"not supported: {m.unsupported}"
-    gives = "all signals" if not m.lacks else f"all but {', '.join(m.lacks)}"
-    needs = ["a `template`"] if m.template else []
-    return "; ".join([gives, *(f"needs {n}" for n in needs), *([m.note] if m.note else [])])
+        return say.MODEL_NOT_SUPPORTED.format(why=m.unsupported)
+    gives = say.ALL_SIGNALS_BUT.format(signals=", ".join(m.lacks)) if m.lacks else say.ALL_SIGNALS
+    return "; ".join([gives, *([say.NEEDS_TEMPLATE] if m.template else []), *([m.note] if m.note else [])])

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands import fetching, origins, people, pipeline, prompts, results, sharing, specs, viewing
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.entries.card import CardError
@@ -39,16 +40,14 @@ class Interruptible(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo("interrupted", err=True)
+            typer.echo(say.INTERRUPTED, err=True)
             raise typer.Exit(130) from None
 
-
-EPILOG = "Exit codes: 0 success, 1 the answer is no, 2 the command cannot be carried out as typed or as things are here, 130 interrupted."
 
 app = typer.Typer(
     name="qualm",
     help="Benchmarks of uncertainty in vision-language models: declared in YAML, rebuilt by DVC.",
-    epilog=EPILOG,
+    epilog=say.EXIT_CODES,
     cls=Interruptible,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -56,13 +55,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-RUN, LOOK, PEOPLE, FIND, SHARE = (
-    "From a spec to its results",
-    "Look at results",
-    "People decide",
-    "Plugins, data, models",
-    "Share and clean up",
-)
+RUN, LOOK, PEOPLE, FIND, SHARE = say.PANEL_RUN, say.PANEL_LOOK, say.PANEL_PEOPLE, say.PANEL_FIND, say.PANEL_SHARE
 
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
     "init": (RUN, specs.init),
@@ -152,11 +145,10 @@ def run_guarded(command: Callable[[], Any]) -> Any:
         return command()
     except SpecError as error:
         typer.echo(error.render(), err=True)
-        n = len(error.problems)
-        typer.echo(f"{n} problem{'s' if n > 1 else ''}", err=True)
+        typer.echo(say.count(len(error.problems), "problem"), err=True)
         sys.exit(2)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+        typer.echo(say.INTERRUPTED, err=True)
         sys.exit(130)
     except Exception as error:  # noqa: BLE001 - it is logged
         message, code = error_report(error)
@@ -180,15 +172,15 @@ def error_report(error: Exception) -> tuple[str, int]:
         case OSError():
             return explain_error(error), 2
         case UnicodeError():
-            return f"expected UTF-8 text: {error}", 2
+            return say.EXPECTED_UTF8.format(error=error), 2
         case RecursionError():
-            return "something that was read is nested too deep", 2
+            return say.NESTED_TOO_DEEP, 2
         case MemoryError():
-            return "something that was read takes more memory than there is", 2
+            return say.OUT_OF_MEMORY, 2
     polars = sys.modules.get("polars")
     if polars is not None and isinstance(error, polars.exceptions.ComputeError) and "parquet" in str(error):
-        return f"a table that was read is damaged ({error}); `dvc status` names it, `qualm run` re-creates it", 2
-    return f"unexpected {summarize_error(error)}; this is a fault of Qualm or of a library, please report it", 1
+        return say.TABLE_DAMAGED.format(error=error), 2
+    return say.UNEXPECTED_ERROR.format(error=summarize_error(error)), 1
 
 
 def _is_verbose() -> bool:

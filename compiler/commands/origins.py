@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.registry.formats import atomic
@@ -25,7 +26,7 @@ def graph(
         typer.echo(text)
     else:
         atomic.write_text(output, text)
-        typer.echo(f"wrote {output}")
+        typer.echo(say.WROTE_FILE.format(file=output))
 
 
 def cite(spec: SpecArgument = None, as_json: JsonOption = False) -> None:

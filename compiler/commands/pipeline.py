@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
@@ -49,7 +50,7 @@ def validate(spec: SpecArgument = None, as_json: JsonOption = False) -> None:
         print_json(facts)
     else:
         counts = ", ".join(f"{n} {what if n != 1 else what[:-1]}" for what, n in facts.items() if what not in ("ok", "spec"))
-        typer.echo(f"{facts['spec']}: valid ({counts})")
+        typer.echo(say.SPEC_IS_VALID.format(spec=facts["spec"], counts=counts))
         if lacking := advice(missing_extras(plan.stages)):
             typer.echo(lacking, err=True)
 
@@ -131,7 +132,7 @@ def plan(
         print_costs(paid, verbose, spent, project.settings.max_spend)
         print_needs(missing)
         for note in training_prompt_notes(resolved):
-            typer.echo(f"Note: {note}")
+            typer.echo(say.NOTE.format(note=note))
         if beside is not None:
             print_parallel_run(beside, on)
     if exit_code and any(f.action != "unchanged" for f in forecasts):

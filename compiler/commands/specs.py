@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from qualm.compiler import sentences as say
 from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
@@ -76,11 +77,11 @@ def clean(
     if left is None or not left.places:
         raise ProjectError(f"nothing is left of '{name}' here; `qualm compile --check` names deleted specs that left something")
     for place in left.places:
-        typer.echo(f"{'removed' if yes else 'would remove'}: {place}")
+        typer.echo((say.REMOVED if yes else say.WOULD_REMOVE).format(path=place))
     if yes:
         remove(project.root, left)
     else:
-        typer.echo(f"`qualm clean {name} --yes` removes this")
+        typer.echo(say.CLEAN_REMOVES.format(spec=name))
 
 
 def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")]) -> None:

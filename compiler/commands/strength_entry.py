@@ -83,10 +83,10 @@ def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: b
     names = [k.name for k in knobs]
     if not knobs and (auto or parameter is not None):
         ways = [p.name for p in entry.plugin.parameters if p.name in ("generator", "prompt", "temperature")]
-        ways_in_words = f" (what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec)" if ways else ""
         raise ProjectError(
-            f"{name} has no strength to search for: none of its parameters is one{ways_in_words}. "
-            f"Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
+            f"{name} has no strength to search for: none of its parameters is one"
+            + (f" (what it makes depends on {', '.join(f'`{w}:`' for w in ways)} of the spec)" if ways else "")
+            + f". Without --auto, `qualm calibrate {spec} -p {name}` shows what it makes, to be voted on"
         )
     if parameter is not None and parameter not in names:
         raise ProjectError(f"{entry.plugin.name} has no numeric parameter '{parameter}'; there are: {', '.join(names)}")

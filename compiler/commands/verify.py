@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
-from qualm.compiler.viewing.serving import ADVICE, OPENING, own_name, until_stopped
+from qualm.compiler.viewing.serving import OPENING, own_name, until_stopped
 from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
+    from qualm.registry.entries.adding import Added
     from qualm.runners.review.pool import Pool
     from qualm.runners.review.session import ReviewSession
 
@@ -76,8 +78,9 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
             journal.close()
         _finish(project.root, target)
     except AddError as error:
-        left = f"decisions are safe in .qualm/reviews/{target.entry}; the next `qualm verify` publishes them"
-        raise ProjectError(f"{error}\n{left}") from error
+        raise ProjectError(
+            f"{error}\ndecisions are safe in .qualm/reviews/{target.entry}; the next `qualm verify` publishes them"
+        ) from error
     except (PoolError, JournalError, PageError, CurationError, EntryError, NoTerminalError) as error:
         raise ProjectError(str(error)) from error
 
@@ -97,7 +100,7 @@ def merge(project: Project, spec: str | None, name: str | None, tables: list[Pat
         added = publish(project.root, target.entry, [d for table in tables for d in read_decisions(table)])
     except (AddError, JournalError, CurationError, EntryError) as error:
         raise ProjectError(str(error)) from error
-    return f"registry/data/{target.entry}: {'nothing new' if added is None else f'{added.outcome}, version {added.entry.version}'}"
+    return _published(target.entry, added)
 
 
 def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) -> ReviewTarget:
@@ -111,8 +114,11 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
     if name is None:
         likely = list(spec.pairs) or list(datasets)
         if len(likely) != 1:
-            what = f"several datasets; say which: {', '.join(names)}" if names else "no data to verify; it stands under `datasets:`"
-            raise ProjectError(f"{spec.name} has {what}")
+            raise ProjectError(
+                f"{spec.name} has several datasets; say which: {', '.join(names)}"
+                if names
+                else f"{spec.name} has no dataset to verify; add one under `datasets:`"
+            )
         name = likely[0]
     if name not in names:
         raise ProjectError(f"{spec.name} has no dataset '{name}'; {nearest(name, names)}")
@@ -156,7 +162,7 @@ def _review(session: ReviewSession, title: str, request: ReviewRequest, root: Pa
 
     until_stopped(
         lambda: serve(session, title, request.port),
-        lambda url: f"{session.journal.reviewer} reviews {title} at {url}\n{ADVICE}\nCtrl-C here ends the review and publishes it",
+        lambda url: say.REVIEW_PAGE.format(reviewer=session.journal.reviewer, title=title, url=url, advice=say.PAGE_IS_OPEN),
         root / OPENING if request.browse else None,
     )
 
@@ -166,11 +172,17 @@ def _finish(root: Path, target: ReviewTarget) -> None:
     from qualm.runners.review.journal import publish
 
     added = publish(root, target.entry)
+    print(_published(target.entry, added))
     if added is None:
-        print(f"registry/data/{target.entry}: nothing new")
         return
-    print(f"registry/data/{target.entry}: {added.outcome}, version {added.entry.version}")
-    print(f"next: {commit_command(added.entry)}")
+    print(say.NEXT_COMMAND.format(command=commit_command(added.entry)))
     if not target.curated:
         where = f"{target.section}.{target.name.partition('@')[0]}"
-        print(f"to score only what it accepts, write `curated: {target.entry}` under {where} of the spec")
+        print(say.USE_DECISIONS.format(entry=target.entry, section=where))
+
+
+def _published(entry: str, added: Added | None) -> str:
+    """Return the line that says which version of an entry was published; None means that nothing was new."""
+    if added is None:
+        return say.DECISIONS_UNCHANGED.format(entry=entry)
+    return say.DECISIONS_PUBLISHED.format(entry=entry, outcome=added.outcome, version=added.entry.version)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import changed_results, may_publish
@@ -290,19 +291,20 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
 
 def _tell(context: ExportContext, request: ExportRequest, files: Sequence[Path]) -> None:
     samples, answers = context.counts["samples"], context.counts["answers"]
-    what = f"{answers:,} answers to {samples:,} questions of {len(context.parts)} model and dataset pairs"
+    what = say.EXPORTED_ANSWERS.format(answers=answers, questions=samples, pairs=len(context.parts))
     if context.results:
-        what = f"{context.counts['figures']:,} figures" if context.counts["figures"] else f"{context.counts['tables']:,} tables"
+        figures, tables = context.counts["figures"], context.counts["tables"]
+        what = say.EXPORTED_FIGURES.format(n=figures) if figures else say.EXPORTED_TABLES.format(n=tables)
     if scores := context.counts["scores"]:
-        what = f"{scores:,} scores"
+        what = say.EXPORTED_SCORES.format(n=scores)
     if context.datasets:
-        what = f"{samples:,} questions of {', '.join(context.datasets)}"
-    print(f"{request.out}: {len(files)} files, {what}")
+        what = say.EXPORTED_QUESTIONS.format(n=samples, datasets=", ".join(context.datasets))
+    print(say.EXPORTED_FILES.format(folder=request.out, n=len(files), contents=what))
     for file in files[:6]:
         print(f"  {file}")
     if len(files) > 6:
-        print(f"  and {len(files) - 6} more")
+        print(say.MORE_LINES.format(n=len(files) - 6))
     if n := context.counts["samples without an answer"]:
-        print(f"qualm: {n:,} samples have no answer and no row", file=sys.stderr)
+        print(say.EXPORT_WITHOUT_ANSWER.format(n=n), file=sys.stderr)
     for what, n in context.lost.items():
-        print(f"qualm: not in the {request.to} files: {what} ({n:,})", file=sys.stderr)
+        print(say.EXPORT_LEAVES_OUT.format(format=request.to, what=what, n=n), file=sys.stderr)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models, leaves
 from qualm.compiler.project.needs import how_to_add
 from qualm.compiler.spec.errors import ProjectError
@@ -96,8 +97,9 @@ def _describe_models(other: Plan, plan: Plan) -> str:
     """Say which models of another spec a plan reads, and what makes them."""
     start = f"results/{other.spec}/models/"
     models = {path.removeprefix(start) for stage in plan.stages for path in leaves(stage.inputs) if path.startswith(start)}
-    what = f"makes the models {', '.join(sorted(models))}" if models else "makes models that these specs read"
-    return f"{what}; `qualm run {plan.spec}` runs it first, and what it needs is in this table"
+    if models:
+        return say.SPEC_TRAINS_MODELS.format(models=", ".join(sorted(models)), spec=plan.spec)
+    return say.SPEC_TRAINS_OTHER_MODELS.format(spec=plan.spec)
 
 
 def item_of_card(root: Path, name: str, upgrade: bool) -> FetchItem:
@@ -130,21 +132,19 @@ def _of_card(
         missing_files = missing(entry.path)
         if not missing_files:
             return item
-        item.notes.append(f"{len(missing_files):,} more single files are needed")
+        item.notes.append(say.MORE_IMAGES_NEEDED.format(n=len(missing_files)))
     elif added and not movable and not (entry is not None and entry.skipped and sources):
         return item
     if card.fetch is None:
         item.state = BY_HAND
-        item.notes.append(f"get it from {card.source}, then `qualm data add {name} --from PATH --card {card.name}`")
+        item.notes.append(say.FETCH_BY_HAND.format(source=card.source, name=name, card=card.name))
         return item
     item.terms = card.fetch.terms
     item.is_tried = card.fetch.verified
     if card.fetch.also:
-        item.notes.append(f"not fetched: {card.fetch.also}")
+        item.notes.append(say.FETCH_LEAVES_OUT.format(what=card.fetch.also))
     if missing is None and limit is not None:
-        item.notes.append(
-            "fetched whole: " + ("a limit needs all of it" if card.fetch.single else "its source has no addresses of single images")
-        )
+        item.notes.append(say.FETCHED_WHOLE_FOR_LIMIT if card.fetch.single else say.FETCHED_WHOLE_FOR_SOURCE)
     try:
         plan = fetching.plan(root, name, card, [stage.params["args"] for stage in sources], missing, upgrade)
     except FetchError as error:
@@ -155,7 +155,7 @@ def _of_card(
     plan = fetching.with_sizes(plan)
     item.state, item.revision, item.files = TO_FETCH, plan.revision, [] if few else plan.files
     if missing is not None:
-        item.notes.append("annotations whole, and only the images that the chosen questions show")
+        item.notes.append(say.FETCHED_CHOSEN_IMAGES)
     item.bring = lambda progress, bars: _bring(root, plan, few, progress)
     return item
 
@@ -174,8 +174,9 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
     except (AdapterError, StageError, PluginError) as error:
         raise FetchError(str(error)) from error
     inspection = done.added.inspection
-    part = f", in part ({'; '.join(inspection.skipped[:3])})" if inspection.skipped else ""
-    return f"{done.added.outcome} version {done.added.entry.version}, {len(inspection.files):,} files, {format_size(inspection.size)}{part}"
+    part = say.FETCHED_IN_PART.format(problems="; ".join(inspection.skipped[:3])) if inspection.skipped else ""
+    outcome, version, size = done.added.outcome, done.added.entry.version, format_size(inspection.size)
+    return say.FETCHED_ENTRY.format(outcome=outcome, version=version, files=len(inspection.files), size=size, part=part)
 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
@@ -215,7 +216,7 @@ def _host(card: Card) -> str:
     if card.fetch.repo:
         return f"hub:{card.fetch.repo}"
     first, *others = dict.fromkeys(one.url.split("/")[2] for one in card.fetch.urls.values())
-    return first + (f" and {len(others)} more" if others else "")
+    return say.AND_MORE.format(first=first, n=len(others)) if others else first
 
 
 def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchItem:
@@ -233,7 +234,7 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchI
         return item
     item.licence, item.revision, item.files = found.licence, found.commit, found.files
     if found.gated:
-        item.notes.append(f"asks you to accept terms at {hub.page(repo, 'model')}; set HF_TOKEN to a token of that account ({hub.TOKENS})")
+        item.notes.append(say.HUB_ASKS_TERMS.format(page=hub.page(repo, "model"), tokens=hub.TOKENS))
     missing = [file for file in found.files if hub.cached(repo, found.commit, file) is None]
     pinned = COMMIT.fullmatch(branch) or (key in pins and pins[key].revision == found.commit)
     item.state = TO_FETCH if missing or not pinned else HERE
@@ -244,7 +245,7 @@ def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchI
         hub.cache_folder().mkdir(parents=True, exist_ok=True)
         need_room(hub.cache_folder(), missing)
         hub.download_model(repo, found.commit, found.files, bars, lambda file, size: progress("fetching", file, size, item.size or 0))
-        return f"{len(found.files):,} files at {found.commit[:12]}, in {hub.cache_folder()}"
+        return say.FETCHED_MODEL.format(files=len(found.files), commit=found.commit[:12], folder=hub.cache_folder())
 
     item.bring = bring if item.state == TO_FETCH else None
     return item

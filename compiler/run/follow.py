@@ -17,6 +17,7 @@ from typing import Any
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.registry.system.console import Console
 from qualm.registry.text import masked
 
@@ -39,7 +40,7 @@ class Follower:
             refresh_per_second=REFRESH_PER_SECOND,
             disable=quiet or not console.is_terminal or console.is_dumb_terminal,
         )
-        self._start: TaskID | None = self._line.add_task("starting DVC", total=None)
+        self._start: TaskID | None = self._line.add_task(say.STARTING_DVC, total=None)
 
     def __enter__(self) -> Follower:
         self._line.start()
@@ -79,9 +80,9 @@ class Follower:
             case {"event": "interrupted", "stage": stage}:
                 self._end(stage, "interrupted", "yellow")
             case {"event": "damaged", "path": path, "aside": aside}:
-                self._say(f"{path}: damaged: its content is not the recorded one; moved to {aside}, to be restored or made again", "yellow")
+                self._say(say.STAGE_DAMAGED_FILE.format(path=path, aside=aside), "yellow")
             case {"event": "error", "error": error}:
-                self._say(f"dvc: {error}", "red")
+                self._say(say.DVC_SAYS.format(error=error), "red")
 
     def _begin(self, stage: str) -> None:
         if self._start is not None:
@@ -98,7 +99,8 @@ class Follower:
         self._say_words_of(stage, running)
         self._line.remove_task(running.task)
         if how:
-            self._say(f"{self._named(stage)}: {how} ({time.monotonic() - running.since:.1f} s)", style)
+            seconds = time.monotonic() - running.since
+            self._say(say.STAGE_DONE.format(stage=self._named(stage), outcome=how, seconds=seconds), style)
 
     def _named(self, stage: str) -> str:
         """Return `[ 3/12] judge`; stages of other specs with their spec, data without a number."""

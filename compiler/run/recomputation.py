@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast
@@ -77,10 +78,8 @@ class Recomputation:
     def announce(self, out: Console) -> None:
         """Print what is computed anew, and what may come out differently."""
         parts = ", ".join(f"{n:,} {name}" for name, n in self._counts.items())
-        out.print(f"computed again: {parts} ({escape(', '.join(self.stages))}); all other answers stay, and results follow")
-        seeded = "greedy answers are deterministic and sampled ones are seeded: expect the same answers; another `seed:` samples others"
-        served = "a server may answer differently each time, above all at a temperature above 0"
-        out.print(served if self._is_served else seeded, soft_wrap=True)
+        out.print(say.RECOMPUTED_ANSWERS.format(counts=parts, stages=escape(", ".join(self.stages))))
+        out.print(say.SERVED_ANSWERS_DIFFER if self._is_served else say.LOCAL_ANSWERS_REPEAT, soft_wrap=True)
 
     def forget(self) -> None:
         """Remove the answers from the store."""
@@ -92,15 +91,16 @@ class Recomputation:
         """Print how many answers came out the same, and the others."""
         after = self._read()
         changed = [place for place in sorted(self._before) if after.get(place) != self._before[place]]
-        out.print(f"{len(self._before):,} answers computed again: {len(self._before) - len(changed):,} the same, {len(changed):,} changed")
+        n, n_changed = len(self._before), len(changed)
+        out.print(say.RECOMPUTED_SUMMARY.format(n=n, same=n - n_changed, changed=n_changed))
         for place in changed[:MAX_LINES]:
             old, new = self._before[place], after.get(place, {})
-            greedy = f"{old.get(GREEDY)!r} -> {new.get(GREEDY)!r}" if old.get(GREEDY) != new.get(GREEDY) else "same greedy answer"
+            greedy = f"{old.get(GREEDY)!r} -> {new.get(GREEDY)!r}" if old.get(GREEDY) != new.get(GREEDY) else say.SAME_GREEDY_ANSWER
             others = sum(new.get(draw) != text for draw, text in old.items() if draw != GREEDY)
-            sampled = f", {others} of {len(old) - 1} sampled answers changed" if len(old) > 1 else ""
+            sampled = say.SAMPLED_ANSWERS_CHANGED.format(changed=others, n=len(old) - 1) if len(old) > 1 else ""
             out.print(escape(f"  {' · '.join(place)}: {greedy}{sampled}"), soft_wrap=True)
         if len(changed) > MAX_LINES:
-            out.print(f"  and {len(changed) - MAX_LINES:,} more")
+            out.print(say.MORE_LINES.format(n=len(changed) - MAX_LINES))
 
     def _check_samples(self, stages: Sequence[PlannedStage], samples: Sequence[str]) -> None:
         import pyarrow.parquet as pq
@@ -110,8 +110,10 @@ class Recomputation:
         ids = {i for file in files for i in pq.read_table(file, columns=["sample_id"])[0].to_pylist()}
         for sample in samples:
             if sample not in ids:
-                hint = nearest(sample, ids, 3, f"`qualm show {self._plan.spec} --failures 20` prints some")
-                raise ProjectError(f"no sample of '{self._plan.spec}' is '{sample}'; {hint}")
+                spec = self._plan.spec
+                raise ProjectError(
+                    f"no sample of '{spec}' is '{sample}'; {nearest(sample, ids, 3, f'`qualm show {spec} --failures 20` prints some')}"
+                )
 
     def _look_up(self, planned: PlannedStage, selection: AnswerSelection) -> None:
         from qualm.runners.contracts.models import Remote, draw_of, is_signal

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
@@ -87,17 +88,21 @@ def _run(
     for lock in (project.root / pipeline_path(p.spec, default).replace(".yaml", ".lock") for p in plans):
         if dvc.mend_lock(lock):
             place = lock.relative_to(project.root)
-            out.print(
-                f"[yellow]{place}: a killed DVC has cut it short; its last entry is dropped and its stage is restored from the cache[/]"
-            )
+            out.print(say.LOCK_CUT_SHORT.format(lock=place))
     dvc.remove_stale_locks(project.root)
     write(project.root, plans, default)
     forecasts = forecast(plan, project.root, default, plans[:-1])
     recomputation = None if again is None else Recomputation(project, plan, forecasts, again)
     counts = Counter(f.action for f in forecasts)
     out.print(
-        f"[bold]{plan.spec}[/]: {len(forecasts)} stages, {counts['run']} to run, {counts['perhaps']} perhaps, "
-        f"{counts['restore']} to restore, {counts['unchanged']} up to date"
+        say.RUN_SUMMARY.format(
+            spec=plan.spec,
+            stages=len(forecasts),
+            to_run=counts["run"],
+            perhaps=counts["perhaps"],
+            to_restore=counts["restore"],
+            unchanged=counts["unchanged"],
+        )
     )
     for lack in dict.fromkeys(str(r) for f in forecasts for r in f.reasons if r.kind == "missing"):
         out.print(f"[red]{escape(lack)}[/]")
@@ -131,25 +136,25 @@ def _run(
             code = code or session.reproduce(pipeline_path(plan.spec, default), arguments, parallel, pull)
     write(project.root, plans, default)  # dvc.lock in the order of the pipeline, whichever stage ended first
     if session.is_interrupted:
-        out.print("[red]interrupted[/]; what was done is kept: run it again to go on")
+        out.print(say.RUN_INTERRUPTED)
         return INTERRUPTED
     if session.is_locked:
         out.print(f"[red]{escape(_describe_lock_holder(project.root))}[/]")
         return 1
     if code != 0:
         for disk in no_room(project.root):
-            out.print(f"[red]the disk is full[/]: {escape(disk)}; make room first")
-        out.print("[red]stopped[/]; what was done is kept: run it again to go on (-v shows what DVC says)")
+            out.print(say.DISK_IS_FULL.format(disk=escape(disk)))
+        out.print(say.RUN_STOPPED)
         return 1
     write_stamp(plan.spec, project.root)
     write_times(plan.spec, project.root)
     if recomputation:
         recomputation.report(out)
-    out.print(f"[bold]{plan.spec}[/] is up to date after {time.monotonic() - start:.0f} s; `qualm show {plan.spec}` shows the scores")
+    out.print(say.RUN_UP_TO_DATE.format(spec=plan.spec, seconds=time.monotonic() - start))
     _warn(project, plan, out)
     report = project.root / "results" / plan.spec / "report.html"
     if report.is_file():
-        out.print(f"report: {report.relative_to(project.root)}")
+        out.print(say.REPORT_AT.format(file=report.relative_to(project.root)))
     return 0
 
 
@@ -180,7 +185,7 @@ def no_room(root: Path) -> list[str]:
     """Return the full disks that a run writes to, since DVC's messages name files instead."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
-    return [f"{place} has {format_size(free)} left" for place, free in left.items() if free < MIN_FREE_BYTES]
+    return [say.SPACE_LEFT.format(folder=place, size=format_size(free)) for place, free in left.items() if free < MIN_FREE_BYTES]
 
 
 def _warn(project: Project, plan: Plan, out: Console) -> None:
@@ -203,7 +208,7 @@ def only_run(root: Path) -> Iterator[str | None]:
     """Hold a project's run lock; yield None, or a message that names the run which holds it."""
     lock = ProcessLock(root / RUN_LOCK)
     if not lock.acquire(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}"):
-        yield _busy(f"another run is at work in this project ({lock.holder or 'it has just begun'})")
+        yield say.WAIT_OR_STOP.format(busy=say.RUN_BUSY.format(process=lock.holder or say.RUN_JUST_BEGAN))
         return
     try:
         yield None
@@ -219,11 +224,8 @@ def _describe_lock_holder(root: Path) -> str:
     except (OSError, ValueError, AttributeError):
         first = None
     if isinstance(first, dict):  # it is at a stage
-        return _busy(f"another DVC command is at work in this project (process {first.get('pid')}: {first.get('cmd')})")
-    lock = root / ".dvc" / "tmp" / "lock"
-    holder = lock.read_text(encoding="utf-8").strip() if lock.is_file() else ""
-    return _busy(f"another DVC command is at work in this project (process {holder or 'unknown'})")
-
-
-def _busy(who: str) -> str:
-    return f"{who}; wait until it has ended, or stop it, and run this again"
+        process = f"{first.get('pid')}: {first.get('cmd')}"
+    else:
+        lock = root / ".dvc" / "tmp" / "lock"
+        process = (lock.read_text(encoding="utf-8").strip() if lock.is_file() else "") or "unknown"
+    return say.WAIT_OR_STOP.format(busy=say.DVC_BUSY.format(process=process))

@@ -19,6 +19,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast, forecast_clone
@@ -96,7 +97,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
         with RemoteStore(project.root, outcome.to.name) as store:
             _send(project.root, store, outcome)
             if request.check or request.repair:
-                with Console(stderr=True).status("cloning this commit, pulling and hashing all that it needs..."):
+                with Console(stderr=True).status(say.SHARE_CLONING):
                     _rehearse(project.root, store, outcome, request.repair, specs)
     if as_json:
         print_json(outcome.as_json())
@@ -120,34 +121,31 @@ def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
     outcome.obstacles += _unsent(damaged, failed, needed, paths, needed.keys() - there - sent - damaged, outcome.to.name)
     in_git = ever_tracked(root)
     if lost := {h for h in history.keys() - there - here - needed.keys() if history[h] not in in_git}:
-        what = f"neither here nor at the remote: {_objects(len(lost))} of earlier commits: {_named(lost, history)}"
-        todo = "nothing, unless somebody needs those commits: they cannot be checked out in full"
-        outcome.obstacles.append(Obstacle("history", what, todo, blocks=False))
+        what = say.SHARE_LOST_HISTORY.format(objects=_objects(len(lost)), names=_named(lost, history))
+        outcome.obstacles.append(Obstacle("history", what, say.SHARE_LOST_HISTORY_TODO, blocks=False))
     if unreadable:
-        what = f"cannot be read in some earlier commits, so that the objects they name were not checked: {', '.join(sorted(unreadable))}"
-        outcome.obstacles.append(Obstacle("history", what, "nothing, unless somebody needs those commits", blocks=False))
+        what = say.SHARE_UNREADABLE_HISTORY.format(files=", ".join(sorted(unreadable)))
+        outcome.obstacles.append(Obstacle("history", what, say.SHARE_UNREADABLE_HISTORY_TODO, blocks=False))
     if outcome.runs is None:
-        what = "this kind of remote keeps no run cache: clones can pull this commit, but run again what was run before it"
-        outcome.obstacles.append(Obstacle("run cache", what, "use a folder, ssh://, s3:// or webdavs://", blocks=False))
+        outcome.obstacles.append(Obstacle("run cache", say.SHARE_NO_RUN_CACHE, say.SHARE_NO_RUN_CACHE_TODO, blocks=False))
 
 
 def _unsent(
     damaged: set[str], failed: set[str], needed: Mapping[str, str], paths: Mapping[str, str], lacking: set[str], remote: str
 ) -> Iterator[Obstacle]:
     if damaged:
-        what = f"damaged in DVC's cache and not sent: {_objects(len(damaged))}: {_named(damaged, paths)}"
-        todo = "`qualm data verify --set-aside`, `qualm run`, which makes them again, and `qualm share` again"
-        yield Obstacle("damaged", what, todo, blocks=bool(damaged & needed.keys()))
+        what = say.SHARE_DAMAGED_HERE.format(objects=_objects(len(damaged)), names=_named(damaged, paths))
+        yield Obstacle("damaged", what, say.SHARE_DAMAGED_HERE_TODO, blocks=bool(damaged & needed.keys()))
     if lacking:
-        what = f"neither here nor at the remote: {_objects(len(lacking))} that a clone needs: {_named(lacking, paths)}"
-        yield Obstacle("missing", what, "`dvc pull` where they still are and `qualm share` from there, or `qualm run`")
+        what = say.SHARE_MISSING.format(objects=_objects(len(lacking)), names=_named(lacking, paths))
+        yield Obstacle("missing", what, say.SHARE_MISSING_TODO)
     if unsent := failed - needed.keys():
-        what = f"could not be sent: {_objects(len(unsent))} of earlier commits or runs: {_named(unsent, paths)}"
-        yield Obstacle("missing", what, f"`qualm share` again; `dvc push -A -r {remote} -v` says more")
+        what = say.SHARE_UNSENT.format(objects=_objects(len(unsent)), names=_named(unsent, paths))
+        yield Obstacle("missing", what, say.SHARE_UNSENT_TODO.format(remote=remote))
 
 
 def _objects(n: int) -> str:
-    return f"{n:,} object{'' if n == 1 else 's'}"
+    return say.count(n, "object")
 
 
 def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
@@ -172,12 +170,11 @@ def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool
             outcome.repaired = sorted(intact - store.put(intact))
         outcome.damaged = sorted(lost.difference(outcome.repaired))
         if outcome.damaged:
-            what = f"damaged or gone at the remote: {_objects(len(outcome.damaged))}: {_named(outcome.damaged, needed)}"
-            todo = "`qualm share --repair`, run where they are still intact, sends them again"
-            outcome.obstacles.append(Obstacle("damaged", what, todo))
+            what = say.SHARE_DAMAGED_THERE.format(objects=_objects(len(outcome.damaged)), names=_named(outcome.damaged, needed))
+            outcome.obstacles.append(Obstacle("damaged", what, say.SHARE_DAMAGED_THERE_TODO))
         elif pulled.returncode and not lost:
-            what, todo = f"`dvc pull` in a clone failed: {pulled.stderr.strip()}", f"`git clone {root} ELSEWHERE` and try"
-            outcome.obstacles.append(Obstacle("clone", what, todo))
+            what = say.SHARE_PULL_FAILED.format(error=pulled.stderr.strip())
+            outcome.obstacles.append(Obstacle("clone", what, say.SHARE_PULL_FAILED_TODO.format(folder=root)))
         outcome.obstacles += () if lost else _runs(clone, specs)
 
 
@@ -198,10 +195,11 @@ def _runs(clone: Path, specs: list[str]) -> Iterator[Obstacle]:
     for spec in specs:
         done = _call(clone, "qualm", "plan", spec, "--json")
         if done.returncode != 0:
-            yield Obstacle("clone", f"{spec} cannot be planned in a clone: {done.stderr.strip()}", f"`qualm plan {spec}`")
+            what = say.SHARE_NO_PLAN.format(spec=spec, error=done.stderr.strip())
+            yield Obstacle("clone", what, say.SHARE_NO_PLAN_TODO.format(spec=spec))
         elif active := [f["stage"] for f in json.loads(done.stdout) if f["action"] != "unchanged"]:
-            what = f"{spec}: a clone that pulled everything would still run or restore {', '.join(active)}"
-            yield Obstacle("clone", what, f"`qualm run {spec}`, commit, share again")
+            what = say.SHARE_CLONE_RUNS.format(spec=spec, stages=", ".join(active))
+            yield Obstacle("clone", what, say.SHARE_CLONE_RUNS_TODO.format(spec=spec))
 
 
 def _call(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -216,18 +214,17 @@ def _show(outcome: ShareResult, request: ShareRequest) -> None:
         out.print(f"{sign} {escape(finding.what)}\n    {escape(finding.todo)}")
     name = f"[bold]{escape(outcome.to.name)}[/] ({escape(outcome.to.url)})"
     if outcome.repaired:
-        out.print(f"replaced at {name}: {_objects(len(outcome.repaired))}")
+        out.print(say.SHARE_REPLACED.format(remote=name, objects=_objects(len(outcome.repaired))))
     if outcome.sent is None:
         if request.dry:
-            out.print(f"{name}: {'ready to share' if outcome.good else 'not ready'}; nothing was sent")
+            out.print((say.SHARE_READY if outcome.good else say.SHARE_NOT_READY).format(remote=name))
         else:
-            out.print(f"nothing was sent to {name}; `--anyway` sends it as it is")
+            out.print(say.SHARE_NOT_SENT.format(remote=name))
         return
-    runs = "no records of runs" if outcome.runs is None else f"{outcome.runs:,} records of runs"
-    out.print(f"{name}: {_objects(outcome.sent)} sent, {runs}; a clone needs {_objects(outcome.needed)}")
+    runs = say.NO_RUN_RECORDS if outcome.runs is None else say.RUN_RECORDS.format(n=outcome.runs)
+    out.print(say.SHARE_SENT.format(remote=name, objects=_objects(outcome.sent), runs=runs, needed=_objects(outcome.needed)))
     if outcome.good:
-        how = "cloned, pulled and verified" if outcome.checked else "all there by name; `--check` clones, pulls and verifies"
-        out.print(f"[green]a clone of this commit runs nothing[/] ({how}). A colleague types: git clone ..., qualm run")
+        out.print(say.SHARE_CHECKED if outcome.checked else say.SHARE_THERE_BY_NAME)
 
 
 SECRETS = (
@@ -275,9 +272,11 @@ def target(project: Project, remote: str | None) -> ShareTarget:
     remotes = settings["remote"]
     name = remote or settings["core"].get("remote", "")
     if name not in remotes:
-        names = f"there are: {', '.join(sorted(remotes))}" if remotes else "the project has none"
-        what = f"there is no remote '{name}'; {names}" if name else f"no remote is the default; {names}"
-        raise ProjectError(f"{what}. Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)")
+        raise ProjectError(
+            (f"there is no remote '{name}'; " if name else "no remote is the default; ")
+            + (f"there are: {', '.join(sorted(remotes))}" if remotes else "the project has none")
+            + ". Add one by `dvc remote add -d lab URL` (docs/how-to/sharing.md has recipes)"
+        )
     chosen = ShareTarget(name, remotes[name]["url"], remotes[name].get("verify", False))
     if chosen.folder is not None and _in_git(project.root, chosen.folder):
         raise ProjectError(
@@ -312,9 +311,10 @@ def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
     for spec, stages in forecasts.items():
         if stages:
             first = "; ".join(f"{f.stage}: {f.reasons[0]}" for f in stages[:3])
-            more = f" and {len(stages) - 3} more" if len(stages) > 3 else ""
-            what = f"{spec}: a colleague's `dvc repro` would run {len(stages)} stages, and what follows from them ({first}{more})"
-            yield Obstacle("out of date", what, f"`qualm run {spec}`, then commit its dvc.lock and results")
+            if len(stages) > 3:
+                first = say.AND_MORE.format(first=first, n=len(stages) - 3)
+            what = say.SHARE_OUT_OF_DATE.format(spec=spec, n=len(stages), first=first)
+            yield Obstacle("out of date", what, say.SHARE_OUT_OF_DATE_TODO.format(spec=spec))
 
 
 def _uncommitted(root: Path) -> Iterator[Obstacle]:
@@ -324,24 +324,24 @@ def _uncommitted(root: Path) -> Iterator[Obstacle]:
         if path and (state != "??" or path.split("/")[0] in CHECKED_FOLDERS or records_hashes(path)):
             changed.append(path)
     if changed:
-        yield Obstacle("uncommitted", f"not committed: {_some(changed)}", "commit them (`git add`, `git commit`), or put them aside")
+        yield Obstacle("uncommitted", say.SHARE_UNCOMMITTED.format(files=_some(changed)), say.SHARE_UNCOMMITTED_TODO)
 
 
 def _settings(root: Path, to: ShareTarget) -> Iterator[Obstacle]:
     shared = read_config(root, shared=True)["remote"]
     for name, values in shared.items():
         if leaked := [key for key in SECRETS if key in values]:
-            todo = f"`dvc remote modify --unset {name} {leaked[0]}`, set it with --local; if it was ever committed, change it"
-            yield Obstacle("secret", f"remote '{name}': {', '.join(leaked)} stands in .dvc/config, which git shares", todo)
+            what = say.SHARE_LEAK.format(remote=name, settings=", ".join(leaked))
+            yield Obstacle("secret", what, say.SHARE_LEAK_TODO.format(remote=name, setting=leaked[0]))
     if to.name not in shared:
-        todo = f"`dvc remote add {to.name} {to.url}` without --local, and commit .dvc/config"
-        yield Obstacle("hidden remote", f"remote '{to.name}' is known on this machine only: clones will not find it", todo, blocks=False)
+        what, todo = say.SHARE_HIDDEN_REMOTE.format(remote=to.name), say.SHARE_HIDDEN_REMOTE_TODO.format(remote=to.name, url=to.url)
+        yield Obstacle("hidden remote", what, todo, blocks=False)
     if to.folder is not None:
-        what = f"remote '{to.name}' is the folder {to.folder}: only machines that have it at that path can pull"
-        yield Obstacle("local remote", what, "share a disk, or use ssh://, s3:// or webdavs://", blocks=False)
+        what = say.SHARE_LOCAL_REMOTE.format(remote=to.name, folder=to.folder)
+        yield Obstacle("local remote", what, say.SHARE_LOCAL_REMOTE_TODO, blocks=False)
     elif not to.is_verified:
-        what = f"remote '{to.name}' is trusted: DVC does not check what it downloads, so a damaged object goes unnoticed"
-        yield Obstacle("unverified", what, f"`dvc remote modify {to.name} verify true`, and commit .dvc/config", blocks=False)
+        what, todo = say.SHARE_UNVERIFIED.format(remote=to.name), say.SHARE_UNVERIFIED_TODO.format(remote=to.name)
+        yield Obstacle("unverified", what, todo, blocks=False)
 
 
 def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
@@ -349,7 +349,7 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
     default = project.run_wide.default
     yield from out_of_date(forecast_clone(plans, project.root, default))
     for notice in changed_results(project.root, (out for plan in plans for stage in plan.stages for out in stage.outs)):
-        yield Obstacle("changed", notice, "`qualm run`; clones get what was recorded")
+        yield Obstacle("changed", notice, say.SHARE_CHANGED_TODO)
     tracked = tracked_files(project.root)
     folders = {str(parent) for name in tracked for parent in Path(name).parents}
     outputs = {out for plan in plans for stage in plan.stages for out in stage.outs}
@@ -364,9 +364,7 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
         and (project.root / path).exists()
     )
     if lost:
-        yield Obstacle(
-            "not in git", f"a clone will lack, since neither git nor DVC keeps it: {_some(lost)}", "`git add -f` it, or `dvc add` it"
-        )
+        yield Obstacle("not in git", say.SHARE_NOT_IN_GIT.format(files=_some(lost)), say.SHARE_NOT_IN_GIT_TODO)
 
 
 def _in_git(root: Path, folder: Path) -> bool:
@@ -376,4 +374,5 @@ def _in_git(root: Path, folder: Path) -> bool:
 
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
-    return ", ".join(listed[:MAX_LISTED]) + (f" and {len(listed) - MAX_LISTED:,} more" if len(listed) > MAX_LISTED else "")
+    first = ", ".join(listed[:MAX_LISTED])
+    return say.AND_MORE.format(first=first, n=len(listed) - MAX_LISTED) if len(listed) > MAX_LISTED else first

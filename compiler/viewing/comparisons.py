@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.results.compare import compare_models
 from qualm.compiler.viewing.board import packed
 from qualm.registry import CLEAN
@@ -34,15 +35,13 @@ def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
         "level": params["interval"]["level"],
         "models": {
             "tests": _tests(results, "comparisons"),
-            "note": f"{PAIRED_TEST.capitalize()} tests over whole groups, {how_corrected(settings)}. These are the tests of the run."
-            if settings
-            else "",
-            "none": "" if settings else "The spec compares no models; `compare: {baseline: MODEL}` in the spec tests each against MODEL.",
+            "note": say.TESTS_OF_THE_RUN.format(test=PAIRED_TEST.capitalize(), correction=how_corrected(settings)) if settings else "",
+            "none": "" if settings else say.NO_MODELS_COMPARED.format(),
         },
         "estimators": {
             "tests": _tests(results, "estimator_comparisons"),
-            "note": f"Tests of the paired difference over resamples of whole groups, {how_corrected(by_family)}.",
-            "none": f"A test needs two estimators with values of one model, and {FEWEST_GROUPS} groups of questions.",
+            "note": say.ESTIMATOR_TESTS.format(correction=how_corrected(by_family)),
+            "none": say.NO_ESTIMATORS_COMPARED.format(groups=FEWEST_GROUPS),
         },
     }
 
@@ -52,9 +51,9 @@ def compared_now(results: Results, a: str, b: str) -> dict[str, Any]:
     found = compare_models(results, a, b)
     renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
     rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]
-    how, of = how_corrected(found["test"], study="all tests of this comparison"), decimals_of(results)
+    how, of = how_corrected(found["test"], study=say.ALL_TESTS), decimals_of(results)
     rows = [{"variant": CLEAN, "decimals": of.get(row["metric"].partition("[")[0])} | row | _words(row) for row in rows]
-    note = f"Tested now, as by qualm compare: {found['test']['name']} tests over whole groups, {how}."
+    note = say.TESTED_NOW.format(test=found["test"]["name"], correction=how)
     return {"tests": packed(rows, COLUMNS), "note": note}
 
 

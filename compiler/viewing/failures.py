@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import read_spec_results
@@ -57,11 +58,11 @@ def show_failures(
         for name in ("question", "expected", "answer"):
             console.print(Text.assemble((f"  {name:<10} ", "dim"), " ".join(failure[name].split())[:MAX_TEXT]), soft_wrap=True)
         sure = failure["confidence"]
-        console.print(Text.assemble(("  confidence ", "dim"), "none" if sure is None else f"{sure:.3f}"))
+        console.print(Text.assemble(("  confidence ", "dim"), say.NO_CONFIDENCE if sure is None else f"{sure:.3f}"))
         console.print()
     unscored = answers["correct"].null_count()
-    counts = f"{len(shown):,} of {wrong.height:,} wrong answers, the most confident first; {answers.height:,} answers in all"
-    console.print(Text(counts + (f", {unscored:,} of them unscored" if unscored else ""), style="dim"))
+    counts = say.FAILURES_SUMMARY.format(shown=len(shown), wrong=wrong.height, answers=answers.height)
+    console.print(Text(counts + (say.FAILURES_UNSCORED.format(n=unscored) if unscored else ""), style="dim"))
 
 
 def _failure(row: Mapping[str, Any]) -> dict[str, Any]:

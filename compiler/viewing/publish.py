@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from qualm.compiler import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details
@@ -72,14 +73,14 @@ def _files(site: Site, tell: Callable[[str], None]) -> Iterator[tuple[str, bytes
         assert content is not None, name
         yield name, content
     for part in site.parts.values():
-        tell(f"{part.key}: {part.answers.rows.height:,} answers")
+        tell(say.PUBLISHING_ANSWERS.format(part=part.key, n=part.answers.rows.height))
         for kind, number in part.chunks():
             content = data_file(part, kind, number, site.pictures)
             assert content is not None, (kind, number)
             yield f"data/{part.key}/{kind}.js" if kind in SINGLE else f"data/{part.key}/{kind}/{number}.js", content
         yield from _details(part)
         if site.pictures != "none":
-            tell(f"{part.key}: images")
+            tell(say.PUBLISHING_IMAGES.format(part=part.key))
             yield from _pictures(site, part)
 
 

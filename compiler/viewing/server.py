@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
+from qualm.compiler import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.site import KINDS, POLICY, Site
 
@@ -96,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bool) -> None:
         path = unquote(self.path.partition("?")[0]).removeprefix("/")
         if not self._is_own():
-            self._send(HTTPStatus.FORBIDDEN, b"Open the address that the terminal shows: this page answers to that one alone.", "", body)
+            self._send(HTTPStatus.FORBIDDEN, say.WRONG_HOST.encode(), "", body)
             return
         try:
             content = self.server.site.file(path) if len(path) <= MAX_PATH else None
@@ -104,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.INTERNAL_SERVER_ERROR, str(error).encode(), "", body)
             return
         if content is None:
-            self._send(HTTPStatus.NOT_FOUND, b"There is no such file.", "", body)
+            self._send(HTTPStatus.NOT_FOUND, say.NO_SUCH_FILE.encode(), "", body)
         else:
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 OPENING = ".qualm/pages"
 """Folder of files that open a browser while a page is served."""
 
-ADVICE = "Anyone who has this address can decide here; it ends with this command"
-
 
 def own_name() -> str:
     """Return the user's login as a reviewer's name."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.integrity import may_publish, report_changed
@@ -39,7 +40,7 @@ def publish_results(
         return False
     out = Console(soft_wrap=True)
     size = publish(site, folder, lambda words: out.print(escape(words)))
-    out.print(escape(f"{folder / 'index.html'}: {format_size(size)}; put the folder on any web server, or open the file"))
+    out.print(escape(say.PUBLISHED_PAGE.format(file=folder / "index.html", size=format_size(size))))
     return True
 
 
@@ -56,7 +57,7 @@ def serve_results(
     site = make_site(project, specs, title, live=LiveRun(project.root), revisions=revisions, pull=pull)
     report_changed(project.root, _files(project, site))
     with stop_event() as stop, PageServer(site, port) as server:
-        print(f"{server.url}\nonly for this machine; Ctrl-C ends it", flush=True)
+        print(say.SERVED_PAGE.format(url=server.url), flush=True)
         if not no_open:
             with suppress(webbrowser.Error):
                 webbrowser.open(server.url)

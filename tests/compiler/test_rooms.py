@@ -30,7 +30,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"review", "stages"},
     ],
     "compiler": [
-        {"", "spec"},
+        {"", "sentences", "spec"},
         {"plan"},
         {"project"},
         {"results"},

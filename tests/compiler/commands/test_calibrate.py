@@ -19,8 +19,8 @@ from qualm.compiler.commands.main import app
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.sentences import PAGE_IS_OPEN
 from qualm.compiler.spec.errors import ProjectError
-from qualm.compiler.viewing.serving import ADVICE
 from qualm.runners.review import strength_page as page
 from qualm.runners.review.strength_session import StrengthSession, WriteError
 from tests.support.models.tiny_clip import tiny_clip
@@ -223,7 +223,7 @@ def test_what_is_served_and_said(modelless: Project, monkeypatch: pytest.MonkeyP
     serve(modelless, StrengthRequest("blur", reviewer="ann", port=4321))
     assert (served.title, served.port, served.browser) == ("blur in s", 4321, Path(".qualm/pages"))
     assert served.printed.splitlines() == [
-        "ann calibrates blur in s at http://x/", ADVICE, "Ctrl-C here ends it; votes are in .qualm/calibrations/s/votes.csv",
+        "ann calibrates blur in s at http://x/", PAGE_IS_OPEN, "Ctrl-C here ends it; votes are in .qualm/calibrations/s/votes.csv",
     ]  # fmt: skip
     monkeypatch.setattr(calibrating, "own_name", lambda: "login")
     serve(modelless, StrengthRequest("blur", browse=False))

@@ -99,7 +99,7 @@ def test_one_model_by_part_of_its_name(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert cells[3] == f"{((apart + vision) * 2 + (whole - vision - apart)) / 2**30:.3g}"
     assert cells[4] == f"{((apart + vision) * 2 + (whole - vision - apart) * 0.5625) / 2**30:.3g}"
     assert cells[5:7] == [f"{2 * 28 * 4 * 128 * 2 / 1024:.3g}", str(m.image_tokens)] and cells[7:9] == ["all", "signals"]
-    assert any(line.startswith("bf16, int8, 4 bit: GiB of weights; cache: KiB a token") for line in lines)
+    assert any(line.startswith("bf16, int8, 4 bit: GiB of weights; cache: KiB per token of each answer") for line in lines)
 
 
 def test_memories_of_one_by_hand() -> None:

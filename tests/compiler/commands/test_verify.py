@@ -96,7 +96,7 @@ def test_which_set_is_asked_for_must_be_clear(project: Project) -> None:
         target(project, "our")
     with pytest.raises(ProjectError, match="several datasets; say which: ours, more, scenes"):
         target(two(project))
-    with pytest.raises(ProjectError, match="s has no data to verify; it stands under `datasets:`"):
+    with pytest.raises(ProjectError, match="s has no dataset to verify; add one under `datasets:`"):
         target(respell(project, SPEC[SPEC.index("taxonomy:") :], "datasets: {}\n"))
 
 
