@@ -47,12 +47,13 @@ def messages() -> Iterator[tuple[str, str]]:
     """Yield place and text of every fixed sentence in the code, `...` for what is filled in."""
     for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(tree):
+        nodes = [*ast.walk(tree)]
+        hidden = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings, and parts of longer texts
+        hidden |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
             if isinstance(node, ast.JoinedStr):
                 text = "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | parts:
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
                 text = node.value
             else:
                 continue

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.checks.sources import syntax_nodes
 
 
 class Piece(NamedTuple):
@@ -108,9 +107,8 @@ PIECES = {
 
 @pytest.fixture(scope="module")
 def nodes() -> dict[str, list[ast.AST]]:
-    files = [file for package in ("registry", "runners", "compiler") for file in (ROOT / package).rglob("*.py")]
-    name = lambda file: "qualm." + ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")  # noqa: E731
-    return {name(file): [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))] for file in files}
+    by_file = syntax_nodes("registry", "runners", "compiler")
+    return {f"qualm.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": nodes for file, nodes in by_file.items()}
 
 
 @pytest.mark.parametrize("job", PIECES)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.checks.sources import syntax_nodes
+
 ROOT = Path(__file__).parents[2]
 FLOORS: dict[str, list[set[str]]] = {
     "registry": [
@@ -58,8 +60,7 @@ def modules() -> dict[str, Path]:
 
 def imported(name: str) -> Iterator[str]:
     """The modules of ours that a module imports, wherever the import stands: within functions and for type checkers too."""
-    file = modules()[name]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in syntax_nodes(*FLOORS)[modules()[name].relative_to(ROOT).as_posix()]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules())
         elif isinstance(node, ast.ImportFrom):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from functools import cache
 
+from tests.support.checks.sources import syntax_nodes
 from tests.support.other_system.absent import LINUX_ONLY, MODULES_NOT_ON_WINDOWS, NOT_ON_WINDOWS
 
-ROOT = Path(__file__).resolve().parents[2]
 GUARDED = {
     "registry/machine.py": "behind `hasattr`, LINUX, or after Windows has had its own way",
     "runners/runtime/die_with_parent.py": "behind LINUX, or after a descriptor that Windows does not give",
@@ -19,15 +19,21 @@ GUARDED = {
 """Files with such calls, and why these are never reached elsewhere."""
 
 
-def files() -> Iterator[tuple[str, ast.Module]]:
-    for package in ("compiler", "registry", "runners", "qualm"):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            yield file.relative_to(ROOT).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
+Calls = list[tuple[int, str, set[str]]]
 
 
-def absent(tree: ast.Module) -> Iterator[str]:
-    """What a module uses that another system lacks."""
-    for node in ast.walk(tree):
+@cache
+def found() -> dict[str, tuple[list[str], Calls, list[int], list[int]]]:
+    """Return by file what the tests below look for, found in one pass, as it takes seconds."""
+    return {
+        file: ([*absent(nodes)], [*text_calls(nodes)], [*paths_by_str(nodes)], [*doubles(nodes)])
+        for file, nodes in syntax_nodes("compiler", "registry", "runners", "qualm").items()
+    }
+
+
+def absent(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield what a module uses that another system lacks."""
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module, name = node.value.id, node.attr
             if name in LINUX_ONLY.get(module, set()) | NOT_ON_WINDOWS.get(module, set()):
@@ -39,14 +45,14 @@ def absent(tree: ast.Module) -> Iterator[str]:
 
 
 def test_calls_that_a_system_lacks_stand_behind_a_check() -> None:
-    found = {name: list(uses) for name, tree in files() if (uses := [*absent(tree)])}
-    assert {name: uses for name, uses in found.items() if name not in GUARDED} == {}
-    assert found.keys() == GUARDED.keys(), "what has no such call any more leaves the list"
+    uses_by_file = {name: uses for name, (uses, *_) in found().items() if uses}
+    assert {name: uses for name, uses in uses_by_file.items() if name not in GUARDED} == {}
+    assert uses_by_file.keys() == GUARDED.keys(), "what has no such call any more leaves the list"
 
 
-def text_calls(tree: ast.Module) -> Iterator[tuple[int, str, set[str]]]:
-    """Calls that write a text or read what a program says: line, what is called, and the names of its arguments."""
-    for node in ast.walk(tree):
+def text_calls(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, set[str]]]:
+    """Yield calls that write a text or read what a program says: line, what is called, and the names of its arguments."""
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         owner = node.func.value.id if isinstance(node.func.value, ast.Name) else ""
@@ -62,29 +68,35 @@ def text_calls(tree: ast.Module) -> Iterator[tuple[int, str, set[str]]]:
 
 def test_texts_are_written_with_the_encoding_and_line_ends_of_linux() -> None:
     """Else Windows would write other bytes, and other hashes."""
-    calls = [(f"{name}:{line}", what, given) for name, tree in files() for line, what, given in text_calls(tree)]
+    calls = [(f"{name}:{line}", what, given) for name, (_, calls, *_) in found().items() for line, what, given in calls]
     assert len(calls) > 30
     for where, what, given in calls:
         wanted = {"encoding"} if what == "subprocess" else {"encoding", "newline"}
         assert wanted <= given, f"{where}: {what} without {' and '.join(sorted(wanted - given))}"
 
 
+def paths_by_str(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Yield the lines of `str` of a relative path."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
+            relative = [a for a in ast.walk(node) if isinstance(a, ast.Attribute) and a.attr == "relative_to"]
+            yield from [node.lineno] if relative else []
+
+
 def test_paths_become_texts_with_slashes() -> None:
     """`str` of a relative path has backslashes on Windows; `as_posix` has none."""
-    for name, tree in files():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str":
-                relative = [a for a in ast.walk(node) if isinstance(a, ast.Attribute) and a.attr == "relative_to"]
-                assert not relative, f"{name}:{node.lineno}: use `as_posix`"
+    assert len(found()) > 300
+    assert [f"{name}:{line}: use `as_posix`" for name, (_, _, lines, _) in found().items() for line in lines] == []
+
+
+def doubles(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    """Yield the lines of calls of `double`."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "double":
+            yield node.lineno
 
 
 def test_the_engine_asks_for_float64_in_one_place() -> None:
     """MPS has no float64: `to_double` moves a tensor to the CPU there."""
-    calls = [
-        f"{name}:{node.lineno}"
-        for name, tree in files()
-        if name.startswith("runners/inference/")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "double"
-    ]
-    assert [call.partition(":")[0] for call in calls] == ["runners/inference/devices.py"]
+    calls = [name for name, (*_, lines) in found().items() if name.startswith("runners/inference/") for _ in lines]
+    assert calls == ["runners/inference/devices.py"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from qualm.registry.system.console import Console
 from qualm.registry.system.guard import Guarded
 from qualm.registry.text import complain, format_size, is_hidden, lines, masked, one_line, print_json, quoted, visible
+from tests.support.checks.sources import syntax_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 STEERS = {*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"}
@@ -51,14 +52,14 @@ def test_colours_are_the_consoles_own():
 
 
 def test_consoles_and_characters_written_out_are_made_in_one_place():
-    for package in ("registry", "runners", "compiler"):
-        for path in (ROOT / package).rglob("*.py"):
-            place = path.relative_to(ROOT).as_posix()
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and place != "registry/system/console.py":
-                    assert "Console" not in [name.name for name in node.names], f"{place}: take qualm.registry.system.console.Console"
-                if place != "registry/text.py" and isinstance(node, ast.Constant):
-                    assert node.value != "unicode_escape", f"{place}: take qualm.registry.text"
+    modules = syntax_nodes("registry", "runners", "compiler")
+    assert {"registry/system/console.py", "registry/text.py"} < modules.keys()
+    for place, nodes in modules.items():
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module == "rich.console" and place != "registry/system/console.py":
+                assert "Console" not in [name.name for name in node.names], f"{place}: take qualm.registry.system.console.Console"
+            if place != "registry/text.py" and isinstance(node, ast.Constant):
+                assert node.value != "unicode_escape", f"{place}: take qualm.registry.text"
 
 
 @pytest.mark.parametrize(

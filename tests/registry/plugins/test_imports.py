@@ -12,6 +12,7 @@ from qualm.registry.plugins.imports import PACKAGES, absolute, closure, package_
 from qualm.registry.plugins.registry import ROOT
 from qualm.runners.runtime import code_digest
 from tests.support.checks.plugin_files import write
+from tests.support.checks.sources import syntax_nodes
 
 HERE = "runners/plugins/models/m.py"
 
@@ -141,10 +142,9 @@ def test_stages_depend_on_what_answers_are_keyed_by(kind: str) -> None:
 
 def test_there_is_no_second_closure() -> None:
     """Nothing else of ours reads import statements."""
-    readers = set()
-    for package in ("registry", "runners", "compiler"):
-        for file in (ROOT / package).rglob("*.py"):
-            nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-            if any(isinstance(node, ast.Attribute) and node.attr in ("Import", "ImportFrom", "ModuleFinder") for node in nodes):
-                readers.add(file.relative_to(ROOT).as_posix())
+    readers = {
+        file
+        for file, nodes in syntax_nodes("registry", "runners", "compiler").items()
+        if any(isinstance(node, ast.Attribute) and node.attr in ("Import", "ImportFrom", "ModuleFinder") for node in nodes)
+    }
     assert readers == {"registry/plugins/imports.py"}

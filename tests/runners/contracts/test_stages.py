@@ -3,11 +3,13 @@
 import ast
 import importlib
 import json
+from collections.abc import Iterable
 
 import pytest
 
 from qualm.registry.plugins.registry import ROOT, PluginError
 from qualm.runners.contracts.stages import StageKind, stage_kind, stage_kinds
+from tests.support.checks.sources import syntax_nodes
 
 SPECS = sorted(path.parents[1].name for path in ROOT.glob("specs/*/stages/report.json"))
 
@@ -67,10 +69,10 @@ def test_a_kind_of_which_a_spec_has_one_stage_names_nothing() -> None:
     ]
 
 
-def compared(tree: ast.Module) -> list[int]:
+def compared(nodes: Iterable[ast.AST]) -> list[int]:
     """Lines on which something's `.kind` is compared with the name of a kind of stage, or looked up in several of them."""
     lines = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
         elif isinstance(node, ast.Match):
@@ -86,24 +88,24 @@ def compared(tree: ast.Module) -> list[int]:
 def test_comparisons_are_found() -> None:
     match = "match s.kind:\n    case 'score':\n        pass\n"
     source = f"s.kind == 'infer'\ns.kind in ('data', 'x')\n{match}p.kind == 'metrics'\n'report' != s.kind\n"
-    assert sorted(compared(ast.parse(source))) == [1, 2, 3, 7]
+    assert sorted(compared(ast.walk(ast.parse(source)))) == [1, 2, 3, 7]
 
 
 def test_nobody_compares_a_kind_with_a_name() -> None:
     """What is so of some kinds only is a field of their declarations, or follows from what a stage reads and writes."""
-    for package in ("registry", "runners", "compiler"):
-        for file in (ROOT / package).rglob("*.py"):
-            assert not compared(ast.parse(file.read_text(encoding="utf-8"))), file.relative_to(ROOT)
+    modules = syntax_nodes("registry", "runners", "compiler")
+    assert len(modules) > 300
+    for file, nodes in modules.items():
+        assert not compared(nodes), file
 
 
 def test_nobody_lists_kinds_but_the_planner() -> None:
     """A table by kind would be a second declaration."""
     tables = set()
-    for package in ("registry", "runners", "compiler"):
-        for file in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                keys = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else []
-                names = [key.value for key in keys if isinstance(key, ast.Constant)]
-                if len(stage_kinds().keys() & set(names)) >= 3:
-                    tables.add(file.relative_to(ROOT).as_posix())
+    for file, nodes in syntax_nodes("registry", "runners", "compiler").items():
+        for node in nodes:
+            keys = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else []
+            names = [key.value for key in keys if isinstance(key, ast.Constant)]
+            if len(names) >= 3 and len(stage_kinds().keys() & set(names)) >= 3:
+                tables.add(file)
     assert tables == {"compiler/plan/make.py"}

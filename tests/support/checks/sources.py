@@ -1,0 +1,20 @@
+"""The syntax of all our modules, parsed once per process: a dozen tests look through it, and parsing takes seconds."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def syntax_nodes(*packages: str) -> dict[str, list[ast.AST]]:
+    """Return the nodes of each module of some packages in the order of `ast.walk`, by the file's path from the root."""
+    return {file: nodes for package in packages for file, nodes in _nodes(package).items()}
+
+
+@cache
+def _nodes(package: str) -> dict[str, list[ast.AST]]:
+    files = sorted(file for file in (ROOT / package).rglob("*.py") if not file.is_symlink())
+    return {file.relative_to(ROOT).as_posix(): [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))] for file in files}
