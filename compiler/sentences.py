@@ -41,10 +41,227 @@ TABLE_DAMAGED = "a table that was read is damaged ({error}); `dvc status` names 
 UNEXPECTED_ERROR = "unexpected {error}; this is a fault of Qualm or of a library, please report it"
 EXPECTED_UTF8 = "expected UTF-8 text: {error}"
 
-# qualm validate, qualm plan
+# qualm init, qualm new
+
+PROJECT_MADE = "made {folder}; next:\n  cd {folder}\n  qualm plan\n  qualm run"
+SPEC_WRITTEN = "wrote {files}; edit it, then:\n  qualm validate {spec}\n  qualm plan {spec}\n  qualm fetch {spec}\n  qualm run {spec}"
+AT_MOST_QUESTIONS = "# At most {n} questions of each."
+
+# qualm validate
 
 SPEC_IS_VALID = "{spec}: valid ({counts})"
+
+# qualm plan
+
+STAGE_WILL_RUN = "will run"
+STAGE_WILL_BE_RESTORED = "will be restored from the cache"
+STAGE_MAY_RUN = "runs if its inputs change"
+STAGES_MAY_RUN = "run if their inputs change"
+STAGE_LACKS = "lacks something"
+STAGES_LACK = "lack something"
+STAGE_WAITS = "waits for what is missing"
+STAGES_WAIT = "wait for what is missing"
+STAGE_UP_TO_DATE = "is up to date"
+STAGES_UP_TO_DATE = "are up to date"
+ONE_STAGE = "{sign} {stage} {action}"
+SEVERAL_STAGES = "{sign} {n} stages {action}: {stages}"
+MORE_REASONS = "and {n} more (-v)"
+PLAN_COUNTS = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
+PLAN_SUMMARY = "[bold]{spec}[/]: {counts}"
+NO_STAGES = "no stages"
+EXTRAS_MISSING = "not installed, needed by {stages}: {command}"
+REASON_WAITS_FOR = "for {stage}, which lacks something"
+REASON_NEW_INPUT = "{path} is new to this stage"
+REASON_NOT_READ = "{path} is no longer read"
+REASON_NOT_MADE = "output {path} is no longer made"
+REASON_GONE = "{path} is not in the workspace"
+REASON_EDITED = "{path} was changed by hand"
 NOTE = "Note: {note}"
+
+# qualm plan: stored answers
+
+STORED_UNKNOWN = "{stage}: stored answers: {why}"
+STORED_OF_STAGE = "{stage}: {counts}"
+STORED_TOTAL = "[bold]{counts}[/]"
+STORED_KEPT = "{stored} kept{origin}, {computed} to compute"
+STORED_KEPT_AT_MOST = "{stored} kept{origin}, at most {computed} to compute"
+STORED_FROM_VERSION = " from version {version}"
+STORED_N_FROM_VERSION = "{n:,} from version {version}"
+NO_ANSWERS = "0 answers"
+KNOWN_AFTER_FIRST_RUN = "not known before its first run here"
+KNOWN_AFTER_RUN = "not known before the stage runs: {why}"
+OTHER_SAMPLES = "other samples, splits or seed"
+OTHER_MODEL = "another model, or other code of its plugin"
+VERSION_NOT_STORED = "those of version {version} are not in the store any more"
+VERSION_REFUSED = "those of version {version} are refused: {why}"
+VERSION_NOT_COUNTED = "those of version {version} do not count: {changes} (setting `libraries` is {policy})"
+
+# qualm plan: what it needs
+
+NEEDS_TITLE = "[bold]What this needs from you[/]"
+NEEDS = {
+    "data": "data and models to add",
+    "spec": "models that other specs make",
+    "value": "values of the spec to fill in",
+    "prompt": "prompts that do not fit their dataset",
+    "hub": "models of the Hugging Face hub, unless they are in its cache",
+    "environment": "environment variables to set",
+    "adapter": "data that nothing here reads yet",
+    "extra": "parts of Qualm to install",
+}
+"""Headings of what the user must provide, by kind and in this order."""
+NEED = "    {what}  {how} ({stages})"
+ADD_BY_OTHER_SPEC = "`qualm plan {spec}` says what it lacks; or `dvc pull` where it has run"
+ITS_FILES = "its files"
+ADD_BY_FETCH = "`qualm fetch {spec}`"
+ADD_BY_FETCH_EXCEPT = "`qualm fetch {spec}`, but for {what}"
+ADD_WITH_CARD = "`qualm data add {name} --from PATH`; {title}: {source}"
+ADD_BY_REVIEW = "`qualm verify {spec} {dataset}`, by which people decide on its questions"
+ADD_WITH_CARD_NAME = "`qualm data add {name} --from PATH --card {card}`"
+FETCH_PINS_COMMIT = "`qualm fetch {spec}`, which pins its commit"
+FETCH_AT_COMMIT = "`qualm fetch {spec}` at {commit}"
+NO_SHA256 = "'{value}' is not a SHA-256; the spec must give that of {file}"
+
+# qualm plan: memory and time
+
+ESTIMATES_TITLE = (
+    "[bold]What inference takes at most[/] (estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time)"
+)
+ESTIMATE_OF_STAGE = "    {stage}{questions}: {memory}{states}{time}"
+ESTIMATE_QUESTIONS = ", {n:,} questions"
+ESTIMATE_MEMORY = "{gib:.3g} GiB in batches of {batch}"
+ESTIMATE_TIME = ", {duration} ({source})"
+ESTIMATE_STATES = ", {gib:.3g} GiB of hidden states"
+EACH_QUESTION = " a question"
+STAGES_WITHOUT_ESTIMATE = "    {n} stages: {why}"
+TOO_LARGE = "more than the {memory} of {gpu}: take a smaller batch, quantise, or spread it over devices (docs/how-to/scale.md)"
+TIME_MEASURED = "time: {seconds:.3g} s a question when this machine last ran this stage"
+TIME_OPEN = (
+    "time of an open-ended question on {gpu}: prefill {prefill:.3g} s, decoding {decode:.3g} s = {operations:.3g} operations at "
+    "{efficiency:.0%} of {rate:.3g}/s, {bytes:.3g} bytes at {bandwidth:.3g}/s; launches {launches:.3g} s"
+)
+TIME_CHOICE = "time of a multiple-choice question: {seconds:.3g} s, without decoding"
+MODEL_SIZE = "size: {language:.3g} + {vision:.3g} billion parameters ({source})"
+WEIGHTS_SIZE = "weights: {size} as {form}"
+CACHE_SIZE = (
+    "cache: {kib:.4g} KiB a token = 2 x {layers} layers x {width} wide; batch {batch} x ({prompt} prompt + {answers} answers x "
+    "{tokens}){copy} = {size}"
+)
+AND_A_COPY = " and a copy"
+ACTIVATIONS_SIZE = "activations {activations}, logits {logits}; with a tenth of slack {total}"
+HIDDEN_STATES_SIZE = "hidden states: {columns}, of {units} units in float16: {each} = {size}; equal answers are stored once"
+AN_OPEN_QUESTION = "an open question"
+N_VECTORS = "{n:,} vectors"
+FLOAT16_NUMBERS = "numbers of each token in float16: {columns}: at most {n:,} an open question = {size}"
+FLOAT64_NUMBERS = "numbers of the answer in float64: {columns}: at most {n:,} an open question = {size}"
+MODEL_NOT_PUBLISHED = "{model} is not in the table of published models (registry/entries/published_models.yaml)"
+MODEL_NOT_HERE = "{path} is not here yet"
+MODEL_FILES_UNKNOWN = "no files of it are known"
+SIZE_FROM_TABLE = "table of published models, {model}"
+WEIGHTS_UNKNOWN = "{folder}: its weights have no self_attn.k_proj and embed_tokens, which give the size of its cache"
+PLAIN_PASSES = "; read by plain passes, which take longer than estimated"
+IMAGE_TOKENS_OF_CLASS = "image tokens as in published models of its class"
+IMAGE_TOKENS_OF_PATCHES = "one image token per patch"
+IMAGE_TOKENS_ASSUMED = "576 image tokens assumed"
+
+# qualm plan: pairs and servers
+
+PAIRS_TITLE = "[bold]Questions that pairs make at most[/] (by the limits of their recipes; two for each pair)"
+ALL_SPLITS = "all splits"
+COSTS_TITLE = "[bold]What servers are asked at most[/] (estimates; what is stored is not asked again; -v shows the arithmetic)"
+NO_PRICE = "no price known (`price` of this server in qualm.toml)"
+COST_READS_REPLIES = "    {stage}: nothing, it reads the replies to {other}"
+COST_OF_STAGE = "    {stage} ({server}), {items}: {requests:,} requests, {sent:,} tokens sent, {received:,} received: {cost}"
+COST_TOGETHER = "    together {cost}"
+SPENT = "    {spent}{limit} spent over all runs{reserved}"
+SPENDING_LIMIT = " of {limit} (`max_spend` in qualm.toml)"
+SPENDING_RESERVED = ", {reserved} of it reserved for requests that have not ended"
+MAY_EXCEED_LIMIT = "    this may cost more than is left: the run stops there, and goes on once `max_spend` is raised"
+REWRITING_TRIES = "a question: at most {n} tries; one is enough if its first reply can be used"
+REWRITING_TOKENS = "tokens: prompt {prompt}, image {image}, reply at its longest {reply}"
+IMAGE_NOT_SHOWN = "none, as it is not shown"
+OPEN_REQUESTS_TOGETHER = "an open question: the answer, {draws} draws in one request, signals: {signals}"
+OPEN_REQUESTS_APART = "an open question: the answer, {draws} draws in a request each, signals: {signals}"
+NO_SIGNALS = "none"
+ANSWER_TOKENS = "tokens: image {image}, text one per four bytes, answer at its longest {answer}"
+BATCHES_IN_TURN = "in batches, {n} one after another: each may take a day"
+BATCHES_ONE_DAY = "in batches: a day at most"
+PRICE = "${sent:g} per million tokens sent, ${received:g} per million received{batches} (qualm.toml)"
+PRICE_IN_BATCHES = " in batches"
+MORE_THAN_MAX_SPEND = "more than max_spend (${limit:g}): the run stops there, and goes on once it is raised"
+TEXT_REQUESTS = (
+    "{requests} requests for each, at most {attempts} attempts; tokens: prompts {prompts}, reply at its longest {reply}, image {image}"
+)
+
+# qualm plan --jobs, --on
+
+PARALLEL_TITLE = "[bold]What it takes with {options}[/] (by the estimates above, and by how long stages took when they last ran here)"
+PARALLEL_TIME = "    {time}; one by one, here: {one_by_one}"
+PARALLEL_UNKNOWN = "    not counted, since they never ran here: {stages}"
+WORKER_SHARE = "{workers} of {resources}{batches}"
+WORKER_BATCHES = ", about {n:,} batches of {size} questions each"
+NO_WORKER = "no worker has room for {resources}"
+
+# qualm power
+
+DETECTED = "found with probability {power:g} by a paired test at two-sided {level:.3g}"
+DETECTED_ONE_TEST = "; --tests N for a family of N tests"
+DETECTED_TESTS = ", .05 over {n:,} tests"
+POWER_NONE = "none: a test needs {groups} groups"
+POWER_UNKNOWN = "unknown: all models' stored answers score alike there, or lie in one group, and show no spread"
+SPREAD_OF_ANSWERS = "spread: of stored answers, the median over {n:,} pairs of models"
+SPREAD_ASSUMED = (
+    "spread: assumed, no stored answers of two models: they disagree on {disagreement:g} of questions, correlation in groups {within:g}; "
+    "--disagreement and --within change that"
+)
+
+# qualm compile
+
+FILE_WRITTEN = "wrote: {path}"
+FILE_OUT_OF_STEP = "out of step: {path}"
+FILE_REMOVED = "removed: {path}"
+FILE_STALE = "stale: {path}"
+FILE_MOVED = "moved: {old} -> {new}"
+FILE_TO_MOVE = "to move: {old} -> {new}"
+LOCK_DROPPED = "{lock}: dropped entries of stages that are gone: {stages}"
+LOCK_HOLDS = "{lock}: holds entries of stages that are gone: {stages}"
+SPEC_LEFTOVERS = "left of '{spec}', whose spec is gone: {places}; `qualm clean {spec}` removes it"
+COMPILE_AND_COMMIT = "run `qualm compile`, and commit what it writes"
+FILES_IN_STEP = "{n} files in step, nothing to write"
+
+# The stage `spec` of a pipeline, which compiles it
+
+PIPELINE_CHANGED = "qualm: {path} changed ({changes}): {todo}"
+SPEC_CONTENT = "what the spec is made of"
+MORE_STAGES = "{first} and {n} more stages"
+REPEAT_IN_WORKSPACE = "make the same change in your workspace, run `qualm compile {spec}`, commit, and queue the experiment again"
+REPEAT_COMMAND = "it is compiled now, run the same command again"
+FILE_FROM_SPEC = "{path}: written from specs/{spec}.yaml"
+
+# qualm fetch
+
+NEEDS_NO_FILES = "{title}: needs no files from outside"
+ADDRESSES_NOT_TRIED = "[bold]addresses not tried when their cards were written[/]: {names}"
+TO_FETCH = "to fetch: {n} of {of}, {size}"
+TO_FETCH_AND_UNKNOWN = "to fetch: {n} of {of}, {size}, and {unknown:,} files of unknown size"
+TERMS_OF = "{name}: {terms} ({licence})"
+ACCEPT_TERMS = "Do you accept this?"
+FETCHED_PINNED = "commits and checksums are pinned in {file}; commit it with registry/data/*.dvc, and everyone gets the same files"
+NOT_FETCHED = "not fetched, for the reasons above: {names}"
+SPEC_TRAINS_MODELS = "makes the models {models}; `qualm run {spec}` runs it first, and what it needs is in this table"
+SPEC_TRAINS_OTHER_MODELS = (
+    "makes models that other specs of this table read; `qualm run {spec}` runs it first, and what it needs is in this table"
+)
+MORE_IMAGES_NEEDED = "{n:,} more single files are needed"
+FETCH_BY_HAND = "get it from {source}, then `qualm data add {name} --from PATH --card {card}`"
+FETCH_LEAVES_OUT = "not fetched: {what}"
+FETCHED_WHOLE_FOR_LIMIT = "fetched whole: a limit needs all of it"
+FETCHED_WHOLE_FOR_SOURCE = "fetched whole: its source has no addresses of single images"
+FETCHED_CHOSEN_IMAGES = "annotations whole, and only the images that the chosen questions show"
+FETCHED_ENTRY = "{outcome} version {version}, {files:,} files, {size}{part}"
+FETCHED_IN_PART = ", in part ({problems})"
+FETCHED_MODEL = "{files:,} files at {commit}, in {folder}"
+HUB_ASKS_TERMS = "asks you to accept terms at {page}; set HF_TOKEN to a token of that account ({tokens})"
 
 # qualm run
 
@@ -76,39 +293,134 @@ RECOMPUTED_SUMMARY = "{n:,} answers computed again: {same:,} the same, {changed:
 SAME_GREEDY_ANSWER = "same greedy answer"
 SAMPLED_ANSWERS_CHANGED = ", {changed} of {n} sampled answers changed"
 
-# qualm cache
+# qualm show
 
-STORE_IS_EMPTY = "the store is empty: nothing was answered here yet"
-STORE_SIZE = "{size} in all"
-STORE_UNUSED = "{size} that no run uses (`qualm cache gc --unused` removes them)"
-STORE_REFUSED = "{folder} is refused: {why} (`qualm cache accept {folder}`)"
-SPEC_HAS_MISTAKES = "specs/{spec}.yaml has mistakes (`qualm validate {spec}`)"
-STORE_SEGMENTS = "{n:,} segments (`qualm cache gc` merges them)"
-STORE_DAMAGED = "{n} damaged segments, whose answers are computed again when they are asked for"
-USED_BY = "[bold]used by[/]"
-SEGMENTS_MERGED = "{n:,} segments {would}merged into {into:,}"
-REPEATS_DROPPED = "{n:,} repeated answers {would}dropped"
-LEFTOVERS_REMOVED = "{n:,} damaged or half-written files {would}removed"
-ANSWERS_REMOVED = "{n:,} answers of '{model}' by {engine} {would}removed"
-ANSWERS_IN_USE = "answers of '{model}' were used minutes ago and are kept; try again later"
-SPACE_FREED = "{size} {would}freed"
-WOULD_BE = "would be "
-NOTHING_TO_DO = "nothing to do"
-FOLDER_ACCEPTED = "{folder}: accepted"
-FOLDER_NOT_REFUSED = "{folder}: was not refused"
+NO_SCORE_MATCHES = "no score matches these filters"
+CONFORMAL_ROWS = "n of [{setting}] and [{setting}/...]: rows that this conformal setting does not calibrate on; of other metrics: all rows"
+WITH_UNREAD_ANSWERS = "{dataset}: {metric} would be {values}"
+INTERVALS = "{levels} intervals, each by itself"
+INTERVALS_BY_RESAMPLES = "{levels} intervals, each by itself, from {resamples} resamples of whole groups"
+AND = " and "
+OR = " or "
+COVERAGE_OUTSIDE = "{place}, {model}: {metric} {value} ({band})"
+COVERAGES_WITHIN = "{n:,} of {of:,} coverages shown lie within their target's band"
+WARNING = "WARNING "
+NOT_RUN_HERE = "not known: it was not run here"
+MAY_BE_BEST = (
+    "may be best: no estimator of the model is significantly better, by paired differences over resamples of whole groups, {correction}"
+)
+ESTIMATORS_NOT_RANKED = "{place}: not ranked: {why}"
+BEST_ESTIMATOR = "{place}: best: {estimator}; {others}"
+BETTER_THAN_ALL = "significantly better than all {n:,} others"
+BETTER_THAN_OTHER = "significantly better than the other"
+MAY_BE_BEST_TOO = "may be best too: {estimators}"
+OTHERS_ARE_WORSE = "each of the others is significantly worse than a better one"
 
-# qualm cache audit
+# qualm view, qualm show --failures
 
-AUDIT_MARKED = "[bold red]{folder}[/] is marked as not to be used (`qualm cache accept {folder}` reverses it): {why}"
-AUDIT_WOULD_MARK = "[bold red]{folder}[/] would be marked as not to be used: {why}"
-AUDIT_FIRST_EXAMPLE = "; the first: {example}"
-AUDIT_NOT_COMPUTED = "not computed: {folder}: {why}"
-AUDIT_NOT_ASKED = "not computed: {folder}: none of the inference stages examined asks for them; used by {stages}"
-AUDIT_SKIPPED_SPEC = "specs/{spec}.yaml has mistakes (`qualm validate {spec}`); what it asks for was not looked at"
-AUDIT_FAILED = "{n:,} parts computed again: [bold red]{failed} of {folders} folders failed[/]"
-AUDIT_AGREES = "{n:,} parts computed again: [green]all agree[/]"
-AUDIT_TITLE = "{folder}: {model}, version {version}, {libraries}"
-TODAYS_LIBRARIES = "today's libraries"
+PUBLISHED_PAGE = "{file}: {size}; put the folder on any web server, or open the file"
+PUBLISHING_ANSWERS = "{part}: {n:,} answers"
+PUBLISHING_IMAGES = "{part}: images"
+SERVED_PAGE = "{url}\nonly for this machine; Ctrl-C ends it"
+FAILURES_SUMMARY = "{shown:,} of {wrong:,} wrong answers, the most confident first; {answers:,} answers in all"
+FAILURES_UNSCORED = ", {n:,} of them unscored"
+NO_CONFIDENCE = "none"
+
+# The page of qualm view
+
+TESTS_OF_THE_RUN = "{test} tests over whole groups, {correction}. These are the tests of the run."
+NO_MODELS_COMPARED = "The spec compares no models; `compare: {{baseline: MODEL}}` in the spec tests each against MODEL."
+ESTIMATOR_TESTS = "Tests of the paired difference over resamples of whole groups, {correction}."
+NO_ESTIMATORS_COMPARED = "A test needs two estimators with values of one model, and {groups} groups of questions."
+ALL_TESTS = "all tests of this comparison"
+TESTED_NOW = "Tested now, as by qualm compare: {test} tests over whole groups, {correction}."
+WRONG_HOST = "Open the address that the terminal shows: this page answers to that one alone."
+NO_SUCH_FILE = "There is no such file."
+
+# qualm compare, and the comparisons of qualm show
+
+STARS = "* p < .05, ** p < .01, *** p < .001 by a {test} test, {correction}; intervals are uncorrected"
+COMPARED_BY = "{metrics}: compared by {quantity}, since the plain estimate is biased by an amount that depends on the model"
+NOT_TESTED = "{metric}: not tested{where}: {why}"
+NOT_TESTED_IN = " in {n:,} of {of:,} comparisons"
+TABLES_NOT_PAIRED = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
+QUESTIONS_NOT_SHARED = "{dataset}: {n:,} questions are not the same on both sides and were left out"
+MCNEMAR_ASSUMES = "{dataset}: McNemar's test assumes independent questions; the intervals resample whole groups"
+METRICS_OF_CHECKOUT = "answers and judgements are those of each revision, metrics those of this checkout"
+COMPARISON_TEST = "p: {test} tests over whole groups, {correction}"
+MARGIN_TESTS = "equal, not worse: p that b equals a within the margin ({margins}), is not worse by it; corrected alike"
+DIM_IS_TIED = "dim: statistically tied at this number of questions ({n} of {of}), which does not prove equality"
+MCNEMAR = "McNemar, exact, {place}: {metric}, n = {n:,}: only a right {only_a:,}, only b right {only_b:,}: p = {p:.3g}{corrected}"
+MCNEMAR_HOLM = ", Holm {p:.3g}"
+UNEQUAL_SHARES = (
+    "(!) {place}: a is scored on {a} of its answers and b on {b} ({metrics}); the comparison is over the rows that both have, which need "
+    "not be typical of either"
+)
+
+# qualm diff, qualm experiments
+
+DIFF_TITLE = "[bold]{spec}[/]: {revision} -> working tree"
+DIFF_TEST = "[dim]p: {test} test on the questions that both sides share, corrected over the changes shown; dim: statistically tied[/]"
+NO_DIFFERENCE = "no difference"
+NO_EXPERIMENTS = "no experiments start from this commit; `dvc exp run -S ... --name NAME` makes one (docs/how-to/experiments.md)"
+NO_TEST = "no test of these changes: {why}"
+CHANGES_NOT_TESTED = "{n} of these changes are not tested: over the questions that both sides share, the values differ from these"
+NO_VARIANT_RESULTS = "no results under variants: {why}"
+VARIANTS_NOT_TESTED = "changes under variants are not tested"
+WORKING_TREE = "the working tree"
+
+# qualm diff --markdown
+
+COMMENT_TITLE = "### Results of {spec} against {revision}"
+COMMENT_OTHERS = "{n:,} other results that changed"
+COMMENT_RESULTS = "{n:,} results"
+COMMENT_PARAMETERS = "{n:,} parameters"
+COMMENT_SPEC = "the spec"
+COMMENT_TEST = (
+    "{level:.0%} intervals; p of a {test} test on the questions that both sides share, corrected over these changes. “Better” and “worse” "
+    "stand where that test is significant."
+)
+NO_RESULT_CHANGED = "No result changed."
+RESULTS_CHANGED = "{n:,} results changed: {counts}."
+N_BETTER = "{n:,} better"
+N_WORSE = "{n:,} worse"
+N_DIFFERENT = "{n:,} significantly different, of metrics without a better direction"
+N_TIED = "{n:,} statistically tied"
+N_WITHOUT_TEST = "{n:,} without a test"
+N_NEW = "{n:,} new"
+N_GONE = "{n:,} gone"
+COMMENT_COLUMNS = "| model | dataset | variant | metric | old | new | change{interval} | p | |"
+COMMENT_MORE = "… and {n:,} more."
+
+# Results that differ from dvc.lock
+
+HASHES_NOT_COMPARED = "results could not be compared with their recorded hashes: {error}"
+RESULT_DIFFERS = "{files} differs from what was recorded in {lock}; `qualm run {spec}` restores it"
+RESULTS_DIFFER = "{files} differ from what was recorded in {lock}; `qualm run {spec}` restores them"
+PUBLISH_REFUSED = "nothing was written; --force writes these results, with a notice that they differ"
+RESULT_NOT_RECORDED = "{files}: not recorded in a dvc.lock, so nothing shows which spec and data made it"
+RESULTS_NOT_RECORDED = "{files}: not recorded in a dvc.lock, so nothing shows which spec and data made them"
+RESULTS_OF_EARLIER_SPEC = (
+    "results are of an earlier version of specs/{spec}.yaml or params.yaml ({stage}: {edit}); `qualm plan {spec}` shows what would run"
+)
+
+# qualm stats
+
+DATASET_NOT_HERE = "{dataset}: not on disk; `dvc pull {folder}` or `qualm run {spec}`"
+PAIRS_LEFT_OUT = "  left out of the set: {pairs}, {why}"
+LOOK_ALIKE = "  images that look alike across splits (at most {bits} of 64 bits differ): {counts}; {outcome}"
+LOOK_ALIKE_BETWEEN = "{n:,} between {splits}"
+LOOK_ALIKE_LEFT_OUT = "pairs on them were left out"
+LOOK_ALIKE_KEPT = "kept"
+WITHOUT_LOOKING = "without looking: {column}"
+
+# qualm verify
+
+REVIEW_PAGE = "{reviewer} reviews {title} at {url}\n{advice}\nCtrl-C here ends the review and publishes it"
+PAGE_IS_OPEN = "Anyone who has this address can decide here; it ends with this command"
+DECISIONS_UNCHANGED = "registry/data/{entry}: nothing new"
+DECISIONS_PUBLISHED = "registry/data/{entry}: {outcome}, version {version}"
+USE_DECISIONS = "to score only what it accepts, write `curated: {entry}` under {section} of the spec"
 
 # qualm calibrate
 
@@ -123,52 +435,6 @@ CALIBRATION_COMMENT = "{summary} for {answers}{dataset}; `qualm calibrate --auto
 VALUE_SET = "{file}: {plugin}: {parameter}: set {value}"
 VALUE_ADDED = "{file}: {plugin}: {parameter}: added {value}"
 WRITTEN_COMPILE_NEXT = "{written}; next: qualm compile {spec}"
-
-# qualm clean
-
-REMOVED = "removed: {path}"
-WOULD_REMOVE = "would remove: {path}"
-CLEAN_REMOVES = "`qualm clean {spec} --yes` removes this"
-
-# qualm doctor
-
-DOCTOR_VERDICT = "[bold]{model}[/] as {dtype}: {verdict} ({counts})"
-
-# qualm export
-
-EXPORTED_ANSWERS = "{answers:,} answers to {questions:,} questions of {pairs} model and dataset pairs"
-EXPORTED_FIGURES = "{n:,} figures"
-EXPORTED_TABLES = "{n:,} tables"
-EXPORTED_SCORES = "{n:,} scores"
-EXPORTED_QUESTIONS = "{n:,} questions of {datasets}"
-EXPORTED_FILES = "{folder}: {n} files, {contents}"
-EXPORT_WITHOUT_ANSWER = "qualm: {n:,} samples have no answer and no row"
-EXPORT_LEAVES_OUT = "qualm: not in the {format} files: {what} ({n:,})"
-
-# qualm fetch
-
-NEEDS_NO_FILES = "{title}: needs no files from outside"
-ADDRESSES_NOT_TRIED = "[bold]addresses not tried when their cards were written[/]: {names}"
-TO_FETCH = "to fetch: {n} of {of}, {size}"
-TO_FETCH_AND_UNKNOWN = "to fetch: {n} of {of}, {size}, and {unknown:,} files of unknown size"
-TERMS_OF = "{name}: {terms} ({licence})"
-ACCEPT_TERMS = "Do you accept this?"
-FETCHED_PINNED = "commits and checksums are pinned in {file}; commit it with registry/data/*.dvc, and everyone gets the same files"
-NOT_FETCHED = "not fetched, for the reasons above: {names}"
-SPEC_TRAINS_MODELS = "makes the models {models}; `qualm run {spec}` runs it first, and what it needs is in this table"
-SPEC_TRAINS_OTHER_MODELS = (
-    "makes models that other specs of this table read; `qualm run {spec}` runs it first, and what it needs is in this table"
-)
-MORE_IMAGES_NEEDED = "{n:,} more single files are needed"
-FETCH_BY_HAND = "get it from {source}, then `qualm data add {name} --from PATH --card {card}`"
-FETCH_LEAVES_OUT = "not fetched: {what}"
-FETCHED_WHOLE_FOR_LIMIT = "fetched whole: a limit needs all of it"
-FETCHED_WHOLE_FOR_SOURCE = "fetched whole: its source has no addresses of single images"
-FETCHED_CHOSEN_IMAGES = "annotations whole, and only the images that the chosen questions show"
-FETCHED_ENTRY = "{outcome} version {version}, {files:,} files, {size}{part}"
-FETCHED_IN_PART = ", in part ({problems})"
-FETCHED_MODEL = "{files:,} files at {commit}, in {folder}"
-HUB_ASKS_TERMS = "asks you to accept terms at {page}; set HF_TOKEN to a token of that account ({tokens})"
 
 # qualm ls
 
@@ -204,6 +470,10 @@ MODEL_NOT_SUPPORTED = "not supported: {why}"
 ALL_SIGNALS = "all signals"
 ALL_SIGNALS_BUT = "all but {signals}"
 NEEDS_TEMPLATE = "needs a `template`"
+
+# qualm doctor
+
+DOCTOR_VERDICT = "[bold]{model}[/] as {dtype}: {verdict} ({counts})"
 
 # qualm share
 
@@ -256,31 +526,60 @@ SHARE_THERE_BY_NAME = (
     "A colleague types: git clone ..., qualm run"
 )
 
-# qualm verify
+# qualm export
 
-REVIEW_PAGE = "{reviewer} reviews {title} at {url}\n{advice}\nCtrl-C here ends the review and publishes it"
-PAGE_IS_OPEN = "Anyone who has this address can decide here; it ends with this command"
-DECISIONS_UNCHANGED = "registry/data/{entry}: nothing new"
-DECISIONS_PUBLISHED = "registry/data/{entry}: {outcome}, version {version}"
-USE_DECISIONS = "to score only what it accepts, write `curated: {entry}` under {section} of the spec"
+EXPORTED_ANSWERS = "{answers:,} answers to {questions:,} questions of {pairs} model and dataset pairs"
+EXPORTED_FIGURES = "{n:,} figures"
+EXPORTED_TABLES = "{n:,} tables"
+EXPORTED_SCORES = "{n:,} scores"
+EXPORTED_QUESTIONS = "{n:,} questions of {datasets}"
+EXPORTED_FILES = "{folder}: {n} files, {contents}"
+EXPORT_WITHOUT_ANSWER = "qualm: {n:,} samples have no answer and no row"
+EXPORT_LEAVES_OUT = "qualm: not in the {format} files: {what} ({n:,})"
 
-# qualm view, qualm show --failures
+# qualm cite
 
-PUBLISHED_PAGE = "{file}: {size}; put the folder on any web server, or open the file"
-PUBLISHING_ANSWERS = "{part}: {n:,} answers"
-PUBLISHING_IMAGES = "{part}: images"
-SERVED_PAGE = "{url}\nonly for this machine; Ctrl-C ends it"
-FAILURES_SUMMARY = "{shown:,} of {wrong:,} wrong answers, the most confident first; {answers:,} answers in all"
-FAILURES_UNSCORED = ", {n:,} of them unscored"
-NO_CONFIDENCE = "none"
+CITED_SOFTWARE_FOR = "the compiler, its runners, and the benchmark {spec} as declared at that commit"
+NOTHING_TO_CITE = "% nothing on record to cite for {what}\n"
+CARD_SAYS = ", whose card says: {words}"
+SOFTWARE_TITLE = "{Qualm}: benchmarks of what vision-language models know that they do not know"
 
-# The page of qualm view
+# qualm clean
 
-TESTS_OF_THE_RUN = "{test} tests over whole groups, {correction}. These are the tests of the run."
-NO_MODELS_COMPARED = "The spec compares no models; `compare: {{baseline: MODEL}}` in the spec tests each against MODEL."
-ESTIMATOR_TESTS = "Tests of the paired difference over resamples of whole groups, {correction}."
-NO_ESTIMATORS_COMPARED = "A test needs two estimators with values of one model, and {groups} groups of questions."
-ALL_TESTS = "all tests of this comparison"
-TESTED_NOW = "Tested now, as by qualm compare: {test} tests over whole groups, {correction}."
-WRONG_HOST = "Open the address that the terminal shows: this page answers to that one alone."
-NO_SUCH_FILE = "There is no such file."
+REMOVED = "removed: {path}"
+WOULD_REMOVE = "would remove: {path}"
+CLEAN_REMOVES = "`qualm clean {spec} --yes` removes this"
+
+# qualm cache
+
+STORE_IS_EMPTY = "the store is empty: nothing was answered here yet"
+STORE_SIZE = "{size} in all"
+STORE_UNUSED = "{size} that no run uses (`qualm cache gc --unused` removes them)"
+STORE_REFUSED = "{folder} is refused: {why} (`qualm cache accept {folder}`)"
+SPEC_HAS_MISTAKES = "specs/{spec}.yaml has mistakes (`qualm validate {spec}`)"
+STORE_SEGMENTS = "{n:,} segments (`qualm cache gc` merges them)"
+STORE_DAMAGED = "{n} damaged segments, whose answers are computed again when they are asked for"
+USED_BY = "[bold]used by[/]"
+SEGMENTS_MERGED = "{n:,} segments {would}merged into {into:,}"
+REPEATS_DROPPED = "{n:,} repeated answers {would}dropped"
+LEFTOVERS_REMOVED = "{n:,} damaged or half-written files {would}removed"
+ANSWERS_REMOVED = "{n:,} answers of '{model}' by {engine} {would}removed"
+ANSWERS_IN_USE = "answers of '{model}' were used minutes ago and are kept; try again later"
+SPACE_FREED = "{size} {would}freed"
+WOULD_BE = "would be "
+NOTHING_TO_DO = "nothing to do"
+FOLDER_ACCEPTED = "{folder}: accepted"
+FOLDER_NOT_REFUSED = "{folder}: was not refused"
+
+# qualm cache audit
+
+AUDIT_MARKED = "[bold red]{folder}[/] is marked as not to be used (`qualm cache accept {folder}` reverses it): {why}"
+AUDIT_WOULD_MARK = "[bold red]{folder}[/] would be marked as not to be used: {why}"
+AUDIT_FIRST_EXAMPLE = "; the first: {example}"
+AUDIT_NOT_COMPUTED = "not computed: {folder}: {why}"
+AUDIT_NOT_ASKED = "not computed: {folder}: none of the inference stages examined asks for them; used by {stages}"
+AUDIT_SKIPPED_SPEC = "specs/{spec}.yaml has mistakes (`qualm validate {spec}`); what it asks for was not looked at"
+AUDIT_FAILED = "{n:,} parts computed again: [bold red]{failed} of {folders} folders failed[/]"
+AUDIT_AGREES = "{n:,} parts computed again: [green]all agree[/]"
+AUDIT_TITLE = "{folder}: {model}, version {version}, {libraries}"
+TODAYS_LIBRARIES = "today's libraries"

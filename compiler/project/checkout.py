@@ -124,8 +124,14 @@ class Project:
         seen = dict[str, str]()
         for spec in specs:
             if (other := seen.setdefault(spec.lower(), spec)) != spec:
-                message = f"macOS and Windows cannot tell its files from those of specs/{other}.yaml"
-                problems.append(Problem(Position(f"specs/{spec}.yaml"), "", message, "give it a name that differs by more than case"))
+                problems.append(
+                    Problem(
+                        Position(f"specs/{spec}.yaml"),
+                        "",
+                        f"macOS and Windows cannot tell its files from those of specs/{other}.yaml",
+                        "give it a name that differs by more than case",
+                    )
+                )
             try:
                 plans.append(self.plan(spec))
             except SpecError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.registry import Plugin
@@ -25,8 +26,10 @@ def advice(missing: Mapping[str, list[str]]) -> str:
     if not missing:
         return ""
     stages = dict.fromkeys(name for names in missing.values() for name in names)
-    some_stages = ", ".join(list(stages)[:3]) + (f" and {len(stages) - 3} more" if len(stages) > 3 else "")
-    return f"not installed, needed by {some_stages}: {install_line(*missing)}"
+    some_stages = ", ".join(list(stages)[:3])
+    if len(stages) > 3:
+        some_stages = say.AND_MORE.format(first=some_stages, n=len(stages) - 3)
+    return say.EXTRAS_MISSING.format(stages=some_stages, command=install_line(*missing))
 
 
 def _extras(stage: PlannedStage) -> set[str]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.pending_questions import questions_of_variants
@@ -93,13 +94,12 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     taken = memory(size, work, batch, dtype, quantised)
     lines = list(_memory_lines(size, work, batch, dtype, quantised, taken))
     if on is not None and taken.total > on.memory:
-        way = "take a smaller batch, quantise, or spread it over devices (docs/how-to/scale.md)"
-        lines.append(f"more than the {_gib(on.memory)} of {on.name}: {way}")
+        lines.append(say.TOO_LARGE.format(memory=_gib(on.memory), gpu=on.name))
     spent, by = None, ""
     rate = measured(root, plan.spec, stage.name)
     if rate is not None:
         spent, by = rate * (samples or 1), "measured"
-        lines.append(f"time: {rate:.3g} s a question when this machine last ran this stage")
+        lines.append(say.TIME_MEASURED.format(seconds=rate))
     elif on is not None:
         spent, by = _time(size, work, batch, dtype, quantised, on, counted, lines), on.name
     stored = 0.0
@@ -111,17 +111,15 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
         stored = float(vectors * size.hidden * HALF)
         if states:
             what = ", ".join(f"{column} x {n}" for column, n in answers.items())
-            each = "an open question" if counted is None else f"{vectors:,} vectors"
-            lines.append(
-                f"hidden states: {what}, of {size.hidden} units in float16: {each} = {_gib(stored)}; equal answers are stored once"
-            )
-        for name, width in (("each token in float16", HALF), ("the answer in float64", DOUBLE)):
+            each = say.AN_OPEN_QUESTION if counted is None else say.N_VECTORS.format(n=vectors)
+            lines.append(say.HIDDEN_STATES_SIZE.format(columns=what, units=size.hidden, each=each, size=_gib(stored)))
+        for line, width in ((say.FLOAT16_NUMBERS, HALF), (say.FLOAT64_NUMBERS, DOUBLE)):
             others = [one for one in internals if one.kind != HIDDEN and one.exact == (width == DOUBLE)]
             if others:
                 numbers = sum((work.draws if one.drawn else 1) * _numbers(one, longest, size.layers) for one in others)
                 more = float(numbers * width * (1 if counted is None else counted.opened))
                 what = ", ".join(one.column for one in others)
-                lines.append(f"numbers of {name}: {what}: at most {numbers:,} an open question = {_gib(more)}")
+                lines.append(line.format(columns=what, n=numbers, size=_gib(more)))
                 stored += more
     return StageEstimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), stored)
 
@@ -135,11 +133,19 @@ def _time(size: Size, work: Workload, batch: int, dtype: str, quantised: str, on
     open_ended = seconds(size, work, batch, dtype, on, quantised)
     choice = seconds(size, Workload(frozenset(), 0, 1, work.image_tokens), batch, dtype, on, quantised)
     lines.append(
-        f"time of an open-ended question on {on.name}: prefill {open_ended.prefill:.3g} s, decoding {open_ended.decode:.3g} s = "
-        f"{open_ended.operations:.3g} operations at {EFFICIENCY:.0%} of {on.rate(dtype):.3g}/s, "
-        f"{open_ended.traffic:.3g} bytes at {on.traffic:.3g}/s; launches {open_ended.launches:.3g} s"
+        say.TIME_OPEN.format(
+            gpu=on.name,
+            prefill=open_ended.prefill,
+            decode=open_ended.decode,
+            operations=open_ended.operations,
+            efficiency=EFFICIENCY,
+            rate=on.rate(dtype),
+            bytes=open_ended.traffic,
+            bandwidth=on.traffic,
+            launches=open_ended.launches,
+        )
     )
-    lines.append(f"time of a multiple-choice question: {choice.total:.3g} s, without decoding")
+    lines.append(say.TIME_CHOICE.format(seconds=choice.total))
     if counted is None:
         return open_ended.total
     return counted.opened * open_ended.total + counted.chosen * choice.total
@@ -147,14 +153,20 @@ def _time(size: Size, work: Workload, batch: int, dtype: str, quantised: str, on
 
 def _memory_lines(size: Size, work: Workload, batch: int, dtype: str, quantised: str, taken: MemoryEstimate) -> Iterator[str]:
     form = dtype if quantised == "none" else f"{quantised}, else {dtype}"
-    yield f"size: {size.language / 1e9:.3g} + {size.vision / 1e9:.3g} billion parameters ({size.source})"
-    yield f"weights: {_gib(taken.weights)} as {form}"
-    entries = f"({work.prompt} prompt + {work.answers} answers x {work.max_new_tokens})" + (" and a copy" if work.follow else "")
-    yield (
-        f"cache: {size.cache_bytes(dtype) / 1024:.4g} KiB a token = 2 x {size.layers} layers x {size.key_width} wide; "
-        f"batch {batch} x {entries} = {_gib(taken.cache)}"
+    yield say.MODEL_SIZE.format(language=size.language / 1e9, vision=size.vision / 1e9, source=size.source)
+    yield say.WEIGHTS_SIZE.format(size=_gib(taken.weights), form=form)
+    yield say.CACHE_SIZE.format(
+        kib=size.cache_bytes(dtype) / 1024,
+        layers=size.layers,
+        width=size.key_width,
+        batch=batch,
+        prompt=work.prompt,
+        answers=work.answers,
+        tokens=work.max_new_tokens,
+        copy=say.AND_A_COPY if work.follow else "",
+        size=_gib(taken.cache),
     )
-    yield f"activations {_gib(taken.activations)}, logits {_gib(taken.logits)}; with a tenth of slack {_gib(taken.total)}"
+    yield say.ACTIVATIONS_SIZE.format(activations=_gib(taken.activations), logits=_gib(taken.logits), total=_gib(taken.total))
 
 
 def _gib(count: float) -> str:
@@ -167,10 +179,10 @@ def _model_size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, 
     A fine-tuned model that is not made yet has the size of its base.
     """
     if args.get("hub"):
-        return of_hub(args["hub"]) or f"{args['hub']} is not in the table of published models (registry/entries/published_models.yaml)"
+        return of_hub(args["hub"]) or say.MODEL_NOT_PUBLISHED.format(model=args["hub"])
     bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
-    why = f"{places[0]} is not here yet" if places else "no files of it are known"
+    why = say.MODEL_NOT_HERE.format(path=places[0]) if places else say.MODEL_FILES_UNKNOWN
     for place in places:  # grows by the bases of fine-tunes
         places += [base for base in bases_of.get(place, {}).values() if base not in places]
         if (root / place / "config.json").is_file():

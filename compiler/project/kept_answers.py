@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.registry import DRAWS, SHOWN_DRAWS
@@ -60,7 +61,7 @@ def kept_answers(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings
         record = read_record(root, plan.spec, stage.name).get(ANSWERS)
         if not isinstance(record, dict):
             if forecast.action != "unchanged":
-                yield KeptAnswers(stage.name, why=("not known before its first run here",))
+                yield KeptAnswers(stage.name, why=(say.KNOWN_AFTER_FIRST_RUN,))
         elif forecast.action == "unchanged":
             yield _all_stored(stage, record)
         else:
@@ -103,14 +104,12 @@ class _CacheHitCounter:
         model = str(self.stage.inputs.get("model"))
         other_questions = [what for what in inputs if not what.startswith(f"{model} ")]
         if other_questions:
-            return KeptAnswers(self.stage.name, why=(f"not known before the stage runs: {other_questions[0]}",))
+            return KeptAnswers(self.stage.name, why=(say.KNOWN_AFTER_RUN.format(why=other_questions[0]),))
         if inputs or params["model"] != before["model"] or self.record["engine"] != self.engine.identity:
-            return KeptAnswers(
-                self.stage.name, {}, {}, self._families(self._requested(params)), ("another model, or other code of its plugin",)
-            )
+            return KeptAnswers(self.stage.name, {}, {}, self._families(self._requested(params)), (say.OTHER_MODEL,))
         rest = [{k: v for k, v in p.items() if k not in PER_PART} for p in (params, before)]
         if rest[0] != rest[1] or self.record["seed"] != self.stage.seed:
-            return KeptAnswers(self.stage.name, why=("not known before the stage runs: other samples, splits or seed",))
+            return KeptAnswers(self.stage.name, why=(say.KNOWN_AFTER_RUN.format(why=say.OTHER_SAMPLES),))
         return self._counted(params, before)
 
     def _counted(self, params: Mapping[str, Any], before: Mapping[str, Any]) -> KeptAnswers:
@@ -150,15 +149,15 @@ class _CacheHitCounter:
     def _fault(self, origin: Mapping[str, Any]) -> str:
         """Return the reason why a folder's answers no longer count; empty if they do."""
         folder = self.store / str(origin["folder"])
-        release, recorded = f"those of version {origin['qualm']}", origin["libraries"] or {}
+        version, recorded = origin["qualm"], origin["libraries"] or {}
         if not folder.is_dir():
-            return f"{release} are not in the store any more"
+            return say.VERSION_NOT_STORED.format(version=version)
         if why := refusal(folder):
-            return f"{release} are refused: {why}"
+            return say.VERSION_REFUSED.format(version=version, why=why)
         if not same(self.policy, recorded, self.engine.libraries):
             names = [n for n in sorted({*recorded, *self.engine.libraries}) if recorded.get(n) != self.engine.libraries.get(n)]
             moved = ", ".join(f"{n} {recorded.get(n)} -> {self.engine.libraries.get(n)}" for n in names)
-            return f"{release} do not count: {moved} (setting `libraries` is {self.policy})"
+            return say.VERSION_NOT_COUNTED.format(version=version, changes=moved, policy=self.policy)
         return ""
 
     def _requested(self, params: Mapping[str, Any], variants: set[str] | None = None) -> Counter[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.registry.entries.published_models import Published, published
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins.model_configs import plain_reason
@@ -76,7 +77,7 @@ def of_published(model: Published) -> Size | None:
     vision = (parts.vision or 0) * 1e9
     return Size(
         parts.total * 1e9 - vision, vision, t.layers, t.hidden, t.heads * t.head_dim, t.kv_heads * t.head_dim,
-        t.vocabulary, model.image_tokens or 576, f"table of published models, {model.name}", _tied(model.config or {}),
+        t.vocabulary, model.image_tokens or 576, say.SIZE_FROM_TABLE.format(model=model.name), _tied(model.config or {}),
     )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def of_folder(folder: Path) -> Size | str:
     keys, queries = ([s for name, s in text.items() if name.endswith(f"self_attn.{kind}_proj.weight")] for kind in "kq")
     embedding = next((shape for name, shape in text.items() if name.endswith("embed_tokens.weight")), None)
     if not keys or not queries or embedding is None:
-        return f"{folder}: its weights have no self_attn.k_proj and embed_tokens, which give the size of its cache"
+        return say.WEIGHTS_UNKNOWN.format(folder=folder)
     image_tokens, how = _image_tokens(config)
     return Size(
         sum(map(math.prod, text.values())), sum(math.prod(shape_of[name]) for name in sight), len(keys), embedding[1], queries[0][0],
@@ -108,7 +109,7 @@ def of_folder(folder: Path) -> Size | str:
 
 def _plain_path_note(config: Mapping[str, Any]) -> str:
     """Return a note if a model runs on the slower plain path, which estimates of time ignore."""
-    return "; read by plain passes, which take longer than estimated" if plain_reason(config) else ""
+    return say.PLAIN_PASSES if plain_reason(config) else ""
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -150,10 +151,10 @@ def _image_tokens(config: Mapping[str, Any]) -> tuple[int, str]:
     vision = config.get("vision_config") or {}
     side, patch = (max(v) if isinstance(v := vision.get(name) or 0, list) else v for name in ("image_size", "patch_size"))
     if same and (not side or side >= _SMALLEST):
-        return same[len(same) // 2], "image tokens as in published models of its class"
+        return same[len(same) // 2], say.IMAGE_TOKENS_OF_CLASS
     if side and patch:
-        return (side // patch) ** 2, "one image token per patch"
-    return 576, "576 image tokens assumed"
+        return (side // patch) ** 2, say.IMAGE_TOKENS_OF_PATCHES
+    return 576, say.IMAGE_TOKENS_ASSUMED
 
 
 _SMALLEST = 224

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage, leaves
 from qualm.compiler.project.extras import missing_extras
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
@@ -25,22 +26,12 @@ from qualm.runners.inference.hf.folder import unpinned
 from qualm.runners.runtime.settings import Settings
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_TITLES = {
-    "data": "data and models to add",
-    "spec": "models that other specs make",
-    "value": "values of the spec to fill in",
-    "prompt": "prompts that do not fit their dataset",
-    "hub": "models of the Hugging Face hub, unless they are in its cache",
-    "environment": "environment variables to set",
-    "adapter": "data that nothing here reads yet",
-    "extra": "parts of Qualm to install",
-}
 
 
 @dataclass(frozen=True)
 class Need:
     kind: str
-    """A key of `_TITLES`."""
+    """A key of `sentences.NEEDS`."""
     what: str
     how: str
     stages: tuple[str, ...] = ()
@@ -71,20 +62,19 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
             ways, names = collected.setdefault((need.kind, need.what), ({}, set()))
             ways[need.how] = None
             names.add(stage.name)
-    order = sorted(collected.items(), key=lambda item: (list(_TITLES).index(item[0][0]), item[0]))
+    order = sorted(collected.items(), key=lambda item: (list(say.NEEDS).index(item[0][0]), item[0]))
     return [Need(kind, what, "; ".join(ways), tuple(sorted(names))) for (kind, what), (ways, names) in order]
 
 
 def lines(missing: Sequence[Need]) -> Iterator[str]:
     """Format needs for `qualm plan`: a heading per kind, a line per need."""
-    for kind, title in _TITLES.items():
+    for kind, title in say.NEEDS.items():
         mine = [n for n in missing if n.kind == kind]
         if mine:
             yield f"  {title}:"
         width = max((len(n.what) for n in mine), default=0)
         for need in mine:
-            many = f"{len(need.stages)} stages" if len(need.stages) > 1 else "1 stage"
-            yield f"    {need.what:<{width}}  {need.how} ({many})"
+            yield say.NEED.format(what=need.what.ljust(width), how=need.how, stages=say.count(len(need.stages), "stage"))
 
 
 def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:
@@ -104,32 +94,35 @@ def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> It
                 continue  # `qualm run` fetches it
             yield Need("data", parts[2], how_to_add(stage, parts[2], entry))
         elif path.startswith("results/") and parts[1] != stage.spec and parts[2] == "models":
-            yield Need("spec", "/".join(parts[3:]), f"`qualm plan {parts[1]}` says what it lacks; or `dvc pull` where it has run")
+            yield Need("spec", "/".join(parts[3:]), say.ADD_BY_OTHER_SPEC.format(spec=parts[1]))
 
 
 def how_to_add(stage: PlannedStage, name: str, entry: Entry | None) -> str:
     """Return what brings an entry that a stage reads and that is not here."""
     if entry is not None and entry.md5 is not None:
-        return f"`{entry.get}`" if entry.get else "its files"
+        return f"`{entry.get}`" if entry.get else say.ITS_FILES
     if name in card_names() and "reviews" not in stage.inputs:
         card = load_card(name)
         if card.fetch is not None:
-            return f"`qualm fetch {stage.spec}`" + (f", but for {card.fetch.also}" if card.fetch.also else "")
-        return f"`qualm data add {name} --from PATH`; {card.title}: {card.source}"
+            fetched = say.ADD_BY_FETCH_EXCEPT if card.fetch.also else say.ADD_BY_FETCH
+            return fetched.format(spec=stage.spec, what=card.fetch.also)
+        return say.ADD_WITH_CARD.format(name=name, title=card.title, source=card.source)
     if "reviews" in stage.inputs:
-        return f"`qualm verify {stage.spec} {stage.params['dataset']}`, by which people decide on its questions"
+        return say.ADD_BY_REVIEW.format(spec=stage.spec, dataset=stage.params["dataset"])
     is_data = stage.inputs.get("source") == f"{DATA}/{name}"
-    return f"`qualm data add {name} --from PATH --card {'CARD' if is_data else 'transformers_model'}`"
+    return say.ADD_WITH_CARD_NAME.format(name=name, card="CARD" if is_data else "transformers_model")
 
 
 def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
     if isinstance(params, Mapping):
         if isinstance(params.get(HUB), str):
-            pin = "" if unpinned(params[HUB], params.get(REVISION)) else f" at {params[REVISION][:12]}"
-            yield Need("hub", params[HUB], f"`qualm fetch {spec}`{pin or ', which pins its commit'}")
+            if unpinned(params[HUB], params.get(REVISION)):
+                yield Need("hub", params[HUB], say.FETCH_PINS_COMMIT.format(spec=spec))
+            else:
+                yield Need("hub", params[HUB], say.FETCH_AT_COMMIT.format(spec=spec, commit=params[REVISION][:12]))
         digest = params.get("sha256")
         if isinstance(digest, str) and not _SHA256.fullmatch(digest):
-            yield Need("value", "sha256", f"'{digest}' is not a SHA-256; the spec must give that of {params.get('artifact', 'the file')}")
+            yield Need("value", "sha256", say.NO_SHA256.format(value=digest, file=params.get("artifact", "the file")))
         for value in params.values():
             yield from _named_elsewhere(value, spec)
     elif isinstance(params, list):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import textfiles
@@ -89,7 +90,7 @@ def _filled(folder: Path) -> str:
     _copy_model(folder / ".dvc" / "cache")
     Project(folder).compile()
     _run(folder, ["git", "add", "-A"])
-    return f"made {folder}; next:\n  cd {folder}\n  qualm plan\n  qualm run"
+    return say.PROJECT_MADE.format(folder=folder)
 
 
 def _copy_model(cache: Path) -> None:

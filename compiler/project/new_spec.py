@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.shipped import copy_shipped
 from qualm.compiler.spec.errors import ProjectError, nearest
@@ -76,14 +77,14 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
         parent_data = load(project.root / "specs" / f"{parent}.yaml", project.root).data.get("datasets") or {}
         small = {label: few for label, entry in parent_data.items() if entry and (few := _fewer(entry, limit))}
         lines = [f"  {label}: {json.dumps(few)}".replace('"', "") for label, few in small.items()]
-        text = VARIANT.format(name=name, parent=parent) + "\n".join([f"\n# At most {limit} questions of each.", "datasets:", *lines, ""])
+        text = VARIANT.format(name=name, parent=parent) + "\n".join(["", say.AT_MOST_QUESTIONS.format(n=limit), "datasets:", *lines, ""])
         atomic.write_text(path, FIRST_LINE + text)
     else:
         text = VARIANT.format(name=name, parent=extends) if extends else TEMPLATE.format(name=name)
         atomic.write_text(path, FIRST_LINE + text)
     write_schema(project.root)
     files = ", ".join(file.as_posix() for file in written)
-    return f"wrote {files}; edit it, then:\n  qualm validate {name}\n  qualm plan {name}\n  qualm fetch {name}\n  qualm run {name}"
+    return say.SPEC_WRITTEN.format(files=files, spec=name)
 
 
 def write_limited(project: Project, spec: str | None, limit: int) -> str:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.pending_questions import questions, questions_of_variants
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
@@ -186,8 +187,8 @@ def _rewriting(
         count, load = len(rows), sum((way.load(tokens(row["question"])) for row in rows), Load())
     dollars = server.price.dollars(load.sent, load.received) if server.price else None
     lines = (
-        f"a question: at most {way.tries} tries; one is enough if its first reply can be used",
-        f"tokens: prompt {way.prompt}, image {way.image or 'none, as it is not shown'}, reply at its longest {way.longest}",
+        say.REWRITING_TRIES.format(n=way.tries),
+        say.REWRITING_TOKENS.format(prompt=way.prompt, image=way.image or say.IMAGE_NOT_SHOWN, reply=way.longest),
         *money(server, dollars),
     )
     return Cost(stage.name, ref.label, where, count, load, dollars, server.max_spend, lines)
@@ -243,21 +244,21 @@ def _loads(table: pa.Table, each: QuestionLoad) -> Iterator[Load]:
 
 
 def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterator[str]:
-    how = "in one request" if each.together else "in a request each"
-    yield f"an open question: the answer, {each.draws} draws {how}, signals: {', '.join(sorted(each.needs)) or 'none'}"
-    yield f"tokens: image {each.image}, text one per four bytes, answer at its longest {each.longest}"
+    requests = say.OPEN_REQUESTS_TOGETHER if each.together else say.OPEN_REQUESTS_APART
+    yield requests.format(draws=each.draws, signals=", ".join(sorted(each.needs)) or say.NO_SIGNALS)
+    yield say.ANSWER_TOKENS.format(image=each.image, answer=each.longest)
     if server.batch:
         rounds = 2 if each.needs & AFTER_THE_ANSWER else 1
-        yield f"in batches, {rounds} one after another: each may take a day" if rounds > 1 else "in batches: a day at most"
-    yield from money(server, dollars, server.answer_price, " in batches" if server.batch else "")
+        yield say.BATCHES_IN_TURN.format(n=rounds) if rounds > 1 else say.BATCHES_ONE_DAY
+    yield from money(server, dollars, server.answer_price, say.PRICE_IN_BATCHES if server.batch else "")
 
 
 def money(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
     """Format a server's price, and a warning if the cost exceeds its spending limit."""
     if price := price or server.price:
-        yield f"${price.input:g} per million tokens sent, ${price.output:g} per million received{how} (qualm.toml)"
+        yield say.PRICE.format(sent=price.input, received=price.output, batches=how)
     if dollars is not None and server.max_spend and dollars > server.max_spend:
-        yield f"more than max_spend (${server.max_spend:g}): the run stops there, and goes on once it is raised"
+        yield say.MORE_THAN_MAX_SPEND.format(limit=server.max_spend)
 
 
 def tokens(text: str) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline, pipeline_path
 from qualm.compiler.plan.missing_inputs import how_to_get
 from qualm.compiler.plan.plan import Plan, PlannedStage
@@ -139,7 +140,7 @@ def _deps(
     unknown, missing = [], []
     for path in paths:
         if path in world.blocked:
-            missing.append(Reason("waiting", f"for {world.blocked[path]}, which lacks something", follows=True))
+            missing.append(Reason("waiting", say.REASON_WAITS_FOR.format(stage=world.blocked[path]), follows=True))
             continue
         if path in world.hashes:
             md5 = world.hashes[path]
@@ -190,15 +191,15 @@ def _against_lock(
     for path, now in deps.items():
         kind: Literal["code", "input"] = "code" if path in stage.code else "input"
         if path not in before:
-            yield Reason(kind, f"{path} is new to this stage")
+            yield Reason(kind, say.REASON_NEW_INPUT.format(path=path))
         # DVC compares these two and no other field: size and file count follow from the hash.
         elif now is not None and (now.get("md5"), now.get("isexec")) != (before[path].get("md5"), before[path].get("isexec")):
             yield Reason(kind, f"{path} changed")
     for path in before.keys() - deps.keys():
-        yield Reason("input", f"{path} is no longer read")
+        yield Reason("input", say.REASON_NOT_READ.format(path=path))
     gone = {o["path"] for o in entry.get("outs", [])} ^ set(stage.outs)
     for path in sorted(gone):
-        yield Reason("new", f"output {path}" if path in stage.outs else f"output {path} is no longer made")
+        yield Reason("new", f"output {path}" if path in stage.outs else say.REASON_NOT_MADE.format(path=path))
 
 
 def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
@@ -206,9 +207,9 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
     for out in entry.get("outs", []):
         now = hash_path(world.root, out["path"], world.repo)
         if now is None:
-            reasons.append(Reason("output", f"{out['path']} is not in the workspace"))
+            reasons.append(Reason("output", say.REASON_GONE.format(path=out["path"])))
         elif now != out.get("md5"):
-            reasons.append(Reason("output", f"{out['path']} was changed by hand"))
+            reasons.append(Reason("output", say.REASON_EDITED.format(path=out["path"])))
     return reasons
 
 

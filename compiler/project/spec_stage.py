@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import yaml
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.compiled_files import owner
 from qualm.compiler.plan.emit import MARKER, pipeline, pipeline_path, texts, write
 from qualm.compiler.plan.missing_inputs import missing_inputs
@@ -29,13 +30,14 @@ def run_spec_stage(project: Project, spec: str) -> int:
         # The default's pipeline lies in the root: where another spec becomes the default, both move.
         moves = owner(project.root / "dvc.yaml") != default and default in project.specs()
         project.compile([default, plan.spec] if moves and default != plan.spec else [plan.spec])
-        print(f"qualm: {path} changed ({_difference(before, plan)}): {_what_to_type(project.root, plan.spec)}")
+        todo = _what_to_type(project.root, plan.spec)
+        print(say.PIPELINE_CHANGED.format(path=path, changes=_difference(before, plan), todo=todo))
         return 1
     if missing := list(missing_inputs(plan, project.root, _dvc_words())):
         print("\n".join(f"qualm: {line}" for line in missing))
         return 1
     for written in write(project.root, [plan], default, locks=False).written:
-        print(f"{written}: written from specs/{plan.spec}.yaml")
+        print(say.FILE_FROM_SPEC.format(path=written, spec=plan.spec))
     atomic.write_text(project.root / plan.marker, MARKER)
     return 0
 
@@ -49,18 +51,19 @@ def _difference(before: str, plan: Plan) -> str:
         "gone": old.keys() - new.keys(),
         "changed": {name for name in new.keys() & old.keys() - {SPEC_STAGE} if new[name] != old[name]},
     }
-    return "; ".join(f"{word}: {_some(sorted(names))}" for word, names in sides.items() if names) or "what the spec is made of"
+    return "; ".join(f"{word}: {_some(sorted(names))}" for word, names in sides.items() if names) or say.SPEC_CONTENT
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more stages" if len(names) > 3 else "")
+    first = ", ".join(names[:3])
+    return say.MORE_STAGES.format(first=first, n=len(names) - 3) if len(names) > 3 else first
 
 
 def _what_to_type(root: Path, spec: str) -> str:
     # DVC's queue runs experiments in temporary folders.
     if ".dvc/tmp/exps" in root.as_posix():
-        return f"make the same change in your workspace, run `qualm compile {spec}`, commit, and queue the experiment again"
-    return "it is compiled now, run the same command again"
+        return say.REPEAT_IN_WORKSPACE.format(spec=spec)
+    return say.REPEAT_COMMAND
 
 
 def _dvc_words() -> list[str]:

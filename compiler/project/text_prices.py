@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.pending_questions import questions
 from qualm.compiler.project.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
@@ -133,8 +134,13 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
     dollars = server.price.dollars(load.sent, load.received) if server.price else None
     requests = int(asker.asks.get("requests", 1))
     lines = (
-        f"{requests} requests for each, at most {asker.attempts} attempts; tokens: prompts {asker.prompt(root)}, reply at its longest "
-        f"{asker.args.get('max_new_tokens', 0)}, image {image if asker.asks.get('pictures') else 'none, as it is not shown'}",
+        say.TEXT_REQUESTS.format(
+            requests=requests,
+            attempts=asker.attempts,
+            prompts=asker.prompt(root),
+            reply=asker.args.get("max_new_tokens", 0),
+            image=image if asker.asks.get("pictures") else say.IMAGE_NOT_SHOWN,
+        ),
         *money(server, dollars),
     )
     part = ref.label if asker.plugin is ref.plugin else f"{ref.label}: {asker.plugin.name}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.kept_answers import FAMILIES, KeptAnswers, total
@@ -24,11 +25,11 @@ if TYPE_CHECKING:  # importing it takes libraries that `plan` does without
     from qualm.compiler.project.parallel import ParallelForecast
 
 _SIGNS = {
-    "run": ("[bold yellow]+[/]", "will run", "will run"),
-    "restore": ("[cyan]<[/]", "will be restored from the cache", "will be restored from the cache"),
-    "perhaps": ("[yellow]?[/]", "runs if its inputs change", "run if their inputs change"),
-    "blocked": ("[bold red]![/]", "lacks something", "lack something"),
-    "unchanged": ("[dim]=[/]", "is up to date", "are up to date"),
+    "run": ("[bold yellow]+[/]", say.STAGE_WILL_RUN, say.STAGE_WILL_RUN),
+    "restore": ("[cyan]<[/]", say.STAGE_WILL_BE_RESTORED, say.STAGE_WILL_BE_RESTORED),
+    "perhaps": ("[yellow]?[/]", say.STAGE_MAY_RUN, say.STAGES_MAY_RUN),
+    "blocked": ("[bold red]![/]", say.STAGE_LACKS, say.STAGES_LACK),
+    "unchanged": ("[dim]=[/]", say.STAGE_UP_TO_DATE, say.STAGES_UP_TO_DATE),
 }
 """Sign of an action, and its words for one stage and for several."""
 MAX_REASONS = 5
@@ -57,19 +58,21 @@ def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = Fa
         for (action, reasons), stages in alike.items():
             if action != "unchanged":
                 hidden = len(reasons) - MAX_REASONS
-                _print_forecast(action, stages, [*reasons[:MAX_REASONS], *([f"and {hidden} more (-v)"] if hidden > 0 else [])])
+                _print_forecast(action, stages, [*reasons[:MAX_REASONS], *([say.MORE_REASONS.format(n=hidden)] if hidden > 0 else [])])
     counts: Counter[str] = Counter(f.action for f in forecasts)
-    words = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
-    summary = ", ".join(f"{counts[a]} {words[a]}" for a in words if counts[a])
-    out.print(f"[bold]{spec}[/]: {summary or 'no stages'}")
+    summary = ", ".join(f"{counts[action]} {words}" for action, words in say.PLAN_COUNTS.items() if counts[action])
+    out.print(say.PLAN_SUMMARY.format(spec=spec, counts=summary or say.NO_STAGES))
 
 
 def _print_forecast(action: Action, stages: Sequence[str], reasons: Sequence[str]) -> None:
     sign, meaning, of_several = _SIGNS[action]
     if action == "blocked" and not reasons:
-        meaning, of_several = "waits for what is missing", "wait for what is missing"
+        meaning, of_several = say.STAGE_WAITS, say.STAGES_WAIT
     names = ", ".join(f"[bold]{stage}[/]" for stage in stages)
-    console().print(f"{sign} {names} {meaning}" if len(stages) == 1 else f"{sign} {len(stages)} stages {of_several}: {names}")
+    if len(stages) == 1:
+        console().print(say.ONE_STAGE.format(sign=sign, stage=names, action=meaning))
+    else:
+        console().print(say.SEVERAL_STAGES.format(sign=sign, n=len(stages), action=of_several, stages=names))
     for reason in reasons:
         console().print(f"    {escape(reason)}")
 
@@ -79,22 +82,24 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
     out = console()
     for stage in stages:
         if stage.computed is None:
-            out.print(f"{stage.stage}: stored answers: {escape('; '.join(stage.why))}")
+            out.print(say.STORED_UNKNOWN.format(stage=stage.stage, why=escape("; ".join(stage.why))))
         elif stage.computed or stage.why:
-            out.print(f"{stage.stage}: {in_words(stage)}" + "".join(f"; {escape(why)}" for why in stage.why))
+            counts = "; ".join([in_words(stage), *map(escape, stage.why)])
+            out.print(say.STORED_OF_STAGE.format(stage=stage.stage, counts=counts))
     counted_stages = [stage for stage in stages if stage.computed is not None]
     if counted_stages:
-        out.print(f"[bold]{in_words(total(counted_stages))}[/]")
+        out.print(say.STORED_TOTAL.format(counts=in_words(total(counted_stages))))
 
 
 def in_words(answers: KeptAnswers) -> str:
     """Format such as `600 answers kept from version 0.1.0, at most 60 draws to compute`."""
     releases = list(answers.releases)
-    origin = f" from version {releases[0]}" if len(releases) == 1 else ""
+    origin = say.STORED_FROM_VERSION.format(version=releases[0]) if len(releases) == 1 else ""
     if len(releases) > 1:
-        origin = f" ({', '.join(f'{n:,} from version {release}' for release, n in sorted(answers.releases.items()))})"
-    stored = _families(answers.stored) or "0 answers"
-    return f"{stored} kept{origin}, {'at most ' if answers.computed else ''}{_families(answers.computed or {}) or 0} to compute"
+        counts = (say.STORED_N_FROM_VERSION.format(n=n, version=release) for release, n in sorted(answers.releases.items()))
+        origin = f" ({', '.join(counts)})"
+    stored, computed = _families(answers.stored) or say.NO_ANSWERS, _families(answers.computed or {}) or 0
+    return (say.STORED_KEPT_AT_MOST if answers.computed else say.STORED_KEPT).format(stored=stored, origin=origin, computed=computed)
 
 
 def _families(counts: Mapping[str, int]) -> str:
@@ -105,7 +110,7 @@ def print_needs(missing: Sequence[Need]) -> None:
     """Print what only the user can provide."""
     if missing:
         out = console()
-        out.print("[bold]What this needs from you[/]")
+        out.print(say.NEEDS_TITLE)
         for line in lines(missing):
             out.print(escape(line))
 
@@ -115,36 +120,38 @@ def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -
     if not estimates:
         return
     out = console()
-    note = "estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time"
-    out.print(f"[bold]What inference takes at most[/] ({note})")
+    out.print(say.ESTIMATES_TITLE)
     unknown = Counter(e.why for e in estimates if e.memory is None)
     for e in estimates:
         if e.memory is None and unknown[e.why] > 1 and not verbose:
             continue
-        many = "" if e.samples is None else f", {e.samples:,} questions"
-        room = e.why if e.memory is None else f"{e.memory.total / 2**30:.3g} GiB in batches of {e.batch}"
-        took = "" if e.seconds is None else f", {duration(e.seconds)} ({e.by})" + ("" if e.samples else " a question")
-        inside = f", {e.stored / 2**30:.3g} GiB of hidden states" + ("" if e.samples else " a question") if e.stored else ""
-        out.print(f"    {e.stage}{many}: {escape(room)}{inside}{took}")
+        many = "" if e.samples is None else say.ESTIMATE_QUESTIONS.format(n=e.samples)
+        room = e.why if e.memory is None else say.ESTIMATE_MEMORY.format(gib=e.memory.total / 2**30, batch=e.batch)
+        each = "" if e.samples else say.EACH_QUESTION
+        took = "" if e.seconds is None else say.ESTIMATE_TIME.format(duration=duration(e.seconds), source=e.by) + each
+        inside = say.ESTIMATE_STATES.format(gib=e.stored / 2**30) + each if e.stored else ""
+        out.print(say.ESTIMATE_OF_STAGE.format(stage=e.stage, questions=many, memory=escape(room), states=inside, time=took))
         for line in e.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
     for why, stages in unknown.items() if not verbose else ():
         if stages > 1:
-            out.print(f"    {stages} stages: {escape(why)}")
+            out.print(say.STAGES_WITHOUT_ESTIMATE.format(n=stages, why=escape(why)))
 
 
 def print_parallel_run(run: "ParallelForecast", on: str | None) -> None:
     """Print the duration of a run with parallel stages, and the share of each worker."""
     out = console()
     where = " ".join(filter(None, (f"--jobs {run.jobs}", f"--on {on}" if on else "")))
-    out.print(f"[bold]What it takes with {escape(where)}[/] (by the estimates above, and by how long stages took when they last ran here)")
-    out.print(f"    {duration(run.seconds)}; one by one, here: {duration(run.one_by_one)}")
+    out.print(say.PARALLEL_TITLE.format(options=escape(where)))
+    out.print(say.PARALLEL_TIME.format(time=duration(run.seconds), one_by_one=duration(run.one_by_one)))
     if run.unknown:
-        out.print(f"    not counted, since they never ran here: {', '.join(run.unknown)}")
+        out.print(say.PARALLEL_UNKNOWN.format(stages=", ".join(run.unknown)))
     for s in run.shares:
         takes = ", ".join(f"{n / 2**30:.3g} GiB" if name == "memory" else f"{n:g} {name}" for name, n in s.takes.items())
-        many = f", about {s.batches:,} batches of {s.batch} questions each" if s.batches else ""
-        some = f"{s.workers} worker{'s' if s.workers > 1 else ''} of {takes}{many}" if s.workers else f"no worker has room for {takes}"
+        many = say.WORKER_BATCHES.format(n=s.batches, size=s.batch) if s.batches else ""
+        some = say.NO_WORKER.format(resources=takes)
+        if s.workers:
+            some = say.WORKER_SHARE.format(workers=say.count(s.workers, "worker"), resources=takes, batches=many)
         out.print(f"    {s.stage}: {some}")
 
 
@@ -153,7 +160,7 @@ def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
     if not counts:
         return
     out = console()
-    out.print("[bold]Questions that pairs make at most[/] (by the limits of their recipes; two for each pair)")
+    out.print(say.PAIRS_TITLE)
     totals: Counter[tuple[str, str]] = Counter()
     by_category: dict[tuple[str, str], dict[str, list[str]]] = {}
     for c in counts:
@@ -166,7 +173,7 @@ def print_pair_counts(counts: Sequence[RecipeQuestionLimit]) -> None:
         for (name, split), n in totals.items():
             if name == f"{pairs} {category}":
                 recipes = by_category.get((pairs, category), {}).get(split, [])
-                parts.append(f"{split or 'all splits'} {n:,}" + (f" ({', '.join(recipes)})" if len(recipes) > 1 else ""))
+                parts.append(f"{split or say.ALL_SPLITS} {n:,}" + (f" ({', '.join(recipes)})" if len(recipes) > 1 else ""))
         out.print(f"    {escape(pairs)}, {escape(category)}: {escape(', '.join(parts))}")
 
 
@@ -176,57 +183,64 @@ def print_costs(priced: Sequence[Cost], verbose: bool = False, spent: Spent = NO
     if not priced:
         _print_spent(out, spent, cap, 0.0)
         return
-    out.print("[bold]What servers are asked at most[/] (estimates; what is stored is not asked again; -v shows the arithmetic)")
+    out.print(say.COSTS_TITLE)
     for c in priced:
         each = f"{'an' if c.each[0] in 'aeio' else 'a'} {c.each}" if c.questions is None else f"{c.questions:,} {c.each}s"
         name = f"{c.stage}, {escape(c.part)}" if c.part else c.stage
-        money = "no price known (`price` of this server in qualm.toml)" if c.dollars is None else dollars(c.dollars)
+        money = say.NO_PRICE if c.dollars is None else dollars(c.dollars)
         if c.reads:
-            out.print(f"    {c.stage}: nothing, it reads the replies to {c.reads}")
+            out.print(say.COST_READS_REPLIES.format(stage=c.stage, other=c.reads))
             continue
-        load = f"{c.load.requests:,} requests, {c.load.sent:,} tokens sent, {c.load.received:,} received"
-        out.print(f"    {name} ({escape(c.server)}), {each}: {load}: {escape(money)}")
+        line = say.COST_OF_STAGE.format(
+            stage=name,
+            server=escape(c.server),
+            items=each,
+            requests=c.load.requests,
+            sent=c.load.sent,
+            received=c.load.received,
+            cost=escape(money),
+        )
+        out.print(line)
         for line in c.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
     amounts = [c.dollars for c in priced if c.dollars is not None and c.questions is not None and not c.reads]
     if len(amounts) > 1:
-        out.print(f"    together {dollars(sum(amounts))}")
+        out.print(say.COST_TOGETHER.format(cost=dollars(sum(amounts))))
     _print_spent(out, spent, cap, sum(amounts))
 
 
 def _print_spent(out: Console, spent: Spent, cap: float, ahead: float) -> None:
     if not spent.all and not cap:
         return
-    of = f" of {dollars(cap)} (`max_spend` in qualm.toml)" if cap else ""
-    lost = f", {dollars(spent.open)} of it reserved for requests that have not ended" if spent.open else ""
-    out.print(f"    {dollars(spent.all)}{of} spent over all runs{lost}")
+    of = say.SPENDING_LIMIT.format(limit=dollars(cap)) if cap else ""
+    lost = say.SPENDING_RESERVED.format(reserved=dollars(spent.open)) if spent.open else ""
+    out.print(say.SPENT.format(spent=dollars(spent.all), limit=of, reserved=lost))
     if cap and spent.all + ahead > cap:
-        out.print("    this may cost more than is left: the run stops there, and goes on once `max_spend` is raised")
+        out.print(say.MAY_EXCEED_LIMIT)
 
 
 def print_changes(changes: FileChanges, check: bool) -> None:
     """Print what `qualm compile` wrote, moved and removed, or found out of date."""
     out = console()
-    verb = "out of step" if check else "wrote"
     for path in changes.written:
-        out.print(f"{verb}: {path}")
+        out.print((say.FILE_OUT_OF_STEP if check else say.FILE_WRITTEN).format(path=path))
     for path in changes.removed:
-        out.print(f"{'stale' if check else 'removed'}: {path}")
+        out.print((say.FILE_STALE if check else say.FILE_REMOVED).format(path=path))
     for old, new in changes.moved:
-        out.print(f"{'to move' if check else 'moved'}: {old} -> {new}")
+        out.print((say.FILE_TO_MOVE if check else say.FILE_MOVED).format(old=old, new=new))
     for lock, stages in changes.pruned.items():
-        out.print(f"{lock}: {'holds' if check else 'dropped'} entries of stages that are gone: {', '.join(stages)}")
+        out.print((say.LOCK_HOLDS if check else say.LOCK_DROPPED).format(lock=lock, stages=", ".join(stages)))
     for left in changes.leftovers:
-        out.print(f"left of '{left.spec}', whose spec is gone: {', '.join(left.places)}; `qualm clean {left.spec}` removes it")
+        out.print(say.SPEC_LEFTOVERS.format(spec=left.spec, places=", ".join(left.places)))
     if check and changes:
-        out.print("run `qualm compile`, and commit what it writes")
+        out.print(say.COMPILE_AND_COMMIT)
     elif not changes:
-        out.print(f"{changes.unchanged} files in step, nothing to write")
+        out.print(say.FILES_IN_STEP.format(n=changes.unchanged))
 
 
 def print_diff(changes: Mapping[str, Any]) -> None:
     out = console()
-    out.print(f"[bold]{changes['spec']}[/]: {changes['revision']} -> working tree")
+    out.print(say.DIFF_TITLE.format(spec=changes["spec"], revision=changes["revision"]))
     for line in changes["spec_diff"]:
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
         out.print(f"[{style}]{escape(line)}[/]" if style else escape(line))
@@ -234,18 +248,17 @@ def print_diff(changes: Mapping[str, Any]) -> None:
         out.print(f"  {change['stage']}: {escape(change['change'])}")
     _print_results(changes["results"], changes["level"])
     if test := changes["test"]:
-        text = f"p: {test['name']} test on the questions that both sides share, corrected over the changes shown; dim: statistically tied"
-        out.print(f"[dim]{text}[/]")
+        out.print(say.DIFF_TEST.format(test=test["name"]))
     for note in changes["notes"]:
         out.print(f"[dim]{escape(note)}[/]")
     if not (changes["spec_diff"] or changes["parameters"] or changes["results"]):
-        out.print("no difference")
+        out.print(say.NO_DIFFERENCE)
 
 
 def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
     out = console()
     if not entries:
-        out.print("no experiments start from this commit; `dvc exp run -S ... --name NAME` makes one (docs/how-to/experiments.md)")
+        out.print(say.NO_EXPERIMENTS)
     for entry in entries:
         out.print(f"[bold]{escape(entry['name'])}[/]")
         for change in entry["parameters"]:

@@ -172,10 +172,13 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
     if lacking:
         some = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
         if pull:
-            advice = "where they are, `qualm share` at that commit sends them; or `qualm run` makes them again in a clone of it"
-            raise ProjectError(f"{name}: neither in DVC's cache here nor on the default remote: {some}; {advice}")
-        advice = "`--pull` fetches them from the default remote, if they were shared (`qualm share`)"
-        raise ProjectError(f"{name}: not in DVC's cache here: {some}; {advice}")
+            raise ProjectError(
+                f"{name}: neither in DVC's cache here nor on the default remote: {some}; "
+                "where they are, `qualm share` at that commit sends them; or `qualm run` makes them again in a clone of it"
+            )
+        raise ProjectError(
+            f"{name}: not in DVC's cache here: {some}; `--pull` fetches them from the default remote, if they were shared (`qualm share`)"
+        )
     root = atomic.scratch_folder(project.root / ".qualm" / "revisions") / place
     shutil.rmtree(root, ignore_errors=True)
     for path, md5 in set(objects.values()):

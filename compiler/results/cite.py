@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.plugin_ref import DATA, HUB, Ref
@@ -34,7 +35,7 @@ class Bibliography:
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)
         if not citations:
             caveat = " ".join(words.split())
-            self.without.append(f"{section}: {name}" + (f", whose card says: {caveat}" if caveat else ""))
+            self.without.append(f"{section}: {name}" + (say.CARD_SAYS.format(words=caveat) if caveat else ""))
 
     def text(self) -> str:
         """Format as a .bib file, with comments that say what each entry is cited for."""
@@ -43,7 +44,7 @@ class Bibliography:
             for key, names_of in self.cited_for.items()
         }
         parts = [f"% {purposes[key]}\n{text}\n" for key, text in self.entries.items()]
-        return "\n".join([*parts, *(f"% nothing on record to cite for {what}\n" for what in self.without)])
+        return "\n".join([*parts, *(say.NOTHING_TO_CITE.format(what=what) for what in self.without)])
 
     def as_json(self) -> dict[str, Any]:
         entries = [{"key": k, "for": self.cited_for[k], "bibtex": text} for k, text in self.entries.items()]
@@ -74,7 +75,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
     result.add(
         {SOFTWARE: _software(project)},
         "software",
-        f"the compiler, its runners, and the benchmark {resolved.spec.name} as declared at that commit",
+        say.CITED_SOFTWARE_FOR.format(spec=resolved.spec.name),
     )
     return result
 
@@ -133,5 +134,4 @@ def _plugins(resolved: Resolved) -> Iterator[Plugin]:
 def _software(project: Project) -> str:
     commit = output(project.root, "rev-parse", "HEAD")
     note = f",\n  note={{commit {commit.strip()[:12]}}}" if commit else ""
-    title = "{Qualm}: benchmarks of what vision-language models know that they do not know"
-    return f"@software{{{SOFTWARE},\n  title={{{title}}}{note}\n}}"
+    return f"@software{{{SOFTWARE},\n  title={{{say.SOFTWARE_TITLE}}}{note}\n}}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import Row, read_scores, read_spec_results, select
@@ -181,8 +182,8 @@ def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict
             differences.append(named | {"a": row["value"], "b": other["value"], "delta": delta, "low": None, "high": None})
     if not differences:
         raise ProjectError(f"{a} and {b}: expected at least one score of the same model, dataset and metric in both, found none")
-    note = "score tables hold no samples, so nothing could be paired: differences stand without intervals; compare specs for those"
-    return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": [note], "differences": differences, "mcnemar": []}
+    notes = [say.TABLES_NOT_PAIRED]
+    return {"a": a, "b": b, "paired": False, "level": None, "test": None, "notes": notes, "differences": differences, "mcnemar": []}
 
 
 Chosen = tuple[ComparisonSide, Mapping[str, str]]
@@ -216,11 +217,11 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
         for dataset in [d for n, d in cells[0] if n == name and (n, d) in cells[1]]:
             mine, yours, dropped = align(cells[0][name, dataset], cells[1][name, dataset])
             if dropped:
-                result["notes"].append(f"{dataset}: {dropped:,} questions are not the same on both sides and were left out")
+                result["notes"].append(say.QUESTIONS_NOT_SHARED.format(dataset=dataset, n=dropped))
             if mine.samples.n:
                 pairs.append((mine, yours))
             if len(set(mine.samples.groups)) < mine.samples.n:
-                result["notes"].append(f"{dataset}: McNemar's test assumes independent questions; the intervals resample whole groups")
+                result["notes"].append(say.MCNEMAR_ASSUMES.format(dataset=dataset))
         model = {} if a in one[1] else {"model": name}
         for mine, yours in pairs:
             sizes = interval["bootstrap"], interval["level"], stage.seed, test["margin"]
@@ -231,7 +232,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
     family.correct()
     result["differences"] = [as_json(row) for row in rows]
     if one[0].results.root != other[0].results.root:
-        result["notes"].append("answers and judgements are those of each revision, metrics those of this checkout")
+        result["notes"].append(say.METRICS_OF_CHECKOUT)
     if not result["differences"]:
         raise ProjectError(f"'{a}' and '{b}' have no dataset and metric in common; name sides that were scored alike")
     return result
@@ -284,25 +285,27 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         from qualm.compiler.results.comparisons import remarks
         from qualm.runners.scoring.families import how_corrected
 
-        how = how_corrected(test, study="all tests of this comparison")
-        console.print(Text(f"p: {test['name']} tests over whole groups, {how}", style="dim"))
+        how = how_corrected(test, study=say.ALL_TESTS)
+        console.print(Text(say.COMPARISON_TEST.format(test=test["name"], correction=how), style="dim"))
 
         lines = remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]])
         if margins := sorted({d["margin"] for d in comparison["differences"] if d.get("margin") is not None}):
             named_margins = ", ".join(f"{margin:g}" for margin in margins)
-            lines.append(f"equal, not worse: p that b equals a within the margin ({named_margins}), is not worse by it; corrected alike")
+            lines.append(say.MARGIN_TESTS.format(margins=named_margins))
         tested = [d["significant"] for d in comparison["differences"] if d["significant"] is not None]
         if dim := tested.count(False):
-            lines.append(f"dim: statistically tied at this number of questions ({dim} of {len(tested)}), which does not prove equality")
+            lines.append(say.DIM_IS_TIED.format(n=dim, of=len(tested)))
         for line in lines:
             console.print(Text(line, style="dim"))
     for text in warn_unequal_scored_shares(comparison["differences"]):
         console.print(Text(text, style="yellow"))
     for t in comparison["mcnemar"]:
         where = " · ".join(x for x in (t.get("model", ""), t["dataset"]) if x)
-        counts = f"{t['metric']}, n = {t['n']:,}: only a right {t['only_a']:,}, only b right {t['only_b']:,}"
-        corrected = f", Holm {t['p_holm']:.3g}" if t["p_holm"] != t["p"] else ""
-        console.print(Text(f"McNemar, exact, {where}: {counts}: p = {t['p']:.3g}{corrected}"))
+        corrected = say.MCNEMAR_HOLM.format(p=t["p_holm"]) if t["p_holm"] != t["p"] else ""
+        text = say.MCNEMAR.format(
+            place=where, metric=t["metric"], n=t["n"], only_a=t["only_a"], only_b=t["only_b"], p=t["p"], corrected=corrected
+        )
+        console.print(Text(text))
     for note in comparison["notes"]:
         console.print(Text(note, style="dim"))
 
@@ -349,11 +352,7 @@ def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list
             where = " · ".join(x for x in (d.get("model", ""), d["dataset"]) if x)
             a, b = map(share_in_words, shares)
             metrics_of.setdefault((where, a, b), []).append(d["metric"])
-    return [
-        f"(!) {where}: a is scored on {a} of its answers and b on {b} ({', '.join(metrics)}); the comparison is over the rows "
-        "that both have, which need not be typical of either"
-        for (where, a, b), metrics in metrics_of.items()
-    ]
+    return [say.UNEQUAL_SHARES.format(place=where, a=a, b=b, metrics=", ".join(metrics)) for (where, a, b), metrics in metrics_of.items()]
 
 
 def _shares(difference: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.results.scores import Row
 from qualm.compiler.results.tables import metrics_down
 from qualm.registry.system.console import Console
@@ -36,7 +37,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
             console.print()
     if tests:
         corrected = how_corrected({"correction": correction, "family": family})
-        text = f"* p < .05, ** p < .01, *** p < .001 by a {PAIRED_TEST} test, {corrected}; intervals are uncorrected"
+        text = say.STARS.format(test=PAIRED_TEST, correction=corrected)
         console.print(Text("\n".join([text, *remarks(tests)]), style="dim"))
 
 
@@ -51,13 +52,10 @@ def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
         if test.get("why"):
             reasons.setdefault((test["metric"], test["why"]), []).append(_place(test))
     counts = Counter(t["metric"] for t in tests)
-    lines = [
-        f"{', '.join(metrics)}: compared by {by}, since the plain estimate is biased by an amount that depends on the model"
-        for by, metrics in metrics_by.items()
-    ]
+    lines = [say.COMPARED_BY.format(metrics=", ".join(metrics), quantity=by) for by, metrics in metrics_by.items()]
     for (metric, why), places in reasons.items():
-        where = f" in {len(places):,} of {counts[metric]:,} comparisons" if len(places) > MAX_PLACES else f" ({'; '.join(places)})"
-        lines.append(f"{metric}: not tested{where if len(places) < counts[metric] else ''}: {why}")
+        where = say.NOT_TESTED_IN.format(n=len(places), of=counts[metric]) if len(places) > MAX_PLACES else f" ({'; '.join(places)})"
+        lines.append(say.NOT_TESTED.format(metric=metric, where=where if len(places) < counts[metric] else "", why=why))
     return lines
 
 

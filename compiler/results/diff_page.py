@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.scoring.families import within_margin
 
@@ -29,47 +30,44 @@ def markdown(changes: Mapping[str, Any]) -> str:
     others = [row for row in results if not row["significant"]]
     lines = [
         marker(changes["spec"]),
-        f"### Results of {code(changes['spec'])} against {code(changes['revision'])}",
+        say.COMMENT_TITLE.format(spec=code(changes["spec"]), revision=code(changes["revision"])),
         "",
         _summary(results),
         "",
     ]
     lines += _table(apart, changes["level"])
-    which = "other results that changed" if apart else "results"
-    lines += _folded(f"{len(others):,} {which}", _table(others, changes["level"])) if others else []
+    title = (say.COMMENT_OTHERS if apart else say.COMMENT_RESULTS).format(n=len(others))
+    lines += _folded(title, _table(others, changes["level"])) if others else []
     parameters = [f"- {code(one['stage'])}: {inline(one['change'])}" for one in changes["parameters"]]
-    lines += _folded(f"{len(parameters):,} parameters", _limited(parameters, ROWS, "parameters")) if parameters else []
+    lines += _folded(say.COMMENT_PARAMETERS.format(n=len(parameters)), _limited(parameters, ROWS, "parameters")) if parameters else []
     diff = _limited(changes["spec_diff"], LINES, "lines")
-    lines += _folded("the spec", fenced("\n".join(diff), "diff")) if diff else []
+    lines += _folded(say.COMMENT_SPEC, fenced("\n".join(diff), "diff")) if diff else []
     if test := changes["test"]:
-        shared = f"p of a {test['name']} test on the questions that both sides share, corrected over these changes"
-        lines += [f"{changes['level']:.0%} intervals; {shared}. “Better” and “worse” stand where that test is significant.", ""]
+        lines += [say.COMMENT_TEST.format(level=changes["level"], test=test["name"]), ""]
     lines += [f"- {inline(note)}" for note in changes["notes"]]
     return "\n".join(lines).rstrip()
 
 
 def _summary(results: Sequence[Mapping[str, Any]]) -> str:
     if not results:
-        return "No result changed."
+        return say.NO_RESULT_CHANGED
     counts = {
-        "better": sum(row["better"] == "b" for row in results),
-        "worse": sum(row["better"] == "a" for row in results),
-        "significantly different, of metrics without a better direction": sum(
-            bool(row["significant"]) and row["better"] is None for row in results
-        ),
-        "statistically tied": sum(row["significant"] is False for row in results),
-        "without a test": sum(row["significant"] is None and row["change"] is not None for row in results),
-        "new": sum(row["old"] is None for row in results),
-        "gone": sum(row["new"] is None for row in results),
+        say.N_BETTER: sum(row["better"] == "b" for row in results),
+        say.N_WORSE: sum(row["better"] == "a" for row in results),
+        say.N_DIFFERENT: sum(bool(row["significant"]) and row["better"] is None for row in results),
+        say.N_TIED: sum(row["significant"] is False for row in results),
+        say.N_WITHOUT_TEST: sum(row["significant"] is None and row["change"] is not None for row in results),
+        say.N_NEW: sum(row["old"] is None for row in results),
+        say.N_GONE: sum(row["new"] is None for row in results),
     }
-    return f"{len(results):,} results changed: {', '.join(f'{n:,} {what}' for what, n in counts.items() if n)}."
+    return say.RESULTS_CHANGED.format(n=len(results), counts=", ".join(text.format(n=n) for text, n in counts.items() if n))
 
 
 def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
     if not rows:
         return []
     interval = f" ({level:.0%} interval)" if level else ""
-    lines = [f"| model | dataset | variant | metric | old | new | change{interval} | p | |", "|---|---|---|---|---:|---:|---:|---:|---|"]
+    lines = [say.COMMENT_COLUMNS.format(interval=interval), "|---|---|---|---|---:|---:|---:|---:|---|"]
     for row in rows[:ROWS]:
         names = " | ".join(_cell(row[name]) for name in ("model", "dataset", "variant", "metric"))
         between = "" if row["low"] is None else f" ({_signed(row['low'])} to {_signed(row['high'])})"
@@ -77,7 +75,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
         change = "" if row["change"] is None else _signed(row["change"]) + between
         finding = "; ".join(filter(None, (VERDICTS.get(row["better"] or ""), within_margin(row))))
         lines.append(f"| {names} | {_plain(row['old'])} | {_plain(row['new'])} | {change} | {p} | {finding} |")
-    return [*lines, *([f"\n… and {len(rows) - ROWS:,} more."] if len(rows) > ROWS else []), ""]
+    return [*lines, *([f"\n{say.COMMENT_MORE.format(n=len(rows) - ROWS)}"] if len(rows) > ROWS else []), ""]
 
 
 def _cell(name: str) -> str:

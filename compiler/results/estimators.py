@@ -7,6 +7,7 @@ from itertools import groupby
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.results.scores import Row
 from qualm.registry.system.console import Console
 from qualm.runners.scoring.families import how_corrected
@@ -20,8 +21,7 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
         console.print(Text(line))
     if lines:
         how = how_corrected({"correction": "max_t", "family": family})
-        meaning = "may be best: no estimator of the model is significantly better, by paired differences over resamples of whole groups"
-        console.print(Text(f"{meaning}, {how}", style="dim"))
+        console.print(Text(say.MAY_BE_BEST.format(correction=how), style="dim"))
 
 
 def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[str]:
@@ -40,19 +40,20 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
         aside = "".join(f" · {name}" for name, usual in zip(where, ("clean", "all"), strict=True) if name != usual)
         place_in_words = f"{dataset}{aside}, {model}, {metric}"
         if best["not_comparable"]:
-            yield f"{place_in_words}: not ranked: {unequal_shares({row['candidate']: row['scored_share'] for row in (best, *others)})}"
+            why = unequal_shares({row["candidate"]: row["scored_share"] for row in (best, *others)})
+            yield say.ESTIMATORS_NOT_RANKED.format(place=place_in_words, why=why)
         elif no_better := none_beats_chance(best):
             yield f"{place_in_words}: {no_better} ({best['candidate']} {number(best['value'])})"
         else:
-            yield f"{place_in_words}: best: {best['candidate']}; {_separation(best, others)}"
+            yield say.BEST_ESTIMATOR.format(place=place_in_words, estimator=best["candidate"], others=_separation(best, others))
 
 
 def _separation(best: Row, others: Sequence[Row]) -> str:
     """Say that the best estimator beats all others significantly, or which may be best too."""
     if best["is_best"]:
-        return f"significantly better than all {len(others):,} others" if len(others) > 1 else "significantly better than the other"
+        return say.BETTER_THAN_ALL.format(n=len(others)) if len(others) > 1 else say.BETTER_THAN_OTHER
     close = [row["candidate"] for row in others if row["may_be_best"]]
-    return f"may be best too: {', '.join(close)}" if close else "each of the others is significantly worse than a better one"
+    return say.MAY_BE_BEST_TOO.format(estimators=", ".join(close)) if close else say.OTHERS_ARE_WORSE
 
 
 def _place(row: Row) -> tuple[str, str, str, str]:

@@ -8,6 +8,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import differences
 from qualm.registry.system.dvc_files import DvcStateError, read_lock
@@ -41,10 +42,9 @@ def changed_results(root: Path, paths: Iterable[str | Path]) -> list[str]:
                 if md5 and hash_path(root, output, repo() if md5.endswith(".dir") else None) not in (None, md5):
                     changed.setdefault((spec, lock), []).append(output)
     except DvcStateError as error:
-        return [f"results could not be compared with their recorded hashes: {error}"]
+        return [say.HASHES_NOT_COMPARED.format(error=error)]
     return [
-        f"{_named(outputs)} {'differs' if len(outputs) == 1 else 'differ'} from what was recorded in {lock}; "
-        f"`qualm run {spec}` restores {_it(outputs)}"
+        (say.RESULT_DIFFERS if len(outputs) == 1 else say.RESULTS_DIFFER).format(files=_named(outputs), lock=lock, spec=spec)
         for (spec, lock), outputs in changed.items()
     ]
 
@@ -62,10 +62,10 @@ def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
     paths = list(paths)
     if report_changed(root, paths):
         if not force:
-            complain("nothing was written; --force writes these results, with a notice that they differ")
+            complain(say.PUBLISH_REFUSED)
         return force
     if outputs := [output for output, _, _, md5 in _recorded(root, paths) if not md5 and (root / output).exists()]:
-        complain(f"{_named(outputs)}: not recorded in a dvc.lock, so nothing shows which spec and data made {_it(outputs)}")
+        complain((say.RESULT_NOT_RECORDED if len(outputs) == 1 else say.RESULTS_NOT_RECORDED).format(files=_named(outputs)))
     return True
 
 
@@ -89,10 +89,7 @@ def edited_since(root: Path, plan: Plan, shown: PlannedStage) -> str:
         old = _tracked(lock, plan.spec, stage.name)
         edits = differences(old, {key: stage.tracked.get(key) for key in old}) if stage.name in lock else ["is new"]
         if edit := next(map(str, edits), ""):
-            return (
-                f"results are of an earlier version of specs/{plan.spec}.yaml or params.yaml ({stage.name}: {edit}); "
-                f"`qualm plan {plan.spec}` shows what would run"
-            )
+            return say.RESULTS_OF_EARLIER_SPEC.format(spec=plan.spec, stage=stage.name, edit=edit)
     return ""
 
 
@@ -140,7 +137,3 @@ def _named(outputs: list[str]) -> str:
     more = len(outputs) - MAX_NAMES
     names = ", ".join(outputs[:MAX_NAMES]) if more > 0 else " and ".join(filter(None, (", ".join(outputs[:-1]), outputs[-1])))
     return f"{names} and {more} more" if more > 0 else names
-
-
-def _it(outputs: list[str]) -> str:
-    return "it" if len(outputs) == 1 else "them"

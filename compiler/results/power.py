@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, side_here
 from qualm.compiler.results.tables import measure
@@ -213,14 +214,14 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
         console.print()
     from qualm.runners.scoring.limits import FEWEST_GROUPS
 
-    note = f"found with probability {assumptions.power:g} by a paired test at two-sided {assumptions.level:.3g}"
-    note += f", .05 over {assumptions.tests:,} tests" if assumptions.tests > 1 else "; --tests N for a family of N tests"
-    console.print(Text(note, style="dim"))
+    note = say.DETECTED.format(power=assumptions.power, level=assumptions.level)
+    family = say.DETECTED_TESTS.format(n=assumptions.tests) if assumptions.tests > 1 else say.DETECTED_ONE_TEST
+    console.print(Text(note + family, style="dim"))
     differences = {_difference(row, assumptions) for row in rows}
     if NONE in differences:
-        console.print(Text(f"none: a test needs {FEWEST_GROUPS} groups", style="dim"))
+        console.print(Text(say.POWER_NONE.format(groups=FEWEST_GROUPS), style="dim"))
     if UNKNOWN in differences or any(row.standard_error is None for row in rows):
-        console.print(Text("unknown: all models' stored answers score alike there, or lie in one group, and show no spread", style="dim"))
+        console.print(Text(say.POWER_UNKNOWN, style="dim"))
 
 
 def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
@@ -234,8 +235,5 @@ def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
 
 def _from(row: DetectableDifference, assumptions: Assumptions) -> str:
     if row.source == "answers":
-        return f"spread: of stored answers, the median over {row.pairs:,} pairs of models"
-    return (
-        f"spread: assumed, no stored answers of two models: they disagree on {assumptions.disagreement:g} of questions, "
-        f"correlation in groups {assumptions.within:g}; --disagreement and --within change that"
-    )
+        return say.SPREAD_OF_ANSWERS.format(n=row.pairs)
+    return say.SPREAD_ASSUMED.format(disagreement=assumptions.disagreement, within=assumptions.within)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import differences
@@ -83,7 +84,7 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
         models, labels = sorted({model for model, _, _ in rows}), sorted({label for *_, label in rows})
         comparison = against_revision(project, spec, revision, models, labels, pull)
     except ProjectError as error:
-        return {"level": None, "test": None, "notes": [f"no test of these changes: {error}"]}
+        return {"level": None, "test": None, "notes": [say.NO_TEST.format(why=error)]}
     notes, others, shown = list(dict.fromkeys(comparison["notes"])), 0, list[dict[str, Any]]()
     for d in comparison["differences"]:
         one = rows.get((d["model"], d["dataset"], d["metric"]))
@@ -95,12 +96,12 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
                 # An interval of another quantity is none of this change.
                 ends = dict.fromkeys(("low", "high")) if d["compared_by"] else {}
                 one.update({name: d[name] for name in TESTED} | ends)
-                shown.append(d | {"a": revision, "b": "the working tree"})
+                shown.append(d | {"a": revision, "b": say.WORKING_TREE})
     from qualm.compiler.results.comparisons import remarks
 
     notes += remarks(shown)
     if others:
-        notes.append(f"{others} of these changes are not tested: over the questions that both sides share, the values differ from these")
+        notes.append(say.CHANGES_NOT_TESTED.format(n=others))
     return {name: comparison[name] for name in ("level", "test", "changed_results")} | {"notes": notes}
 
 
@@ -109,8 +110,8 @@ def _perturbed(project: Project, spec: str, scores: str, revision: str, pull: bo
     try:
         rows = _results(_under_variants(scores_at(project, revision, spec, pull)), _under_variants(project.root / scores))
     except ProjectError as error:
-        return [], [f"no results under variants: {error}"]
-    return rows, ["changes under variants are not tested"] if rows else []
+        return [], [say.NO_VARIANT_RESULTS.format(why=error)]
+    return rows, [say.VARIANTS_NOT_TESTED] if rows else []
 
 
 def _under_variants(scores: Path) -> dict[Key, float]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.views import console
 from qualm.compiler.results.integrity import report_changed
@@ -19,8 +20,8 @@ def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
     Raises:
         ProjectError: the spec has no report.
     """
-    from qualm.runners.reporting import sentences as say
     from qualm.runners.reporting.appendix import conformal_facts, data_row, facts_of, model_row
+    from qualm.runners.reporting.sentences import DATA_COLUMNS, MODEL_COLUMNS
     from qualm.runners.runtime.run_times import run_times
     from qualm.runners.runtime.stamp import read_stamp
 
@@ -32,8 +33,8 @@ def run_facts(project: Project, spec: str | None) -> dict[str, Any]:
     changed = report_changed(project.root, [about["path"] for about in recorded["data"]])
     conformal = conformal_facts(stage.params["settings"])
     facts = [*facts_of(recorded), *conformal, ("Seed", str(stage.seed)), ("Spec digest", stage.params["spec_sha256"])]
-    models = [dict(zip(say.MODEL_COLUMNS, model_row(about, project.root), strict=True)) for about in recorded["models"]]
-    data = [dict(zip(say.DATA_COLUMNS, data_row(about, project.root, about["path"]), strict=True)) for about in recorded["data"]]
+    models = [dict(zip(MODEL_COLUMNS, model_row(about, project.root), strict=True)) for about in recorded["models"]]
+    data = [dict(zip(DATA_COLUMNS, data_row(about, project.root, about["path"]), strict=True)) for about in recorded["data"]]
     times = run_times(plan.spec, project.root)
     return {
         "spec": plan.spec,
@@ -60,7 +61,7 @@ def show_how(project: Project, spec: str | None, as_json: bool) -> None:
     table.show_header = False
     table.add_column(overflow="fold", style="dim")
     table.add_column(overflow="fold")
-    run = facts_in_words(facts["run"]) if facts["run"] else [("Git commit", "not known: it was not run here")]
+    run = facts_in_words(facts["run"]) if facts["run"] else [("Git commit", say.NOT_RUN_HERE)]
     for key, value in [*facts["facts"].items(), *run, *times_in_words(run_times(facts["spec"], project.root))]:
         table.add_row(Text(key), Text(value))
     for about in (*facts["models"], *facts["data"]):

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.comparisons import matching, show_tests
 from qualm.compiler.results.estimators import show_best_estimators
@@ -71,7 +72,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
     """
     keys = list(dict.fromkeys((r["dataset"], r["variant"], r["slice"]) for r in rows))
     if not keys:
-        console.print("no score matches these filters")
+        console.print(say.NO_SCORE_MATCHES)
     for key in keys:
         here = [r for r in rows if (r["dataset"], r["variant"], r["slice"]) == key]
         models = list(dict.fromkeys(r["model"] for r in here))
@@ -84,8 +85,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], conformal_settings(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):
-        text = f"n of [{setting}] and [{setting}/...]: rows that this conformal setting does not calibrate on; of other metrics: all rows"
-        console.print(Text(text, style="dim"))
+        console.print(Text(say.CONFORMAL_ROWS.format(setting=setting), style="dim"))
 
 
 def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
@@ -93,7 +93,8 @@ def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
     for metric in dict.fromkeys(r["metric"] for r in rows):
         of = {r["model"]: bounds for r in rows if r["metric"] == metric and (bounds := bounds_in_words(r))}
         if of:
-            yield f"{rows[0]['dataset']}: {metric} would be " + ", ".join(f"{of[m]} ({m})" for m in models if m in of)
+            values = ", ".join(f"{of[m]} ({m})" for m in models if m in of)
+            yield say.WITH_UNREAD_ANSWERS.format(dataset=rows[0]["dataset"], metric=metric, values=values)
 
 
 def intervals_in_words(rows: Sequence[Row]) -> str:
@@ -102,9 +103,10 @@ def intervals_in_words(rows: Sequence[Row]) -> str:
     if not having:
         return ""
     levels, resamples = (sorted({r[name] for r in having if r[name]}) for name in ("level", "n_resamples"))
-    names = " and ".join(f"{100 * level:g}%" for level in levels)
-    of = f", from {' or '.join(f'{n:,}' for n in resamples)} resamples of whole groups" if resamples else ""
-    return f"{names} intervals, each by itself{of}"
+    names = say.AND.join(f"{100 * level:g}%" for level in levels)
+    if resamples:
+        return say.INTERVALS_BY_RESAMPLES.format(levels=names, resamples=say.OR.join(f"{n:,}" for n in resamples))
+    return say.INTERVALS.format(levels=names)
 
 
 def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:
@@ -123,9 +125,10 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
     for row, text in coverages:
         if not text.endswith("within"):
             where = [row["dataset"], *(x for x, usual in ((row["variant"], "clean"), (row["slice"], "all")) if x != usual)]
-            console.print(Text(f"{' · '.join(where)}, {row['model']}: {row['metric']} {measure(row['value'])} ({text})"))
+            value, metric, model = measure(row["value"]), row["metric"], row["model"]
+            console.print(Text(say.COVERAGE_OUTSIDE.format(place=" · ".join(where), model=model, metric=metric, value=value, band=text)))
     if within := sum(text.endswith("within") for _, text in coverages):
-        console.print(Text(f"{within:,} of {len(coverages):,} coverages shown lie within their target's band", style="dim"))
+        console.print(Text(say.COVERAGES_WITHIN.format(n=within, of=len(coverages)), style="dim"))
 
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
@@ -135,7 +138,7 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
     for line in [*notes(rows, intervals, fold=True), *(few_groups(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
     for line in [*warnings(rows, fold=True), *disputes(rows), *cautions(rows)]:
-        console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))
+        console.print(Text(say.WARNING, style="bold red") + Text(line, style="red"))
 
 
 def show_collapses(rows: Sequence[Row], console: Console) -> None:
@@ -143,7 +146,7 @@ def show_collapses(rows: Sequence[Row], console: Console) -> None:
     from qualm.runners.scoring.score_warnings import collapses
 
     for line in collapses(rows):
-        console.print(Text("WARNING ", style="bold red") + Text(line, style="red"))
+        console.print(Text(say.WARNING, style="bold red") + Text(line, style="red"))
 
 
 def _score_table(rows: Sequence[Row], key: tuple[str, str, str], models: Sequence[str]) -> Grid:

@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError
@@ -53,7 +54,7 @@ def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
     for name, counts in there.items():
         print_statistics(name, counts, console)
     for name in statistics.keys() - there.keys():
-        console.print(Text(f"{name}: not on disk; `dvc pull {folders[name]}` or `qualm run {plan.spec}`", style="dim"))
+        console.print(Text(say.DATASET_NOT_HERE.format(dataset=name, folder=folders[name], spec=plan.spec), style="dim"))
 
 
 def read_statistics(folder: Path) -> dict[str, Any] | None:
@@ -91,12 +92,12 @@ def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> 
     if counts.get("recipes"):
         console.print(_recipes(counts))
     for reason, n in counts.get("dropped", {}).items():
-        console.print(f"  left out of the set: {n:,} pair{'s' * (n != 1)}, {reason}")
+        console.print(say.PAIRS_LEFT_OUT.format(pairs=say.count(n, "pair"), why=reason))
     alike = counts.get("near_duplicates")
     if alike and alike["pairs"]:
-        between = ", ".join(f"{n:,} between {pair}" for pair, n in alike["between"].items())
-        fate = "pairs on them were left out" if alike["dropped"] else "kept"
-        console.print(f"  images that look alike across splits (at most {alike['distance']} of 64 bits differ): {between}; {fate}")
+        between = ", ".join(say.LOOK_ALIKE_BETWEEN.format(n=n, splits=pair) for pair, n in alike["between"].items())
+        outcome = say.LOOK_ALIKE_LEFT_OUT if alike["dropped"] else say.LOOK_ALIKE_KEPT
+        console.print(say.LOOK_ALIKE.format(bits=alike["distance"], counts=between, outcome=outcome))
     if counts.get("without_looking"):
         _print_without_looking(counts["without_looking"], console)
     console.print()
@@ -106,7 +107,7 @@ def _print_without_looking(rows: list[dict[str, Any]], console: Console) -> None
     from qualm.runners.results.shortcuts import HEADER, NOTE, cells
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in (f"without looking: {HEADER[0]}", *HEADER[1:]):
+    for column in (say.WITHOUT_LOOKING.format(column=HEADER[0]), *HEADER[1:]):
         table.add_column(column, justify="left" if column.endswith(HEADER[0]) else "right", overflow="fold")
     for line in cells(rows):
         table.add_row(*map(Text, line))

@@ -14,7 +14,7 @@ COMPILER = Path(sentences.__file__).parent
 MODULES = [path for path in sorted(COMPILER.rglob("*.py")) if path.name != "sentences.py"]
 USERS = [path for path in MODULES if "from qualm.compiler import sentences as say" in path.read_text(encoding="utf-8")]
 NAMES = [name for name in vars(sentences) if name.isupper()]
-ROOMS = ("commands", "run", "viewing")
+ROOMS = ("commands", "project", "results", "run", "viewing")
 DECLARATIONS = ("typer.Option", "typer.Argument", "typer.Typer", "re.compile", "re.split", "re.match", "re.fullmatch")
 """Calls whose texts are help or patterns, besides those of errors."""
 
@@ -46,7 +46,8 @@ def texts_outside_errors(tree: ast.Module) -> Iterator[tuple[int, str]]:
     exempt = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        if isinstance(node, ast.Raise) or called in DECLARATIONS or called.endswith(("Error", "_errors")):
+        names_expected = isinstance(node, ast.Assign) and "expected" in ast.unparse(node.targets[0])  # part of an error
+        if isinstance(node, ast.Raise) or names_expected or called in DECLARATIONS or called.endswith(("Error", "_errors", "Problem")):
             exempt |= {id(inner) for inner in ast.walk(node)}
         elif isinstance(node, ast.JoinedStr):
             exempt |= {id(part) for part in node.values}
@@ -73,5 +74,5 @@ def test_no_printed_sentence_stands_elsewhere(room: str) -> None:
 
 
 def is_markup(text: str) -> bool:
-    """Return True for HTML and SVG, media types, patterns, and the one message of DVC that is looked for."""
-    return text.startswith(("<", "Unable to pull data")) or "; charset=" in text or "\\." in text
+    """Return True for the content of files, HTML, SVG, DOT, media types, patterns, and the one message of DVC that is looked for."""
+    return text.endswith("\n") or text.startswith(("<", "  node [", "Unable to pull data")) or "; charset=" in text or "\\." in text
