@@ -11,9 +11,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from qualm.registry.entries import completion
+from qualm.registry.entries import sentences as say
 from qualm.registry.entries.errors import JsonOption, known_errors, refuse
 from qualm.registry.entries.printing import (
-    IN_PART,
     counting,
     facts,
     listed,
@@ -59,7 +59,7 @@ def list_entries(as_json: JsonOption = False) -> None:
 
         print_wrapped(f"* {UNVERIFIED}")
     if any(line["skip_bad"] for line in rows):
-        print_wrapped(f"in part: {IN_PART}; splits are those of the whole")
+        print_wrapped(say.SPLITS_OF_WHOLE.format(meaning=say.IN_PART))
 
 
 @app.command()
@@ -96,12 +96,12 @@ def show(
         labelled.append(("layout", f"{rule.files}  {need}{', ' + rule.about if rule.about else ''}"))
     labelled += [("file", file) for file in sorted(files or {})[:20]]
     if files and len(files) > 20:
-        labelled.append(("", f"and {len(files) - 20:,} more (--json lists them)"))
+        labelled.append(("", say.AND_MORE_LISTED.format(indent="", n=len(files) - 20)))
     print_labelled(out, labelled)
     if card and card.citation:
         out.print(f"\n{plain(card.citation.strip())}", soft_wrap=True)
     if entry.get:
-        out.print(f"\nTo have it here: [bold]{plain(entry.get)}[/]")
+        out.print(say.TO_HAVE_HERE.format(command=plain(entry.get)))
 
 
 @app.command()
@@ -240,7 +240,7 @@ def diff(
         if new is None and "@" not in old:
             if not Path(old).exists():
                 find(root, old)
-            complain(f"{old} is what lies here; name a version to compare it with, such as {old}@HEAD")
+            complain(say.NAME_A_VERSION.format(name=old))
             raise typer.Exit(2)
         versions = find_version(root, old), find_version(root, new if new is not None else old.rpartition("@")[0])
         try:
@@ -283,10 +283,10 @@ def check(
         entry = find(completion.root(), name)
         card = entry.details
         if card is None:
-            complain(f"{name}: no card named '{entry.card}'; `qualm data ls` says what there is")
+            complain(say.NO_SUCH_CARD.format(name=name, card=entry.card))
             raise typer.Exit(2)
         if card.adapter and source is None and card.layout and not entry.path.exists():
-            complain(f"{name}: its files are not here; `{entry.get}` brings them, --from FOLDER reads others")
+            complain(say.FILES_NOT_HERE.format(name=name, command=entry.get))
             raise typer.Exit(2)
         try:
             args = options(get("datasets", card.adapter), assignments or []) if card.adapter else {}
@@ -299,9 +299,8 @@ def check(
         print_json({"splits": report.splits, "images": report.images, "problems": report.problems, "notes": report.notes})
     else:
         counts = ", ".join(f"{split} {n:,}" for split, n in report.splits.items())
-        print(
-            f"{name}: {report.splits.total():,} samples ({counts or 'none'}), {report.images:,} images, {len(report.problems):,} problems"
-        )
+        n_samples, n_problems = report.splits.total(), len(report.problems)
+        print(say.CHECKED_RECORDS.format(name=name, samples=n_samples, splits=counts or "none", images=report.images, problems=n_problems))
         print_some(report.problems, "  ")
         print_some([f"note: {note}" for note in report.notes], "  ")
     if report.problems:
@@ -340,7 +339,7 @@ def verify(
         for name, verdict in verdicts.items():
             print_verdict(name, verdict, aside)
         if not verdicts:
-            print("there is nothing to verify here; `qualm data ls` lists the entries")
+            print(say.NOTHING_TO_VERIFY)
     if not all(v.good for v in verdicts.values()):
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qualm.registry.entries import sentences as say
 from qualm.registry.system.git import output
 from qualm.registry.text import format_size, plain, quoted
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 MAX_LINES = 10
 """Ids, files or problems that are printed; `--json` prints all."""
 
-IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
 WIDE = 130
 """Least terminal columns for a table with splits and licences; below it they follow the table."""
 NARROW = 76
@@ -55,9 +55,9 @@ def row(entry: Entry) -> dict[str, Any]:
 def facts(entry: Entry) -> Iterator[tuple[str, str]]:
     card = entry.details
     if card:
-        yield "kind", card.kind + (f", read by '{card.adapter}'" if card.adapter else "")
+        yield "kind", say.READ_BY.format(kind=card.kind, adapter=card.adapter) if card.adapter else card.kind
         if card.missing:
-            yield "not yet", f"nothing here reads it; missing: {card.missing}"
+            yield "not yet", say.NOTHING_READS_IT.format(what=card.missing)
         yield "source", card.source
         yield "licence", card.licence
         if card.fetch:
@@ -65,19 +65,19 @@ def facts(entry: Entry) -> Iterator[tuple[str, str]]:
         if card.scoring:
             yield "format", card.formats
             yield "scoring", " ".join(card.scoring.split())
-        yield "checked", "layout and counts, against a release" if card.verified else card.caveat
+        yield "checked", say.CHECKED_AGAINST_RELEASE if card.verified else card.caveat
     yield "version", f"{entry.md5} ({format_size(entry.size)}, {entry.nfiles or 1:,} files)" if entry.md5 else "-"
     if entry.origin:
         yield "imported", entry.origin
     yield "where", entry.where
     if entry.skipped:
-        yield "in part", f"{IN_PART}; the numbers of splits and files below are those of the whole dataset"
+        yield "in part", say.NUMBERS_OF_WHOLE.format(meaning=say.IN_PART)
 
 
 def _address(fetch: Fetch) -> str:
     hub = [f"hub:{fetch.repo} at {fetch.revision or 'main'}"] if fetch.repo else []
-    asks = "; asks you to accept its terms (--accept-licence)" if fetch.terms else ""
-    asks += "" if fetch.verified else "; addresses not tried when the card was written"
+    asks = say.ASKS_TERMS if fetch.terms else ""
+    asks += "" if fetch.verified else say.ADDRESSES_NOT_TRIED
     return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 
 
@@ -120,7 +120,7 @@ def listed(rows: list[dict[str, Any]]) -> None:
         console.print(table)
     else:
         grid.print(console)
-        console.print("\n[bold]splits (official number of records); licence[/]")
+        console.print(say.SPLITS_AND_LICENCE)
         print_labelled(console, below)
 
 
@@ -156,29 +156,26 @@ def print_some(lines: Sequence[object], indent: str) -> None:
     for line in lines[:MAX_LINES]:
         print(f"{indent}{line}")
     if len(lines) > MAX_LINES:
-        print(f"{indent}and {len(lines) - MAX_LINES:,} more (--json lists them)")
+        print(say.AND_MORE_LISTED.format(indent=indent, n=len(lines) - MAX_LINES))
 
 
 def report(added: Added) -> None:
     entry, inspection = added.entry, added.inspection
-    verb = {
-        "added": "added",
-        "replaced": f"replaced version {(added.previous or '')[:10]} by",
-        "unchanged": "already here, nothing changed:",
-    }
-    print(f"{entry.name}: {verb[added.outcome]} version {entry.version}, {len(inspection.files):,} files, {format_size(inspection.size)}")
+    outcome = {"added": say.ADDED, "replaced": say.REPLACED, "unchanged": say.UNCHANGED}[added.outcome]
+    previous, files, size = (added.previous or "")[:10], len(inspection.files), format_size(inspection.size)
+    print(outcome.format(name=entry.name, previous=previous, version=entry.version, files=files, size=size))
     for split, records in sorted(inspection.splits.items()):
         counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
         print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
     if entry.details is not None and entry.details.caveat:
         print(f"  {entry.details.caveat}")
     if inspection.skipped:
-        print(f"  let pass by --skip-bad: {len(inspection.skipped):,}")
+        print(say.SKIP_BAD_ACCEPTED.format(n=len(inspection.skipped)))
         print_some(inspection.skipped, "    ")
     for note in inspection.notes:
         print(f"  {note}")
     if inspection.left_out:
-        print(f"  not named by the card: {len(inspection.left_out):,} files, {inspection.left_out[0]} the first")
+        print(say.NOT_ON_CARD.format(n=len(inspection.left_out), first=inspection.left_out[0]))
     if added.outcome != "unchanged":
         print("next:", *next_commands(added), sep="\n  ")
 
@@ -191,18 +188,18 @@ def next_commands(added: Added) -> list[str]:
     entry, old = added.entry, (added.previous or "")[:10]
     commands = [commit_command(entry)]
     if (options := options_for(entry)) is not None:
-        commands.append(f"qualm data check {entry.name}{options}   # reads every record")
+        commands.append(say.READS_RECORDS.format(name=entry.name, options=options))
     if added.outcome == "replaced":
-        commands.append(f"qualm data diff {entry.name}@{old}{options or ''}   # what the new version changes")
+        commands.append(say.SHOWS_CHANGES.format(name=entry.name, version=old, options=options or ""))
     if not entry.origin and read_config(entry.root)["core"].get("remote"):
-        commands.append(f"dvc push {shlex.quote(_record(entry))}   # for others to pull")
+        commands.append(say.PUSHES.format(file=shlex.quote(_record(entry))))
     return commands
 
 
 def commit_command(entry: Entry) -> str:
     """Return the git command that commits an entry's record, and its card if that is new."""
     files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
-    return f"git add {shlex.join(files)} && git commit -m {shlex.quote(f'Data: {entry.name}')}"
+    return say.COMMITS.format(files=shlex.join(files), message=shlex.quote(f"Data: {entry.name}"))
 
 
 def _record(entry: Entry) -> str:
@@ -280,9 +277,9 @@ def difference(old: Version, new: Version, comparison: VersionDifferences) -> No
     print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
     for what, changes in (("files", comparison.files), ("samples", comparison.samples)):
         if changes is None:
-            print(f"  {what}: not compared: {comparison.why}")
+            print(say.NOT_COMPARED.format(what=what, why=comparison.why))
             continue
-        counts = f"{len(changes.added):,} added, {len(changes.removed):,} removed, {len(changes.changed):,} changed"
+        counts = say.COUNTS_OF_CHANGES.format(added=len(changes.added), removed=len(changes.removed), changed=len(changes.changed))
         remaining = comparison.why or f"{changes.same:,} the same"
         print(f"  {what}: {counts}, {remaining}" if changes or not comparison.why else f"  {what}: {comparison.why}")
         by_field = changes.by_field()
@@ -295,12 +292,12 @@ def difference(old: Version, new: Version, comparison: VersionDifferences) -> No
             for name, why in of[:MAX_LINES]:
                 print(f"    {sign} {quoted(name)}" + (f"  ({why})" if why else ""))
             if len(of) > MAX_LINES:
-                print(f"    {sign} and {len(of) - MAX_LINES:,} more (--json names all)")
+                print(say.AND_MORE_NAMED.format(sign=sign, n=len(of) - MAX_LINES))
 
 
 def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
     """Print what `qualm data verify` found for one entry or the results of one spec."""
-    print(f"{name}: {verdict.checked:,} files, {'all as recorded' if verdict.good else 'NOT as recorded'}")
+    print((say.AS_RECORDED if verdict.good else say.NOT_AS_RECORDED).format(name=name, n=verdict.checked))
     for what in ("damaged", "missing", "extra"):
         for file in getattr(verdict, what):
             print(f"  {what}: {file!r}" if not file.isprintable() else f"  {what}: {file}")
@@ -308,7 +305,6 @@ def print_verdict(name: str, verdict: Verdict, aside: bool = False) -> None:
         print(f"  {problem}")
     if name.startswith("results/") and not verdict.good:
         spec = name.removeprefix("results/")
-        first = "set aside; " if aside else f"`qualm data verify --set-aside {name}`, then "
-        print(f"  {first}`qualm run {spec}` restores or re-creates them (`dvc commit` accepts the files that are here)")
+        print((say.RESTORE_SET_ASIDE if aside else say.RESTORE_RESULTS).format(name=name, spec=spec))
     elif verdict.damaged or verdict.missing or verdict.extra:
-        print(f"  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them")
+        print(say.RESTORE_ENTRY.format(name=name))

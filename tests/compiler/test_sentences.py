@@ -5,15 +5,19 @@ import re
 import string
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from qualm.compiler import sentences
+from qualm.registry.entries import sentences as data_sentences
 
 COMPILER = Path(sentences.__file__).parent
 MODULES = [path for path in sorted(COMPILER.rglob("*.py")) if path.name != "sentences.py"]
 USERS = [path for path in MODULES if "from qualm.compiler import sentences as say" in path.read_text(encoding="utf-8")]
-NAMES = [name for name in vars(sentences) if name.isupper()]
+DATA_COMMANDS = [Path(data_sentences.__file__).with_name(name) for name in ("cli.py", "printing.py")]
+SENTENCES = {sentences: USERS, data_sentences: DATA_COMMANDS}
+"""Modules of sentences, and the modules that print them."""
 ROOMS = ("commands", "project", "results", "run", "viewing")
 DECLARATIONS = ("typer.Option", "typer.Argument", "typer.Typer", "re.compile", "re.split", "re.match", "re.fullmatch")
 """Calls whose texts are help or patterns, besides those of errors."""
@@ -23,22 +27,25 @@ def fields(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-def test_every_sentence_is_filled_in_with_its_fields() -> None:
+@pytest.mark.parametrize(("module", "users"), SENTENCES.items())
+def test_every_sentence_is_filled_in_with_its_fields(module: ModuleType, users: list[Path]) -> None:
     """The keywords of each `say.SENTENCE.format(...)` are the fields of the sentence."""
     formatted = {
         f"{path.name}:{node.lineno}": (ast.unparse(node.func).split(".")[1], {str(keyword.arg) for keyword in node.keywords})
-        for path in USERS
+        for path in users
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and re.fullmatch(r"say\.[A-Z_0-9]+\.format", ast.unparse(node.func))
     }
-    assert len(formatted) > 20
-    wrong = {place: (name, given) for place, (name, given) in formatted.items() if given != fields(getattr(sentences, name))}
+    assert len(formatted) > 15
+    wrong = {place: (name, given) for place, (name, given) in formatted.items() if given != fields(getattr(module, name))}
     assert not wrong, wrong
 
 
-def test_every_sentence_is_used() -> None:
-    used = {name for path in USERS for name in re.findall(r"\bsay\.([A-Z_0-9]+)\b", path.read_text(encoding="utf-8"))}
-    assert len(NAMES) > 20 and used == set(NAMES)
+@pytest.mark.parametrize(("module", "users"), SENTENCES.items())
+def test_every_sentence_is_used(module: ModuleType, users: list[Path]) -> None:
+    names = {name for name in vars(module) if name.isupper()}
+    used = {name for path in users for name in re.findall(r"\bsay\.([A-Z_0-9]+)\b", path.read_text(encoding="utf-8"))}
+    assert len(names) > 20 and used == names
 
 
 def texts_outside_errors(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -64,9 +71,9 @@ def texts_outside_errors(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, text
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", [*ROOMS, "data"])
 def test_no_printed_sentence_stands_elsewhere(room: str) -> None:
-    modules = [path for path in MODULES if path.is_relative_to(COMPILER / room)]
+    modules = DATA_COMMANDS if room == "data" else [path for path in MODULES if path.is_relative_to(COMPILER / room)]
     texts = [(path, line, text) for path in modules for line, text in texts_outside_errors(ast.parse(path.read_text(encoding="utf-8")))]
     assert modules
     elsewhere = {f"{path.name}:{line}": text for path, line, text in texts if not is_markup(text)}

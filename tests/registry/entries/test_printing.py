@@ -14,7 +14,8 @@ from qualm.registry.entries.card import UNVERIFIED
 from qualm.registry.entries.differences import Changes, VersionDifferences
 from qualm.registry.entries.entries import Entry, Verdict
 from qualm.registry.entries.layout import Inspection
-from qualm.registry.entries.printing import IN_PART, MAX_LINES
+from qualm.registry.entries.printing import MAX_LINES
+from qualm.registry.entries.sentences import IN_PART
 from qualm.registry.entries.versions import Version
 
 HASH = "0123456789abcdef0123456789abcdef"

@@ -1,0 +1,62 @@
+"""All fixed sentences that `qualm data` prints, by command: to read in one go, and to translate.
+
+A text in braces is a field, which `str.format` fills in. Tags in brackets (`[bold]`) are Rich markup. Messages of errors stand where they
+are raised, help texts where the commands and options are declared.
+"""
+
+# All commands
+
+AND_MORE_LISTED = "{indent}and {n:,} more (--json lists them)"
+IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
+
+# qualm data ls
+
+SPLITS_OF_WHOLE = "in part: {meaning}; splits are those of the whole"
+SPLITS_AND_LICENCE = "\n[bold]splits (official number of records); licence[/]"
+
+# qualm data show
+
+TO_HAVE_HERE = "\nTo have it here: [bold]{command}[/]"
+READ_BY = "{kind}, read by '{adapter}'"
+NOTHING_READS_IT = "nothing here reads it; missing: {what}"
+CHECKED_AGAINST_RELEASE = "layout and counts, against a release"
+NUMBERS_OF_WHOLE = "{meaning}; the numbers of splits and files below are those of the whole dataset"
+ASKS_TERMS = "; asks you to accept its terms (--accept-licence)"
+ADDRESSES_NOT_TRIED = "; addresses not tried when the card was written"
+
+# qualm data add
+
+ADDED = "{name}: added version {version}, {files:,} files, {size}"
+REPLACED = "{name}: replaced version {previous} by version {version}, {files:,} files, {size}"
+UNCHANGED = "{name}: already here, nothing changed: version {version}, {files:,} files, {size}"
+SKIP_BAD_ACCEPTED = "  let pass by --skip-bad: {n:,}"
+NOT_ON_CARD = "  not named by the card: {n:,} files, {first} the first"
+READS_RECORDS = "qualm data check {name}{options}   # reads every record"
+SHOWS_CHANGES = "qualm data diff {name}@{version}{options}   # what the new version changes"
+PUSHES = "dvc push {file}   # for others to pull"
+COMMITS = "git add {files} && git commit -m {message}"
+
+# qualm data diff
+
+NAME_A_VERSION = "{name} is what lies here; name a version to compare it with, such as {name}@HEAD"
+NOT_COMPARED = "  {what}: not compared: {why}"
+COUNTS_OF_CHANGES = "{added:,} added, {removed:,} removed, {changed:,} changed"
+AND_MORE_NAMED = "    {sign} and {n:,} more (--json names all)"
+
+# qualm data check
+
+NO_SUCH_CARD = "{name}: no card named '{card}'; `qualm data ls` says what there is"
+FILES_NOT_HERE = "{name}: its files are not here; `{command}` brings them, --from FOLDER reads others"
+CHECKED_RECORDS = "{name}: {samples:,} samples ({splits}), {images:,} images, {problems:,} problems"
+
+# qualm data verify
+
+NOTHING_TO_VERIFY = "there is nothing to verify here; `qualm data ls` lists the entries"
+AS_RECORDED = "{name}: {n:,} files, all as recorded"
+NOT_AS_RECORDED = "{name}: {n:,} files, NOT as recorded"
+RESTORE_SET_ASIDE = "  set aside; `qualm run {spec}` restores or re-creates them (`dvc commit` accepts the files that are here)"
+RESTORE_RESULTS = (
+    "  `qualm data verify --set-aside {name}`, then `qualm run {spec}` restores or re-creates them (`dvc commit` accepts the files that "
+    "are here)"
+)
+RESTORE_ENTRY = "  `dvc checkout --force registry/data/{name}.dvc` restores the recorded files, `dvc pull` fetches them"
