@@ -244,9 +244,9 @@ _DATASETS_HEAD = """\
 Every dataset that a spec can name (`card: NAME`). `qualm data show NAME` prints more. [Bring your data](../how-to/data.md) explains how to
 add the files, [exchange](../how-to/exchange.md) lists the cards of other tools' logs.
 
-Each line has the title, the numbers of records by split where known, the official score with the metrics and judges that compute it, and the
-licence (* = not checked; ? = not known, read the terms at the source). *Verified*: layout and counts were checked against the released files.
-The others follow a description; a file that differs ends the run with file, record and key.
+Each line has the title, the numbers of records by split where known, the official score with the metrics and judges that compute it, and
+the licence (* = not checked; ? = not known, read the terms at the source). *Verified*: layout and counts were checked against the
+released files. The others follow a description; a file that differs ends the run with file, record and key.
 """
 
 
