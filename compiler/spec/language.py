@@ -202,11 +202,11 @@ class Prompt(_Strict):
     )
 
 
-_PROMPT = (
+_PROMPT = "One prompt, as for the spec."
+_PROMPTS = (
     "A file of specs/prompts/, or a mapping of `template`, `system`, `answer_format`, `confidence_target`, `examples`. A model's keys "
-    "override a dataset's, and these the spec's."
+    "override a dataset's, and these the spec's. A list compares prompts, as rows `MODEL@prompt=NAME`."
 )
-_PROMPTS = f"{_PROMPT} A list compares prompts, as rows `MODEL@prompt=NAME`."
 
 
 class Balance(_Strict):

@@ -24,12 +24,12 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"(<!-- made: ([\w/]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODELS = {
     "base": "base",
-    "base, text-only baseline: abstains by the question's words": "base+blind_refuser",
+    "base, text-only baseline": "base+blind_refuser",
     "base, shuffled-image baseline": "base+swapped_picture",
     "SFT on the pairs, shuffled-image baseline": "sft_ours+swapped_picture",
     "base, abstention threshold fitted on held-out answers": "base+thresholding",
-    "the same, confidence of an abstention = 1 − that of the answer": "base+thresholding_complement",
-    "base, risk control (at most a tenth of all questions answered wrongly)": "base+risk_control",
+    "the same, abstentions with 1 − confidence": "base+thresholding_complement",
+    "base, risk control (at most a tenth wrong)": "base+risk_control",
     "SFT on other data": "sft_other",
     "DPO on the pairs": "dpo_ours",
     "R-tuning on the pairs": "rtune_ours",
