@@ -73,17 +73,17 @@ PICTURES = ("swapped", "removed")
 
 
 def method_name(label: str, fit: str) -> str:
-    """Return an abstention method's name, marked if it was fitted on the scored data."""
+    """Return an abstention method's label, with ` (optimistic)` if `fit` is "test"."""
     return f"{label} (optimistic)" if fit == "test" else label
 
 
 def abstaining_name(model: str, method: str) -> str:
-    """Return the name of a model that abstains by a method."""
+    """Return `MODEL+METHOD`, the name of a model that abstains by a method."""
     return f"{model}+{method}"
 
 
 def baseline_model(name: str) -> str:
-    """Return the model behind a text-only or shuffled-image baseline; empty for others.
+    """Return the model's name in the name of a baseline (`MODEL+swapped_picture`), else "".
 
     >>> baseline_model("base+swapped_picture"), baseline_model("base+thresholding")
     ('base', '')

@@ -12,7 +12,10 @@ WINDOWS: bool = sys.platform == "win32"
 
 
 def usable_cores() -> int:
-    """Return the number of cores this process may be scheduled on, at least 1; container quotas are ignored."""
+    """Return the number of cores this process may be scheduled on, at least 1.
+
+    Container quotas are ignored.
+    """
     if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -46,7 +49,7 @@ def nvidia_cards() -> int:
 
 
 def processor_name() -> str:
-    """Return the processor's marketing name, or Python's name for it."""
+    """Return the processor's model name from /proc/cpuinfo, else `platform.processor()`."""
     import platform
 
     file = Path("/proc/cpuinfo")

@@ -7,7 +7,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def project_root(start: Path | None = None) -> Path | None:
-    """Return the nearest parent with `params.yaml` and `specs/`; None outside a project."""
+    """Return the first folder from `start` upwards with `params.yaml` and `specs/`, else None."""
     here = Path.cwd() if start is None else start.resolve()  # that of the process has no links
     return next((folder for folder in (here, *here.parents) if (folder / "params.yaml").is_file() and (folder / "specs").is_dir()), None)
 
@@ -17,8 +17,8 @@ def is_checkout(root: Path) -> bool:
     return (root / "registry" / "places.py").is_file()
 
 
-def own_folder(folder: str) -> Path | None:
-    """Return the project's folder for its own cards or plugins, like the package's.
+def project_folder(folder: str) -> Path | None:
+    """Return `folder` in the user's project; None outside one and in a checkout of Qualm.
 
     None outside of every project and in a checkout of Qualm.
 

@@ -29,7 +29,7 @@ _NO_META: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Undecoded image file (PNG, JPEG...)."""
+    """Image file as bytes, not decoded, with its id and original name."""
 
     image_id: str
     data: bytes

@@ -29,7 +29,7 @@ class ProjectError(Exception):
 
 
 def is_hidden(character: str) -> bool:
-    """Return whether a character controls, reverses or hides text; line ends do not."""
+    """Return True for control, direction and unassigned characters, not line ends and tabs."""
     code = ord(character)
     if character in "\n\t" or 0x20 <= code < 0x7F:
         return False
@@ -37,7 +37,7 @@ def is_hidden(character: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text on one line, with invisible characters written out.
+    r"""Return a text with line ends and invisible characters as escapes such as `\n`, `\x1b`.
 
     >>> one_line("a\x1b[31m b\n")
     'a\\x1b[31m b\\n'
@@ -46,17 +46,17 @@ def one_line(text: str) -> str:
 
 
 def masked(text: str, mark: str = "�") -> str:
-    """Return a text on one line, each invisible character replaced by `mark`."""
+    """Return a text with each line end and invisible character replaced by `mark`."""
     return text if text.isprintable() else "".join(c if c.isprintable() else mark for c in text)
 
 
 def quoted(name: str) -> str:
-    """Return a name, in quotation marks if a character had to be written out."""
+    """Return a printable name as it is, any other as its `repr` with escapes."""
     return name if name.isprintable() else repr(name)
 
 
-def lines(text: str) -> str:
-    """Return a text with its line ends, invisible characters written out."""
+def escape_hidden(text: str) -> str:
+    """Return a text with invisible characters as escapes; line ends and tabs stay."""
     return text if text.isascii() and text.isprintable() else "".join(escaped(c) if is_hidden(c) else c for c in text)
 
 
@@ -65,15 +65,15 @@ def escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def visible(text: object, longest: int = MAX_LENGTH) -> str:
-    """Return a text for a page, with invisible characters as ⟨U+202E⟩."""
+def visible(text: object, max_characters: int = MAX_LENGTH) -> str:
+    """Return a text for a page: hidden characters as ⟨U+202E⟩, cut at `max_characters`."""
     raw = str(text)
-    cut = f"… ({len(raw):,} characters)" if len(raw) > longest else ""
-    return "".join(" " if c == "\t" else f"⟨U+{ord(c):04X}⟩" if is_hidden(c) else c for c in raw[:longest]) + cut
+    cut = f"… ({len(raw):,} characters)" if len(raw) > max_characters else ""
+    return "".join(" " if c == "\t" else f"⟨U+{ord(c):04X}⟩" if is_hidden(c) else c for c in raw[:max_characters]) + cut
 
 
 def list_in_text(text: str) -> list[Any] | None:
-    """Return the list that a text holds as JSON or Python; None if it holds none.
+    """Parse a text as a JSON or Python list; return None if it is not one.
 
     NumPy's way to write an array of texts, without commas, would be read as one text and is none.
 
@@ -94,7 +94,7 @@ def list_in_text(text: str) -> list[Any] | None:
 
 
 def _texts_in(value: Any) -> int:
-    """Count the texts in a value of lists and records, keys included."""
+    """Count the strings in a value of nested lists and mappings, keys included."""
     if isinstance(value, dict):
         return sum(map(_texts_in, (*value.keys(), *value.values())))
     return sum(map(_texts_in, value)) if isinstance(value, list | tuple | set) else isinstance(value, str | bytes)
@@ -125,7 +125,10 @@ def complain(*lines: str) -> None:
 
 
 def nearest(word: str, choices: Iterable[str], limit: int = 1, otherwise: str = "") -> str:
-    """Return `did you mean 'x'?`, with at most `limit` similar names; if none is similar, `otherwise`, or else the list of choices."""
+    """Return the hint `did you mean 'x'?`; if none is similar, `otherwise` or all choices.
+
+    At most `limit` similar choices are named.
+    """
     choices = sorted(choices)
     start = max(0, bisect(choices, word) - COMPARED // 2)
     near = difflib.get_close_matches(word[:LISTED], choices[start : start + COMPARED], limit, 0.6)

@@ -125,18 +125,21 @@ def meta_keys(expression: Expression) -> set[str]:
 
 
 def verdict(expression: Expression) -> Verdict:
-    """Return the expression as a function of a sample."""
+    """Return a function of a sample that gives True, False or None (undefined)."""
     return _verdict(expression.tree)
 
 
 class _Checker:
-    """Checker of a syntax tree that expands names and subsets."""
+    """Checker of an expression's syntax tree, which also expands subsets."""
 
     def __init__(self, text: str, meta: Collection[str] | None, subsets: Mapping[str, str]) -> None:
         self.text, self.meta, self.subsets = text, meta, subsets
 
     def at(self, node: ast.expr) -> int:
-        """Return a node's position; Python counts bytes from the parenthesis added before it."""
+        """Return the character position of a node in the expression, from 0.
+
+        Python counts bytes from the parenthesis added before it.
+        """
         return len(self.text.encode()[: max(0, node.col_offset - 1)].decode(errors="ignore"))
 
     def condition(self, node: ast.expr, depth: int) -> ast.expr:
@@ -212,7 +215,7 @@ class _Checker:
         return ast.Attribute(ast.Name("meta", ast.Load()), key.replace("-", _HYPHEN), ast.Load())
 
     def check(self, left: ast.expr, right: ast.expr, op: ast.cmpop, place: ast.expr) -> None:
-        """Raise WhereError if the sides differ in kind, or the kind has no order."""
+        """Raise WhereError if compared sides differ in kind, or true and false are ordered."""
         kinds = {_kind(left), _kind(right)}
         sides = f"{Expression(left)} and {Expression(right)}"
         if "boolean" in kinds and (len(kinds) > 1 or not isinstance(op, ast.Eq | ast.NotEq)):
@@ -252,7 +255,7 @@ def _negated(inner: Verdict) -> Verdict:
 
 
 def _joined(parts: list[Verdict], decides: bool) -> Verdict:
-    """Return the disjunction of parts if `decides`, else their conjunction (Kleene).
+    """Join parts by `or` if `decides` is True, else by `and`, in Kleene's logic.
 
     Undefined if no part decides and one is undefined.
     """

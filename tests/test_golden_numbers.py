@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qualm.registry.plugins import registry
-from qualm.registry.plugins.engine_versions import PLUGINS, SIGNALS, VERSIONS, versioned
+from qualm.registry.plugins.engine_versions import PLUGINS, SIGNALS, VERSIONS, versioned_kinds
 from qualm.registry.plugins.internals import KINDS
 from qualm.runners.contracts.models import PARTS
 from qualm.runners.runtime.code_digest import closure, engine
@@ -77,5 +77,5 @@ def test_no_module_behind_a_listed_plugin_counts_by_its_content(kind):
     assert names
     for name in names:
         module = registry.get(kind, name).module
-        assert not [n for n, path in closure(module).items() if path.suffix == ".py" and versioned(n) is None]
+        assert not [n for n, path in closure(module).items() if path.suffix == ".py" and versioned_kinds(n) is None]
         assert f"{kind}/{name}" in engine(module).plugins

@@ -66,9 +66,9 @@ def print_named(name: str, as_json: bool) -> None:
     Raises:
         ProjectError: there is none; the message says what to do instead.
     """
-    written = foreign_names.called(name)
+    written = foreign_names.find_by_name(name)
     plugins = [registry.get(kind, spec.partition(":")[0]) for kind, spec in written]
-    if not plugins and (reason := foreign_names.left_out(name)):
+    if not plugins and (reason := foreign_names.missing_advice(name)):
         raise ProjectError(f"no plugin is called '{name}': {reason}")
     if not plugins and difflib.get_close_matches(name, KINDS, 1, 0.8):
         _check_kind(name)

@@ -156,7 +156,7 @@ def judges(
     """
     from qualm.compiler.results import judges as reliability
 
-    agreement = reliability.measure(Project(), spec, labels)
+    agreement = reliability.measure_judges(Project(), spec, labels)
     if as_json:
         print_json(agreement)
     else:

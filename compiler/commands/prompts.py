@@ -42,7 +42,7 @@ def prompt(
     """
     from contextlib import chdir
 
-    from qualm.registry.text import lines, print_json
+    from qualm.registry.text import escape_hidden, print_json
     from qualm.runners.contracts.models import ModelError
     from qualm.runners.review.sent import printed, sent
     from qualm.runners.runtime.stage import StageError, stage_of
@@ -69,7 +69,7 @@ def prompt(
         print_json({"model": model, "dataset": dataset, "variant": variant, **contents})
         return
     typer.echo(f"# {model}, {dataset}, sample {contents['sample']}, {variant}", err=True)
-    typer.echo(lines(printed(contents)))
+    typer.echo(escape_hidden(printed(contents)))
 
 
 def _chosen(kind: str, name: str | None, names: list[str]) -> str:

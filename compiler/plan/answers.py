@@ -26,7 +26,7 @@ def judge(layout: Layout) -> PlannedStage:
 
 
 def _judged(layout: Layout) -> dict[str, str]:
-    """Return the tables of ratings and, with people's labels, of judges' agreement."""
+    """Return the paths of the tables of ratings and, with people's labels, of agreement."""
     return layout.places("judge", ["judgements", *(["judging"] if layout.resolved.spec.judging.labels else [])])
 
 
@@ -58,7 +58,7 @@ def calibrate(layout: Layout) -> PlannedStage:
 
 
 def abstain(layout: Layout) -> PlannedStage:
-    """Plan thresholding: models that abstain by their confidence in judged answers."""
+    """Plan the stage `abstain`: models that abstain by their confidence in judged answers."""
     r = layout.resolved
     params = {
         "abstentions": [a.as_json() for a in r.abstentions],
@@ -76,7 +76,7 @@ def abstain(layout: Layout) -> PlannedStage:
 
 
 def probe(layout: Layout) -> PlannedStage:
-    """Plan probes of hidden states and attention."""
+    """Plan the stage `probe`, which trains probes of hidden states and attention."""
     r = layout.resolved
     params = {
         "probes": [p.as_json() for p in r.probes],
@@ -98,12 +98,12 @@ def probe(layout: Layout) -> PlannedStage:
 
 
 def settings(layout: Layout) -> list[dict[str, Any]]:
-    """Return the conformal settings as parameters of stages."""
+    """Return the conformal settings as a parameter of stages: label, scores, arguments."""
     return [{"label": c.label, "scores": [s.as_json() for s in c.scores], **c.args} for c in layout.resolved.conformal]
 
 
 def scoring_judges(layout: Layout) -> dict[str, Any]:
-    """Return whose ratings are scored, per dataset, for open answers and choices.
+    """Return parameters that name the judge whose ratings are scored, by dataset.
 
     That is the first judge of the kind, among the dataset's own judges if it names some.
     """

@@ -11,7 +11,7 @@ _OURS = re.compile(r"^# Compiled from specs/([^ ]+)\.yaml by `qualm compile`")
 
 
 def owner(path: Path) -> str | None:
-    """Return the spec that a dvc.yaml was compiled from; None if it is not compiled."""
+    """Return the name of the spec that a dvc.yaml was compiled from; None if it was not."""
     try:
         with path.open(encoding="utf-8") as lines:
             match = _OURS.match(lines.readline())
@@ -30,7 +30,7 @@ class Leftover:
 
     @property
     def places(self) -> list[str]:
-        """Return the paths to show: folders instead of many files."""
+        """Return its paths to show, with folders instead of many files."""
         folder = Path("specs", self.spec)
         files = [p for p in self.compiled if not p.is_relative_to(folder)]
         folders = [*([folder] if len(files) < len(self.compiled) else []), *self.results]
@@ -38,14 +38,14 @@ class Leftover:
 
 
 def leftovers(root: Path, specs: Collection[str]) -> list[Leftover]:
-    """Return the leftovers of all specs that are not among `specs`."""
+    """Return the leftovers of each spec that was compiled and is not among `specs`."""
     owners = {p.parent.parent.name for p in (root / "specs").glob("*/stages/*.json")}
     owners |= {name for name in map(owner, (*(root / "results").glob("*/.gitignore"), *(root / "specs").glob("*/dvc.yaml"))) if name}
     return [list_compiled(root, name) for name in sorted(owners - set(specs))]
 
 
 def list_compiled(root: Path, spec: str) -> Leftover:
-    """Return what exists of a spec beside its own file."""
+    """Return the compiled files and result folders of a spec that exist."""
     compiled = [p.relative_to(root) for p in _compiled(root, spec) if p.is_file()]
     results = [Path("results", spec), Path(".qualm/runs", spec), Path(".qualm/calibrations", spec)]
     return Leftover(spec, tuple(compiled), tuple(p for p in results if (root / p).is_dir()))
@@ -59,13 +59,13 @@ def _compiled(root: Path, spec: str) -> Iterator[Path]:
             yield from (pipeline, pipeline.with_suffix(".lock"))
 
 
-def remove(root: Path, left: Leftover) -> None:
-    """Delete a leftover; files that were not compiled stay, with their folders."""
-    for path in left.compiled:
+def remove(root: Path, leftover: Leftover) -> None:
+    """Delete a leftover's files and results; files that were not compiled stay."""
+    for path in leftover.compiled:
         (root / path).unlink(missing_ok=True)
-    for folder in (root / "specs" / left.spec / "stages", root / "specs" / left.spec):
+    for folder in (root / "specs" / leftover.spec / "stages", root / "specs" / leftover.spec):
         (folder / ".gitignore").unlink(missing_ok=True)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-    for path in left.results:
+    for path in leftover.results:
         shutil.rmtree(root / path)

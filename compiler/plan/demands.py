@@ -31,12 +31,12 @@ def reads_estimators(resolved: Resolved, dataset: DataUse) -> bool:
 
 
 def reads_sampled_answers(resolved: Resolved) -> bool:
-    """Return True if a metric reads ratings of sampled answers, which are then asked for and judged."""
+    """Return True if a metric reads ratings of sampled answers."""
     return any(SAMPLED_COLUMNS & set(m.reads) for m in resolved.metrics)
 
 
 def needs(resolved: Resolved, model: ModelUse, dataset: DataUse) -> list[str]:
-    """Return the signals that are read of a model's answers to a dataset."""
+    """Return the sorted signals that anything reads of a model's answers to a dataset."""
     estimators = resolved.estimators if reads_estimators(resolved, dataset) else ()
     signal_names = {"option_logits"} | signals(column for e in estimators if model.asked_for(e) for column in e.reads)
     signal_names |= signals(column for p in resolved.probes if model.ref.label in p.of for column in p.reads)
@@ -56,7 +56,7 @@ def reads_inside(resolved: Resolved, model: ModelUse, dataset: DataUse) -> bool:
 
 
 def asked_alike(resolved: Resolved, model: ModelUse) -> list[list[DataUse]]:
-    """Group datasets that are asked for the same signals under the same perturbations and prompt."""
+    """Group datasets that have equal signals, perturbations and prompts for a model."""
     groups: dict[tuple[Any, ...], list[DataUse]] = {}
     for d in resolved.evaluated:
         variants = tuple(p.label for p in resolved.perturbations_of(d))

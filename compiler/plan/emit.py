@@ -28,17 +28,17 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def plot_templates() -> dict[str, str]:
-    """Return our plot templates by DVC's path for them, from a project's root."""
+    """Return {path from the root: text} of our plot templates, where DVC looks for them."""
     return {f".dvc/plots/{name}": text for name, text in templates().items()}
 
 
 def pipeline_path(spec: str, default: str) -> str:
-    """Return the path of a spec's dvc.yaml: `specs/NAME/dvc.yaml`, or `dvc.yaml` for the default spec."""
+    """Return `dvc.yaml` for the default spec, `specs/NAME/dvc.yaml` for any other."""
     return "dvc.yaml" if spec == default else f"specs/{spec}/dvc.yaml"
 
 
-def texts(plan: Plan, default: str) -> dict[str, str]:
-    """Return every file that a plan compiles to: path from the root -> text."""
+def compiled_texts(plan: Plan, default: str) -> dict[str, str]:
+    """Return {path from the root: text} of every file that a plan compiles to."""
     by_path = {f"specs/{plan.spec}/stages/{s.name}.json": canonical(s.as_json()) for s in plan.stages}
     place = pipeline_path(plan.spec, default)
     by_path[place] = HEADER.format(spec=plan.spec) + _dump(pipeline(plan, up="" if place == "dvc.yaml" else "../../"))
@@ -47,7 +47,7 @@ def texts(plan: Plan, default: str) -> dict[str, str]:
 
 
 def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
-    """Return the content of dvc.yaml; `up` leads from its folder to the root."""
+    """Return the content of dvc.yaml as a mapping; `up` leads from its folder to the root."""
     content: dict[str, Any] = {"stages": {SPEC_STAGE: _spec_stage(plan, up), **{s.name: _stage(plan, s, up) for s in plan.stages}}}
     if plan.artifacts:
         content["artifacts"] = {
@@ -62,7 +62,10 @@ def pipeline(plan: Plan, up: str = "") -> dict[str, Any]:
 
 
 def _spec_stage(plan: Plan, up: str) -> dict[str, Any]:
-    """Return the first stage, which compiles the spec (`qualm.compiler.project.spec_stage`)."""
+    """Return the entry in dvc.yaml of the first stage, which compiles the spec.
+
+    See `qualm.compiler.project.spec_stage`.
+    """
     # The compiled parameters are inputs too, so that edits by hand are undone.
     return {
         **_command(plan.spec, up),
@@ -103,7 +106,10 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def _ignore_block(plan: Plan) -> str:
-    """Return the .gitignore of DVC's outputs, since DVC forgets entries if a stage fails."""
+    """Return the text of the .gitignore that lists the outputs that DVC keeps.
+
+    DVC forgets its own entries if a stage fails.
+    """
     base = f"results/{plan.spec}/"
     in_git = {s.outputs[k] for s in plan.stages for k in s.kept_in_git}
     cached = {plan.marker.removeprefix(base), *(o.removeprefix(base) for s in plan.stages for o in s.outs if o not in in_git)}
@@ -130,14 +136,14 @@ class FileChanges:
 def write(
     root: Path, plans: Iterable[Plan], default: str, extra: dict[str, str] | None = None, dry: bool = False, locks: bool = True
 ) -> FileChanges:
-    """Write the compiled files of plans where they differ.
+    """Write the compiled files of plans where they differ; return what changed.
 
     Args:
         locks: arrange dvc.lock too; not while DVC is running.
     """
     changes = FileChanges()
     for plan in plans:
-        expected = texts(plan, default)
+        expected = compiled_texts(plan, default)
         _move_pipeline(root, plan, default, changes, dry)
         for path, text in expected.items():
             _write(root, path, text, changes, dry)
@@ -196,7 +202,7 @@ def _evict(root: Path, here: Path, other: str) -> None:
 
 
 def arrange_lock(text: str, names: Iterable[str]) -> str:
-    r"""Reduce a `dvc.lock` to the entries of some stages, in their order.
+    r"""Return the text of a `dvc.lock` with only the stages `names`, in their order.
 
     It edits the text: parsing a long lock takes a second, and formatting could change other bytes.
 

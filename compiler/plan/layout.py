@@ -26,13 +26,13 @@ MAX_STAGES = 100
 """Maximum number of stages before each model gets one stage for all datasets, as DVC's cost grows with the square."""
 
 
-def card(folder: str) -> str:
-    """Return the path of a dataset's card."""
+def card_path(folder: str) -> str:
+    """Return the path of the card beside a dataset's folder: `FOLDER.md`."""
     return f"{folder}.md"
 
 
 def with_card(folder: str) -> dict[str, Any]:
-    return {"dataset": folder, "card": card(folder)}
+    return {"dataset": folder, "card": card_path(folder)}
 
 
 class Layout:
@@ -88,7 +88,7 @@ class Layout:
 
     @property
     def answered(self) -> dict[str, Any]:
-        """Return the paths of questions and answers, as inputs."""
+        """Return the inputs `datasets` and `generations`: paths of questions and answers."""
         return {"datasets": {d.label: self.data[d.label] for d in self.evaluated}, "generations": self.generations}
 
     @property
@@ -96,13 +96,13 @@ class Layout:
         return bool(self.resolved.models and self.evaluated)
 
     def tables(self, stages: Iterable[PlannedStage]) -> dict[str, Any]:
-        """Return what a later stage can read: datasets, answers, outputs of single stages."""
+        """Return {key: paths} that a later stage can read: datasets, answers, earlier outputs."""
         written = {key: path for stage in stages if stage_kind(stage.kind).is_single for key, path in stage.outputs.items()}
         others = {"perturbed": self.perturbed, "internals": self.internals}
         return {**self.answered, **{key: files for key, files in others.items() if files}, **written}
 
     def place(self, kind: str, key: str, **names: str) -> str:
-        """Return the path of an output of a kind of stage."""
+        """Return the path of an output of a kind of stage; `names` fill its placeholders."""
         below = stage_kind(kind).writes[key].format(**{name: slug(label) for name, label in names.items()})
         return f"results/{self.resolved.spec.name}/{below}"
 
@@ -120,7 +120,7 @@ class Layout:
         name: str = "",
         **names: str,
     ) -> PlannedStage:
-        """Create a stage with the code of its runner and of the `used` plugins.
+        """Create a planned stage with the code of its runner and of the `used` plugins.
 
         Args:
             inputs: key -> path or mapping of paths.
@@ -149,7 +149,7 @@ class Layout:
         return PlannedStage(name, kind, title, params, inputs, outputs, seed, code, package, self.folders, refs, engine)
 
     def _code(self, modules: frozenset[str], costly: bool) -> tuple[tuple[str, ...], str, Mapping[str, int]]:
-        """Return the code behind modules: project files, digest of others, engine versions."""
+        """Return (project files, digest of other files, engine versions) behind modules."""
         if (modules, costly) not in self._codes:
             # Costly stages depend on declared versions of our code; cheap ones on every byte, since running them again is harmless.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))
@@ -167,35 +167,40 @@ def _maker(data: DataUse) -> str:
 
 
 def read_by(kind: str, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the tables that a kind of stage reads."""
+    """Return those of `tables` that a kind of stage reads, by key."""
     return {key: tables[key] for key in stage_kind(kind).reads if key in tables}
 
 
 def splits(datasets: Sequence[DataUse]) -> dict[str, Any]:
-    """Return the splits that the spec names, as a parameter; empty if the runner chooses them."""
+    """Return the parameter `splits`, {dataset: splits}, of datasets whose spec names them."""
     by_dataset = {d.label: list(d.splits) for d in datasets if d.splits is not None}
     return {"splits": by_dataset} if by_dataset else {}
 
 
 def subset(layout: Layout, model: ModelUse) -> dict[str, int]:
-    """Return the parameters of a subset: a number of questions per category."""
+    """Return the parameters of a model's subset: number of questions per category, and seed."""
     assert model.entry.per_category is not None
     return {"per_category": model.entry.per_category, "seed": layout.resolved.seed}
 
 
 def subsets(layout: Layout) -> dict[str, Any]:
-    """Return the subsets by model, as a parameter; empty without any."""
+    """Return the parameter `subsets`: {model: parameters of its subset}; {} without any."""
     by_model = {m.ref.label: subset(layout, m) for m in layout.resolved.models if m.entry.per_category is not None}
     return {"subsets": by_model} if by_model else {}
 
 
-def variant(p: Ref) -> dict[str, Any]:
-    """Return the parameters of a perturbation."""
-    return {"variant": p.label, "plugin": p.plugin.name, "modality": p.plugin.declares.get("MODALITY"), "args": p.args}
+def variant(perturbation: Ref) -> dict[str, Any]:
+    """Return the parameters of a perturbation: variant, plugin, modality, arguments."""
+    return {
+        "variant": perturbation.label,
+        "plugin": perturbation.plugin.name,
+        "modality": perturbation.plugin.declares.get("MODALITY"),
+        "args": perturbation.args,
+    }
 
 
 def variants(layout: Layout, perturbations: Iterable[Ref]) -> list[dict[str, Any]]:
-    """Return the parameters of perturbations; `made` marks those stored by a stage."""
+    """Return the parameters of perturbations; `made` marks those that a stage stores."""
     return [{**variant(p), **({"made": True} if p.label in layout.perturbed else {})} for p in perturbations]
 
 
@@ -206,7 +211,7 @@ def _keys(tree: Any) -> set[str]:
 
 
 def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) -> dict[str, Path]:
-    """Return the files that implement modules and everything they import, by name.
+    """Return {name: file} of modules and of everything they import.
 
     Empty package files are left out. Files below the root are named by their relative paths.
     """
@@ -215,7 +220,7 @@ def closure(modules: Iterable[str], root: Path, sources: Sources | None = None) 
 
 
 def by_version(modules: Iterable[str], root: Path, sources: Sources | None = None) -> tuple[dict[str, int], dict[str, Path]]:
-    """Return versions above 1 of our code behind modules, and files that count by content."""
+    """Return the versions above 1 of our code behind modules, and files that count by content."""
     modules = list(modules)
     _, versions, files = parted(modules, (sources or Sources()).closure(modules, root))
     return {kind: version for kind, version in versions.items() if version != 1}, _by_path(files, root)

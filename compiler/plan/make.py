@@ -11,7 +11,7 @@ from typing import Any
 
 from qualm.compiler.plan import answers, scores
 from qualm.compiler.plan.demands import asked_alike, needs
-from qualm.compiler.plan.layout import Layout, card, splits, subset, variant, variants, with_card
+from qualm.compiler.plan.layout import Layout, card_path, splits, subset, variant, variants, with_card
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
 from qualm.compiler.plan.sources import Sources
@@ -115,7 +115,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> 
 
 
 def blinded(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
-    """Return the variants that show a model no image, or another sample's."""
+    """Return the variants that show a model no image or another sample's, as parameters."""
     ways = [way for way in PICTURES if model.ref.label in layout.resolved.blind.get(way, ())]
     return [{"variant": BLIND[way], "plugin": None, "args": {}, "picture": way} for way in ways]
 
@@ -126,36 +126,39 @@ def _beneath(models: Sequence[ModelUse]) -> dict[str, Any]:
     return {"beneath": {path.split("/", 1)[1]: path for path in paths}} if paths else {}
 
 
-def samples(layout: Layout, d: DatasetUse) -> PlannedStage:
-    """Plan the stage that reads a dataset by its card's adapter."""
-    params: dict[str, Any] = {"dataset": d.label, "card": d.card.name, "args": d.args, "limit": d.limit}
-    params |= {"adapter": d.adapter.name} if d.adapter else {"adapter": None, "missing": d.card.missing}
-    params |= {**d.select, **d.entry.parameters("data")}
-    params |= {"prepare": {"plugin": d.prepare.plugin.name, "args": d.prepare.args}} if d.prepare else {}
-    params |= {ANSWERABLE_BY.name: d.answerable_by.as_json()} if d.answerable_by else {}
-    params |= _balance(layout, d) if d.reviews is None else {}
-    params["about"] = {key: getattr(d.card, key) for key in ("title", "licence", "citation", "source")}
-    inputs = {"source": f"registry/data/{d.source}"} if d.source else {}
-    inputs |= {"ask_answerable": d.select["ask_answerable"]} if "ask_answerable" in d.select else {}
-    outputs = with_card(layout.whole.get(d.label, layout.data[d.label]))
-    used = [*([Ref(d.label, d.adapter, d.args)] if d.adapter else []), *(ref for ref in (d.prepare, d.answerable_by) if ref)]
-    return layout.stage("data", params, inputs, outputs, used, dataset=d.label)
+def samples(layout: Layout, dataset: DatasetUse) -> PlannedStage:
+    """Plan the stage `data`, which reads a dataset by its card's adapter."""
+    params: dict[str, Any] = {"dataset": dataset.label, "card": dataset.card.name, "args": dataset.args, "limit": dataset.limit}
+    params |= {"adapter": dataset.adapter.name} if dataset.adapter else {"adapter": None, "missing": dataset.card.missing}
+    params |= {**dataset.select, **dataset.entry.parameters("data")}
+    params |= {"prepare": {"plugin": dataset.prepare.plugin.name, "args": dataset.prepare.args}} if dataset.prepare else {}
+    params |= {ANSWERABLE_BY.name: dataset.answerable_by.as_json()} if dataset.answerable_by else {}
+    params |= _balance(layout, dataset) if dataset.reviews is None else {}
+    params["about"] = {key: getattr(dataset.card, key) for key in ("title", "licence", "citation", "source")}
+    inputs = {"source": f"registry/data/{dataset.source}"} if dataset.source else {}
+    inputs |= {"ask_answerable": dataset.select["ask_answerable"]} if "ask_answerable" in dataset.select else {}
+    outputs = with_card(layout.whole.get(dataset.label, layout.data[dataset.label]))
+    used = [
+        *([Ref(dataset.label, dataset.adapter, dataset.args)] if dataset.adapter else []),
+        *(ref for ref in (dataset.prepare, dataset.answerable_by) if ref),
+    ]
+    return layout.stage("data", params, inputs, outputs, used, dataset=dataset.label)
 
 
-def _balance(layout: Layout, d: DatasetUse) -> dict[str, Any]:
-    """Return the parameters that balance the classes of scored samples."""
-    balance = d.entry.balance
-    return {} if balance is None else {"balance": {**balance.settings(), "seed": layout.resolved.seed}, **splits([d])}
+def _balance(layout: Layout, dataset: DatasetUse) -> dict[str, Any]:
+    """Return the parameters that balance classes of scored samples; {} without `balance:`."""
+    balance = dataset.entry.balance
+    return {} if balance is None else {"balance": {**balance.settings(), "seed": layout.resolved.seed}, **splits([dataset])}
 
 
-def curate(layout: Layout, d: DatasetUse) -> PlannedStage:
+def curate(layout: Layout, dataset: DatasetUse) -> PlannedStage:
     """Plan the stage that drops questions which reviewers rejected."""
-    params: dict[str, Any] = {"dataset": d.label, **d.entry.parameters("curate"), **splits([d])}
-    params |= {"subsets": dict(d.subsets)} if d.subsets else {}
-    params |= _balance(layout, d)
-    inputs = {**with_card(layout.whole[d.label]), "reviews": d.reviews}
-    outputs = with_card(layout.data[d.label])
-    return layout.stage("curate", params, inputs, outputs, dataset=d.label)
+    params: dict[str, Any] = {"dataset": dataset.label, **dataset.entry.parameters("curate"), **splits([dataset])}
+    params |= {"subsets": dict(dataset.subsets)} if dataset.subsets else {}
+    params |= _balance(layout, dataset)
+    inputs = {**with_card(layout.whole[dataset.label]), "reviews": dataset.reviews}
+    outputs = with_card(layout.data[dataset.label])
+    return layout.stage("curate", params, inputs, outputs, dataset=dataset.label)
 
 
 def pair(layout: Layout, pairs: PairSetUse, recipe: RecipeUse) -> PlannedStage:
@@ -180,21 +183,24 @@ def assemble(layout: Layout, pairs: PairSetUse) -> PlannedStage:
     if pairs.reviews is not None:
         inputs["reviews"] = pairs.reviews
         params |= {"unreviewed": pairs.entry.unreviewed, "lone": pairs.entry.lone}
-    inputs["cards"] = {name: card(layout.data[name]) for name in pairs.sources}
+    inputs["cards"] = {name: card_path(layout.data[name]) for name in pairs.sources}
     outputs = {**with_card(layout.data[pairs.label]), **layout.places("assemble", ["shortcuts"], dataset=pairs.label)}
     return layout.stage("assemble", params, inputs, outputs, name=f"data-{slug(pairs.label)}", dataset=pairs.label)
 
 
-def perturb(layout: Layout, p: Ref) -> PlannedStage:
+def perturb(layout: Layout, perturbation: Ref) -> PlannedStage:
     """Plan the stage of a perturbation that stores the perturbed samples."""
-    datasets = layout.perturbed_by(p)
-    params: dict[str, Any] = {**variant(p), **splits(datasets)}
+    datasets = layout.perturbed_by(perturbation)
+    params: dict[str, Any] = {**variant(perturbation), **splits(datasets)}
     if layout.resolved.validated:
         params["also"] = [VALIDATION]
     inputs = {"datasets": {d.label: layout.data[d.label] for d in datasets}}
-    inputs["cards"] = {name: card(path) for name, path in inputs["datasets"].items()}
-    outputs = {"perturbed": layout.perturbed[p.label], "cards": {name: card(path) for name, path in layout.perturbed[p.label].items()}}
-    return layout.stage("perturb", params, inputs, outputs, [p], variant=p.label)
+    inputs["cards"] = {name: card_path(path) for name, path in inputs["datasets"].items()}
+    outputs = {
+        "perturbed": layout.perturbed[perturbation.label],
+        "cards": {name: card_path(path) for name, path in layout.perturbed[perturbation.label].items()},
+    }
+    return layout.stage("perturb", params, inputs, outputs, [perturbation], variant=perturbation.label)
 
 
 Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
@@ -202,7 +208,7 @@ Planner = Callable[[Layout, Sequence[PlannedStage]], Iterable[PlannedStage]]
 
 
 def _single_stage(section: str, plan: Callable[[Layout, Sequence[PlannedStage]], PlannedStage]) -> Planner:
-    """Plan the only stage of a kind, if models answer and the spec has this section."""
+    """Return a planner of a kind's only stage, for specs with answers and this section."""
     return lambda at, before: [plan(at, before)] if at.is_answered and getattr(at.resolved, section) else []
 
 
@@ -230,7 +236,7 @@ PLANNERS: Mapping[str, Planner] = MappingProxyType(
 
 
 def make_plan(resolved: Resolved, root: Path = ROOT, sources: Sources | None = None) -> Plan:
-    """Return the stages that rebuild this spec's results.
+    """Return the plan of the stages that rebuild a spec's results.
 
     Raises:
         SpecError: two stages would write one path, or stages wait for each other.

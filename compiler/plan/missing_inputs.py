@@ -38,7 +38,7 @@ def missing_inputs(plan: Plan, root: Path, words: Collection[str] = ()) -> Itera
 
 
 def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
-    """Return the stages that a command names and their sources; every stage without names."""
+    """Return the stages that a command names and the stages they read; all without names."""
     before = reads_from(plan.stages)
     wanted = {name for word in words if (name := word.rpartition(":")[2]) in before}
     for stage in reversed(plan.stages):  # a stage comes after what it reads
@@ -47,10 +47,10 @@ def _asked_for(plan: Plan, words: Collection[str]) -> list[PlannedStage]:
     return [stage for stage in plan.stages if stage.name in wanted or not wanted]
 
 
-def how_to_get(path: str, reviewed: bool, spec: str) -> str:
-    """Return what to do about a missing, untracked input; `reviewed` marks people's decisions."""
+def how_to_get(path: str, is_review: bool, spec: str) -> str:
+    """Return a sentence on what to do about a missing, untracked input."""
     parts = Path(path).parts
-    if reviewed:
+    if is_review:
         return f"{path}: people's decisions on the test split; `qualm verify` makes it"
     if path.startswith("registry/data/") and len(parts) > 2:
         return f"registry/data/{parts[2]}: not here; `qualm fetch {spec}` brings it, or says how you get it"

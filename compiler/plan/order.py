@@ -34,12 +34,12 @@ def check_outputs(stages: Sequence[PlannedStage], resolved: Resolved) -> None:
 
 
 def clash(resolved: Resolved, message: str) -> Problem:
-    """Create a problem that another name in the spec resolves."""
+    """Return a problem of the whole spec with the hint to rename a dataset or model."""
     return Problem(Position(str(resolved.files[0])), "", message, "rename a dataset or model")
 
 
 def reads_from(stages: Sequence[PlannedStage]) -> dict[str, frozenset[str]]:
-    """Return the stages that each stage reads from."""
+    """Return {stage: names of the stages whose outputs it reads}."""
     owner = {out: s.name for s in stages for out in s.outs}
     return {s.name: frozenset(owner[d] for d in s.deps if d in owner) for s in stages}
 
@@ -60,7 +60,7 @@ def longest_chain_first(stages: Sequence[T], before: Mapping[T, AbstractSet[T]])
 
 
 def ordered(stages: Sequence[PlannedStage], resolved: Resolved) -> list[PlannedStage]:
-    """Order stages after what they read; raise SpecError if they wait for each other."""
+    """Return stages sorted after what they read; raise SpecError if they wait in a circle."""
     waiting = reads_from(stages)
     done: list[PlannedStage] = []
     remaining = list(stages)

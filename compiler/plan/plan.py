@@ -39,7 +39,7 @@ class PlannedStage:
 
     @property
     def kept_in_git(self) -> frozenset[str]:
-        """Return keys of small, readable outputs that git keeps instead of DVC."""
+        """Return the keys of small, readable outputs that git keeps instead of DVC."""
         return frozenset(key for key, path in self.outputs.items() if isinstance(path, str) and path.endswith(IN_GIT))
 
     @property
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def reads(self) -> frozenset[str]:
-        """Return the other specs whose models it reads."""
+        """Return the names of the other specs whose models it reads."""
         parts = (path.split("/") for stage in self.stages for path in stage.deps)
         return frozenset(p[1] for p in parts if p[0] == "results" and p[1] != self.spec)
 
@@ -93,7 +93,7 @@ class Plan:
 
     @property
     def makers(self) -> dict[str, PlannedStage]:
-        """Return the stage that makes each dataset, before any review."""
+        """Return {dataset: the stage that makes it, before any review}."""
         first: dict[str, PlannedStage] = {}
         for stage in self.writers("dataset"):
             first.setdefault(stage.params["dataset"], stage)
@@ -101,7 +101,7 @@ class Plan:
 
 
 def marker(spec: str) -> str:
-    """Return the output of the stage `spec`, on which all other stages depend."""
+    """Return the path of the output of stage `spec`, on which all other stages depend."""
     return f"results/{spec}/compiled"
 
 
@@ -111,6 +111,6 @@ def writers(stages: Iterable[PlannedStage], key: str) -> Iterator[PlannedStage]:
 
 
 def hub_models(stages: Iterable[PlannedStage]) -> list[tuple[str, str | None]]:
-    """Return the hub models that stages read, each with its revision, sorted."""
+    """Return (name, revision) of the hub models that stages read, sorted."""
     uses = (args for stage in stages for ref in stage.refs for _, args in ref.uses)
     return sorted({(args[HUB], args.get(REVISION)) for args in uses if args.get(HUB) and REVISION in args}, key=str)

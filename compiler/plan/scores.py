@@ -18,7 +18,7 @@ from qualm.runners.runtime.parameters import to_mappings
 
 
 def score(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
-    """Plan scores with intervals of all answers and of the tables of earlier stages."""
+    """Plan the stage `score`: scores with intervals from answers and earlier tables."""
     r = layout.resolved
     interval = r.spec.compare.interval
     params: dict[str, Any] = {
@@ -68,7 +68,10 @@ def _lexical(resolved: Resolved) -> list[str]:
 
 
 def _studied(resolved: Resolved) -> list[list[str]]:
-    """Return the pairs of models that the report's studies draw: a base and its chat-tuned form, sizes of a family, prompts."""
+    """Return the pairs of models that the report's studies compare.
+
+    A base and its chat-tuned form, neighbouring sizes of a family, prompts of one model.
+    """
     about = {model.ref.label: model.about for model in resolved.models if model.about and resolved.spec.compare.interval.bootstrap}
     tuned = [(name, of["base"]) for name, of in sorted(about.items()) if of.get("base") and of.get("chat") is not False]
     pairs = [[base, name] for name, base in tuned if base in resolved.scored_models]
@@ -85,7 +88,7 @@ def _studied(resolved: Resolved) -> list[list[str]]:
 
 
 def _prompted(resolved: Resolved) -> dict[str, list[str]]:
-    """Return the labels of each model that is asked with several prompts."""
+    """Return {model: labels} of the models that are asked with several prompts."""
     by_origin: dict[str, list[str]] = {}
     for model in resolved.models:
         by_origin.setdefault(model.unprompted, []).append(model.ref.label)
@@ -93,7 +96,7 @@ def _prompted(resolved: Resolved) -> dict[str, list[str]]:
 
 
 def _beside_blind(resolved: Resolved) -> list[list[str]]:
-    """Return pairs of models with their text-only and shuffled-image baselines."""
+    """Return pairs to test: a text-only or shuffled-image baseline, and a model."""
     labels = [name for name in resolved.scored_models if name not in resolved.blind_models]
     refusers = [abstaining_name(model, BLIND[way]) for way in REFUSERS for model in resolved.blind.get(way, ())]
     pairs = [[name, label] for name in refusers for label in labels]
@@ -102,7 +105,7 @@ def _beside_blind(resolved: Resolved) -> list[list[str]]:
 
 
 def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
-    """Plan the report on the tables of all earlier stages, with a digest of them."""
+    """Plan the stage `report` on the tables of all earlier stages, with a digest of them."""
     r, (captions, shown_paths) = layout.resolved, _report_tables(before)
     inputs = read_by("report", {**layout.tables(before), **_shortcuts(layout, before), **({"shown": shown_paths} if shown_paths else {})})
     params: dict[str, Any] = {
@@ -132,7 +135,7 @@ def report(layout: Layout, before: Sequence[PlannedStage]) -> PlannedStage:
 
 
 def _shortcuts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, dict[str, str]]:
-    """Return the tables of what is predictable without question or image, by dataset."""
+    """Return the input `shortcuts`: {dataset: table of what is predictable without looking}."""
     answered = {d.label for d in layout.evaluated}
     tables = {s.params["dataset"]: s.outputs["shortcuts"] for s in writers(before, "shortcuts") if s.params["dataset"] in answered}
     return {"shortcuts": tables} if tables else {}
@@ -149,7 +152,7 @@ def _report_tables(before: Sequence[PlannedStage]) -> tuple[dict[str, dict[str, 
 
 
 def _method_facts(layout: Layout, before: Sequence[PlannedStage]) -> dict[str, Any]:
-    """Return the facts that are needed to repeat the benchmark."""
+    """Return facts for repeating the benchmark: intervals, tests, decoding, models, prompts."""
     spec = layout.resolved.spec
     decoding: dict[str, Any] = {}
     models: dict[str, dict[str, Any]] = {}
@@ -190,7 +193,7 @@ def _tests(layout: Layout) -> dict[str, Any]:
 
 
 def _of_answers(layout: Layout) -> dict[str, Any]:
-    """Return the parameters by which answers are right, confident, scored or left out."""
+    """Return the parameters by which answers are judged right, scored or left out."""
     r = layout.resolved
     unscored = [p.label for p in r.perturbations if not p.keeps_answer]
     return {
@@ -204,7 +207,7 @@ def _of_answers(layout: Layout) -> dict[str, Any]:
 
 
 def _about_perturbations(layout: Layout) -> dict[str, Any]:
-    """Return each variant's parameters, and the subsets that are uncertain by their cards."""
+    """Return the parameters `variants` and `labelled` (cards' subsets of known modality)."""
     r = layout.resolved
     facts: dict[str, Any] = {"variants": variants(layout, r.perturbations)}
     named = {d.label: {n: text for n, text in sorted(d.subsets.items()) if n in (*MODALITIES, CLEAN)} for d in r.datasets}
@@ -213,7 +216,7 @@ def _about_perturbations(layout: Layout) -> dict[str, Any]:
 
 
 def _about_idk(layout: Layout) -> dict[str, Any]:
-    """Return what the report says about uncertainty and training, if the spec has them."""
+    """Return the taxonomy, fine-tunes and baseline for the report, where the spec has them."""
     r, spec, facts = layout.resolved, layout.resolved.spec, dict[str, Any]()
     if spec.taxonomy:
         facts["taxonomy"] = {main: {n: c.model_dump() for n, c in below.items()} for main, below in spec.taxonomy.items()}

@@ -24,7 +24,7 @@ _PARSED: dict[str, imports.Facts] = {}
 
 
 class Sources:
-    """Find the files behind modules, parsing each file once.
+    """Finder of the files behind modules, which parses each file once.
 
     Args:
         file: memory between commands; None for none.
@@ -39,7 +39,7 @@ class Sources:
         self._closures: dict[tuple[frozenset[str], Path], dict[str, Path]] = {}
 
     def closure(self, modules: Iterable[str], root: Path) -> dict[str, Path]:
-        """Return the modules and everything they import: name -> file."""
+        """Return {name: file} of modules and of everything they import."""
         key = frozenset(modules), root
         if key not in self._closures:
             # In one go, since modules share most of their imports.
@@ -48,7 +48,7 @@ class Sources:
         return self._closures[key]
 
     def save(self) -> None:
-        """Write new entries, if the file can be written."""
+        """Write new entries to the memory file, if it can be written."""
         if self._path is None or self._used.keys() <= self._known.keys():
             return
         entries = {**self._known, **self._used} if len(self._known) < MAX_KEPT_ENTRIES else self._used

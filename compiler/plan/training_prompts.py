@@ -9,7 +9,10 @@ EXAMPLES = "examples"
 
 
 def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, Any]]:
-    """Return the prompts of a fine-tune's datasets: the first of a list, without few-shot examples; none where it is the default."""
+    """Return {dataset: prompt} that a fine-tune trains with; none for the default prompt.
+
+    Of a list it is the first prompt, without few-shot examples.
+    """
     if not f.models:  # it begins from no model that knows prompts
         return {}
     prompts = {d: {key: value for key, value in prompt.items() if key != EXAMPLES} for d, prompt in _asked_with(resolved, f)}
@@ -17,7 +20,7 @@ def training_prompts(resolved: Resolved, f: FinetuneUse) -> dict[str, dict[str, 
 
 
 def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
-    """Yield a sentence for each fine-tune that is trained with another prompt than it is asked with."""
+    """Yield a sentence for each fine-tune that trains with another prompt than it answers."""
     for f in resolved.finetunes:
         asked = [prompt for _, prompt in _asked_with(resolved, f)]
         names = [model.ref.label.rpartition("prompt=")[2] for model in _trained(resolved, f)]
@@ -31,7 +34,7 @@ def training_prompt_notes(resolved: Resolved) -> Iterator[str]:
 
 
 def _asked_with(resolved: Resolved, f: FinetuneUse) -> list[tuple[str, dict[str, Any]]]:
-    """Return the datasets that a fine-tune names, and the prompts that the trained model is asked with."""
+    """Return (dataset, prompt) for a fine-tune's datasets, as the trained model is asked."""
     datasets = [d for d in resolved.data if d.label.split("@")[0] in f.datasets]
     return [(d.label, model.prompt_for(d)) for model in _trained(resolved, f)[:1] for d in datasets]
 

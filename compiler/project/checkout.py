@@ -26,7 +26,7 @@ from qualm.runners.runtime.settings import FILE, Settings, SettingsError, read_s
 
 
 class Project:
-    """The project around the working directory."""
+    """The project around the working directory: its specs, settings and plans."""
 
     def __init__(self, start: Path | None = None) -> None:
         root = project_root(start)
@@ -143,7 +143,7 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the environment in which DVC's stages use this Python and code."""
+        """Return environment variables with which DVC's stages use this Python and code."""
         code = [str(self.root), *filter(None, [os.environ.get("PYTHONPATH")])] if is_checkout(self.root) else []
         folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         if WINDOWS:

@@ -12,8 +12,8 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
 from qualm.compiler.project.pending_questions import questions_of_variants
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
-from qualm.compiler.project.resources import EFFICIENCY, Gpu, MemoryEstimate, Workload, card, largest_batch, measured, memory, seconds
-from qualm.registry.plugins.internals import GRADIENT, HIDDEN, PREVIOUS, Internal, internal, is_internal
+from qualm.compiler.project.resources import EFFICIENCY, Gpu, MemoryEstimate, Workload, largest_batch, measured, memory, parse_gpu, seconds
+from qualm.registry.plugins.internals import GRADIENT, HIDDEN, PREVIOUS, Internal, is_internal, parse_internal
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings
 
@@ -59,7 +59,7 @@ class Counted:
 
 
 def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings, gpu: str | None = None) -> Iterator[StageEstimate]:
-    """Estimate each stage that would run inference with a local model (`hf_vlm`).
+    """Yield an estimate of each stage that would run inference with a local model (`hf_vlm`).
 
     Args:
         gpu: a card instead of the settings'.
@@ -68,7 +68,7 @@ def estimate(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Se
         ProjectError: the card is unknown.
     """
     name = gpu or settings.gpu
-    on = card(name) if name else None
+    on = parse_gpu(name) if name else None
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     for stage in plan.stages:
         if "generations" in stage.outputs and stage.name in active and stage.params["model"]["plugin"] == "hf_vlm":
@@ -103,7 +103,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     elif on is not None:
         spent, by = _time(size, work, batch, dtype, quantised, on, counted, lines), on.name
     stored = 0.0
-    if internals := [internal(need) for need in sorted(needs) if is_internal(need)]:
+    if internals := [parse_internal(need) for need in sorted(needs) if is_internal(need)]:
         states = [one for one in internals if one.kind == HIDDEN]
         answers = {one.column: work.draws if one.drawn else 1 for one in states}
         of_prompt = sum(one.of_prompt for one in states)
@@ -124,9 +124,9 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     return StageEstimate(stage.name, chosen["label"], samples, batch, taken, spent, by, "", tuple(lines), stored)
 
 
-def _numbers(what: Internal, tokens: int, layers: int) -> int:
-    """Return the numbers of one answer of this length."""
-    return 1 if what.kind == GRADIENT else tokens * layers if what.place == PREVIOUS else tokens
+def _numbers(column: Internal, tokens: int, layers: int) -> int:
+    """Return how many numbers a column stores for an answer of `tokens` tokens."""
+    return 1 if column.kind == GRADIENT else tokens * layers if column.place == PREVIOUS else tokens
 
 
 def _time(size: Size, work: Workload, batch: int, dtype: str, quantised: str, on: Gpu, counted: Counted | None, lines: list[str]) -> float:

@@ -17,7 +17,7 @@ from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import IN_WORDS
-from qualm.registry.plugins.internals import internal, is_internal
+from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import get
 from qualm.runners.contracts.parts import ANSWER, OPTIONS, PARTS, draw_of, family_of, is_signal, subjects_of
 from qualm.runners.data.refusal import refusal
@@ -34,7 +34,7 @@ FAMILIES = ("answers", "draws", "signals")
 
 @dataclass(frozen=True)
 class KeptAnswers:
-    """Stored and missing parts of a stage's answers: `answers`, `draws`, `signals`."""
+    """Numbers of stored and missing parts of a stage's answers: answers, draws, signals."""
 
     stage: str
     stored: Mapping[str, int] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class _CacheHitCounter:
         return KeptAnswers(self.stage.name, self._families(stored), +releases, self._families(computed), tuple(why))
 
     def _depends(self, kind: str, stored: Mapping[str, int], comparable: Mapping[str, int]) -> bool:
-        """Return True if a signal is about answers that must be computed again."""
+        """Return True if a signal is about an answer that must be computed again."""
         about = [] if kind == "draw" else ["draw" if draw_of(one) else one for one in subjects_of(kind, draws=1)]
         return any(stored.get(one, 0) == 0 and comparable.get(one, 0) for one in about)
 
@@ -174,7 +174,7 @@ class _CacheHitCounter:
         draws = params.get("draws", 0) if DRAWS in params["needs"] else 0
         inside: Counter[str] = Counter()
         for need in filter(is_internal, params["needs"]):
-            what = internal(need)
+            what = parse_internal(need)
             of_choices = cells["choice"] if what.of_prompt else 0
             inside[what.signal] += cells["open"] * (draws if what.drawn else 1) + of_choices
         return requested + inside + Counter({**dict.fromkeys(signals, cells["open"]), "draw": cells["open"] * draws})
@@ -187,16 +187,16 @@ class _CacheHitCounter:
 
 
 def _comparable(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters in the form that they have in JSON."""
+    """Return parameters in the form that they have in JSON, for comparison."""
     compiled: dict[str, Any] = to_mappings(to_lists(to_mappings(params)))
     return compiled
 
 
 def _affected(params: Mapping[str, Any], before: Mapping[str, Any]) -> set[str]:
-    """Return the kinds of parts that changed decoding parameters invalidate."""
+    """Return the kinds of stored parts that changed decoding parameters invalidate."""
     other = {name for name in PER_PART if params.get(name) != before.get(name)}
     affected: set[str] = set()
-    inside = [internal(need) for need in params["needs"] if is_internal(need)]
+    inside = [parse_internal(need) for need in params["needs"] if is_internal(need)]
     if "max_new_tokens" in other:
         affected |= {*PARTS, "draw", *(one.signal for one in inside if not one.of_prompt)} - {OPTIONS}
     if other & {"temperature", "top_p", "top_k"}:

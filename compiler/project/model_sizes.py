@@ -27,7 +27,7 @@ SIGHT = ("vision", "visual", "projector", "connector", "image_newline", "image_t
 
 @dataclass(frozen=True)
 class Size:
-    """Dimensions of a model."""
+    """Parameter counts and layer dimensions of a model."""
 
     language: float
     """Parameters of the language model with its output layer."""
@@ -113,7 +113,7 @@ def _plain_path_note(config: Mapping[str, Any]) -> str:
 
 
 def shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return each weight's shape from the safetensors headers.
+    """Return {weight: shape} from the headers of a folder's safetensors files.
 
     Raises:
         ValueError: a file is damaged.

@@ -66,8 +66,8 @@ def needs(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Setti
     return [Need(kind, what, "; ".join(ways), tuple(sorted(names))) for (kind, what), (ways, names) in order]
 
 
-def lines(missing: Sequence[Need]) -> Iterator[str]:
-    """Format needs for `qualm plan`: a heading per kind, a line per need."""
+def format_needs(missing: Sequence[Need]) -> Iterator[str]:
+    """Yield lines of text for `qualm plan`: a heading per kind, a line per need."""
     for kind, title in say.NEEDS.items():
         mine = [n for n in missing if n.kind == kind]
         if mine:
@@ -98,7 +98,7 @@ def _inputs(stage: PlannedStage, tracked: Mapping[str, Entry], root: Path) -> It
 
 
 def how_to_add(stage: PlannedStage, name: str, entry: Entry | None) -> str:
-    """Return what brings an entry that a stage reads and that is not here."""
+    """Return the command or advice that brings the data entry `name`, which a stage lacks."""
     if entry is not None and entry.md5 is not None:
         return f"`{entry.get}`" if entry.get else say.ITS_FILES
     if name in card_names() and "reviews" not in stage.inputs:
@@ -131,7 +131,10 @@ def _named_elsewhere(params: Any, spec: str) -> Iterator[Need]:
 
 
 def _misfits(stage: PlannedStage, root: Path, remade: Collection[str]) -> Iterator[Need]:
-    """Yield prompts that do not fit a dataset, as far as the dataset is built; of others the stage says it before it loads a model."""
+    """Yield a need for each prompt that does not fit its dataset, if the dataset is built.
+
+    For other datasets the stage reports it before it loads a model.
+    """
     prompts = {name: stage.params.get("prompts", {}).get(name, stage.params.get("prompt")) for name in stage.inputs.get("datasets", ())}
     for name, prompt in prompts.items():
         folder = stage.inputs["datasets"][name]

@@ -88,7 +88,10 @@ def write_new(project: Project, name: str, extends: str | None, benchmark: str |
 
 
 def write_limited(project: Project, spec: str | None, limit: int) -> str:
-    """Return the name of the variant of a spec with at most `limit` questions of each dataset; write it unless it exists."""
+    """Write a variant of a spec with at most `limit` questions a dataset; return its name.
+
+    A variant that exists stays as it is.
+    """
     parent = project.resolve(spec).spec.name
     name = f"{parent}-limit-{limit}"
     if name not in project.specs():
@@ -97,7 +100,7 @@ def write_limited(project: Project, spec: str | None, limit: int) -> str:
 
 
 def _fewer(entry: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Return the keys by which a dataset has at most so many questions; empty if it has no more now."""
+    """Return the keys that limit a dataset to `limit` questions; {} if it has no more now."""
     if balance := entry.get("balance"):
         take = max(1, limit // 2)
         return {"balance": {"take": take}} if balance["take"] > take else {}

@@ -29,7 +29,7 @@ RECORDED = "recorded"
 
 @dataclass(frozen=True)
 class WorkerShare:
-    """Share of a stage for each cluster worker."""
+    """Workers of a stage on a cluster, and what each of them takes and does."""
 
     stage: str
     workers: int
@@ -49,7 +49,7 @@ class WorkerShare:
 
 @dataclass(frozen=True)
 class ParallelForecast:
-    """Duration of a run with parallel stages."""
+    """Estimated duration of a run with parallel stages, and the shares of workers."""
 
     jobs: int
     seconds: float

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def questions(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """Return columns of the asked questions, a table per dataset; None if one is not built."""
+    """Return `columns` of the questions to ask, a table per dataset; None if one is not built."""
     return _read(stage, root, columns, lambda rows, scored, params: [rows])
 
 
 def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str]) -> list[pa.Table] | None:
-    """Return columns of the asked questions, a table per dataset and variant.
+    """Return `columns` of the questions to ask, a table per dataset and variant.
 
     Variants without the image are asked only the scored questions. None if a dataset is not built.
     """
@@ -26,9 +26,12 @@ def questions_of_variants(stage: PlannedStage, root: Path, columns: Sequence[str
 
 
 def _read(
-    stage: PlannedStage, root: Path, columns: Sequence[str], of: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
+    stage: PlannedStage, root: Path, columns: Sequence[str], select: Callable[[pa.Table, pa.Table, dict[str, Any]], list[pa.Table]]
 ) -> list[pa.Table] | None:
-    """Return the tables that `of` makes of asked rows, scored rows and parameters."""
+    """Return the tables that `select` makes of each dataset's asked rows and scored rows.
+
+    None if a dataset is not built.
+    """
     folders = {name: root / folder / "samples.parquet" for name, folder in stage.inputs["datasets"].items()}
     if not all(path.is_file() for path in folders.values()):
         return None
@@ -45,7 +48,7 @@ def _read(
         try:
             split_rule = rule(params, name)
             rows = table.filter(split_rule.is_asked(name, table))
-            tables += of(rows, rows.filter(split_rule.scored(name, rows["split"])), params)
+            tables += select(rows, rows.filter(split_rule.scored(name, rows["split"])), params)
         except StageError:
             return None
     return tables

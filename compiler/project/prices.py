@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """Parameters of what a server is asked about each question; sizes in tokens."""
+    """What a server is asked for each question: signals, draws, and sizes in tokens."""
 
     needs: frozenset[str]
     draws: int
@@ -125,7 +125,7 @@ class QuestionLoad:
 
 @dataclass(frozen=True)
 class Rewriting:
-    """Parameters of the request that rewrites a question; sizes in tokens."""
+    """Sizes in tokens, and attempts, of the request that rewrites a question."""
 
     prompt: int
     """Tokens of the prompt without the question."""
@@ -139,7 +139,7 @@ class Rewriting:
 
 
 def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> Iterator[Cost]:
-    """Return the cost of each stage that would run and asks a server."""
+    """Yield the estimated cost of each stage that would run and asks a server."""
     models = {m.ref.label: m.ref.plugin for m in resolved.models}
     active = {f.stage for f in forecasts if f.action in ACTIVE}
     readers: dict[str, str] = {}
@@ -160,7 +160,7 @@ def costs(resolved: Resolved, plan: Plan, forecasts: Sequence[Forecast], root: P
 def _rewriting(
     stage: PlannedStage, ref: Ref, plugin: Plugin, args: Mapping[str, Any], root: Path, settings: Settings, readers: dict[str, str]
 ) -> Cost:
-    """Estimate the cost of a perturbation.
+    """Return the estimated cost of a perturbation whose questions a server rewrites.
 
     Perturbations with the same prompt and arguments share replies: `readers` records which stage asks first.
     """
@@ -254,7 +254,7 @@ def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterato
 
 
 def money(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
-    """Format a server's price, and a warning if the cost exceeds its spending limit."""
+    """Yield a line on a server's price, and a warning if the cost exceeds its limit."""
     if price := price or server.price:
         yield say.PRICE.format(sent=price.input, received=price.output, batches=how)
     if dollars is not None and server.max_spend and dollars > server.max_spend:

@@ -59,7 +59,7 @@ class Forecast:
 
 @dataclass
 class _World:
-    """Known hashes while the stages of one or more plans are forecast in order."""
+    """Known hashes of paths while the stages of one or more plans are forecast in order."""
 
     root: Path
     repo: Any
@@ -74,7 +74,7 @@ class _World:
 
 
 def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) -> list[Forecast]:
-    """Forecast every stage of a plan, in its order.
+    """Return a forecast for each stage of a plan, in its order.
 
     Args:
         before: plans of the specs whose models this one reads, in the order in which `dvc repro` runs them.
@@ -87,7 +87,7 @@ def forecast(plan: Plan, root: Path, default: str, before: Iterable[Plan] = ()) 
 
 
 def forecast_clone(plans: Iterable[Plan], root: Path, default: str) -> dict[str, list[Forecast]]:
-    """Forecast which stages run in a fresh clone that pulled everything recorded.
+    """Return {spec: stages that would run in a fresh clone with everything pulled}.
 
     Outputs in this checkout are ignored, so this takes no longer than hashing code.
     """
@@ -135,7 +135,7 @@ def _stage(stage: PlannedStage, compiled: Mapping[str, Any], spec: str, entry: M
 def _deps(
     stage: PlannedStage, paths: Iterable[str], spec: str, world: _World
 ) -> tuple[dict[str, dict[str, Any] | None], list[str], list[Reason]]:
-    """Return lock entries of dependencies, unknown paths, and reasons for missing ones."""
+    """Return {path: lock entry}, paths of unknown hash, and reasons for missing inputs."""
     entries: dict[str, dict[str, Any] | None] = {}
     unknown, missing = [], []
     for path in paths:
@@ -214,7 +214,7 @@ def _outputs(entry: Mapping[str, Any], world: _World) -> list[Reason]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> Iterator[Reason]:
-    """Yield a reason for each leaf that differs; a new or removed subtree is one difference."""
+    """Yield a reason for each leaf of two values that differs, or for a whole new subtree."""
     if isinstance(old, dict) and isinstance(new, dict) and (old and new):
         for key in sorted(old.keys() | new.keys(), key=str):  # YAML has keys of any type
             yield from differences(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))

@@ -39,7 +39,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests to a model for each question."""
+    """What a model is asked for each question: signals, draws, tokens."""
 
     needs: frozenset[str]
     draws: int
@@ -73,18 +73,18 @@ class Workload:
 
     @property
     def draw_tokens(self) -> int:
-        """Return the tokens of sampled answers that a question about the answer shows."""
+        """Return the tokens of sampled answers in a question that shows them."""
         return self.draws * self.max_new_tokens if SHOWN_DRAWS & self.needs else 0
 
     @property
     def passes(self) -> int:
-        """Return how often a batch goes through the layers."""
+        """Return the number of forward passes of a batch."""
         return self.max_new_tokens + self.priors + self.read_again + self.questions_about_answer
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on the device for one batch."""
+    """Estimated bytes on the device for one batch, by what holds them."""
 
     weights: float
     cache: float
@@ -124,7 +124,7 @@ def largest_batch(size: Size, work: Workload, room: float, dtype: str, quantisat
 
 @dataclass(frozen=True)
 class Seconds:
-    """Time of one question on a card."""
+    """Estimated time of one question on a GPU, by phase, and its operations and traffic."""
 
     prefill: float
     decode: float
@@ -161,7 +161,7 @@ def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quant
 
 
 def measured(root: Path, spec: str, stage: str) -> float | None:
-    """Return the seconds per question of a stage's last run on this machine; None if unknown."""
+    """Return the measured seconds per question of a stage's last run; None if unknown."""
     try:
         record: Mapping[str, Any] = json.loads(textfiles.read_text(root / ".qualm" / "runs" / spec / f"{stage}.json"))
     except (textfiles.TextFileError, ValueError, RecursionError):
@@ -172,7 +172,10 @@ def measured(root: Path, spec: str, stage: str) -> float | None:
 
 @dataclass(frozen=True)
 class Gpu:
-    """Speed and memory of a GPU: dense rates by its data sheet, quoted from memory. A rate measured on this machine replaces them."""
+    """Speed and memory of a GPU.
+
+    Dense rates are by its data sheet, quoted from memory. A rate measured on this machine replaces them.
+    """
 
     name: str
     half: float
@@ -213,8 +216,8 @@ CARDS = {
 }
 
 
-def card(text: str) -> Gpu:
-    """Return a card by its name or by `TFLOPS GB/S GIB`, such as "989 4800 139".
+def parse_gpu(text: str) -> Gpu:
+    """Return a GPU by its name or by `TFLOPS GB/S GIB`, such as "989 4800 139".
 
     Raises:
         ProjectError: the text is neither.

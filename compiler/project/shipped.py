@@ -54,7 +54,7 @@ def copy_shipped(root: Path, source: str, name: str) -> list[Path]:
 
 
 def renamed(text: str, old: str, new: str) -> str:
-    r"""Rename a spec in its text and in the commands of its comments.
+    r"""Return a spec's text with another name, also in the commands of its comments.
 
     >>> print(renamed("# qualm run a\nname: a\ntitle: a and b", "a", "mine"))
     # qualm run mine

@@ -12,7 +12,7 @@ import yaml
 
 from qualm.compiler import sentences as say
 from qualm.compiler.plan.compiled_files import owner
-from qualm.compiler.plan.emit import MARKER, pipeline, pipeline_path, texts, write
+from qualm.compiler.plan.emit import MARKER, compiled_texts, pipeline, pipeline_path, write
 from qualm.compiler.plan.missing_inputs import missing_inputs
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
@@ -26,7 +26,7 @@ def run_spec_stage(project: Project, spec: str) -> int:
     path = pipeline_path(plan.spec, default)
     compiled = project.root / path
     before = textfiles.read_text(compiled) if compiled.is_file() else ""
-    if before != texts(plan, default)[path]:
+    if before != compiled_texts(plan, default)[path]:
         # The default's pipeline lies in the root: where another spec becomes the default, both move.
         moves = owner(project.root / "dvc.yaml") != default and default in project.specs()
         project.compile([default, plan.spec] if moves and default != plan.spec else [plan.spec])

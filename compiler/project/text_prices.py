@@ -83,7 +83,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
 
 
 def joined(costs: Sequence[Cost]) -> dict[str, Cost]:
-    """Add up the costs of each stage's parts: stage -> cost."""
+    """Return {stage: cost} with the costs of a stage's parts added up."""
     by_stage: dict[str, Cost] = {}
     for c in costs:
         before = by_stage.get(c.stage)

@@ -11,7 +11,7 @@ from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.kept_answers import FAMILIES, KeptAnswers, total
-from qualm.compiler.project.needs import Need, lines
+from qualm.compiler.project.needs import Need, format_needs
 from qualm.compiler.project.pair_counts import RecipeQuestionLimit
 from qualm.compiler.project.prices import Cost
 from qualm.compiler.project.rebuilds import Action, Forecast
@@ -44,7 +44,10 @@ def console() -> Console:
 
 
 def print_forecasts(spec: str, forecasts: Sequence[Forecast], verbose: bool = False) -> None:
-    """Print what stages do and why: those with equal reasons in one line, or with `verbose` a line per stage with every reason."""
+    """Print what stages will do and why, those with equal reasons in one line.
+
+    With `verbose` a line per stage with every reason.
+    """
     out = console()
     if verbose:
         for forecast in forecasts:
@@ -84,15 +87,15 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
         if stage.computed is None:
             out.print(say.STORED_UNKNOWN.format(stage=stage.stage, why=escape("; ".join(stage.why))))
         elif stage.computed or stage.why:
-            counts = "; ".join([in_words(stage), *map(escape, stage.why)])
+            counts = "; ".join([describe_kept(stage), *map(escape, stage.why)])
             out.print(say.STORED_OF_STAGE.format(stage=stage.stage, counts=counts))
     counted_stages = [stage for stage in stages if stage.computed is not None]
     if counted_stages:
-        out.print(say.STORED_TOTAL.format(counts=in_words(total(counted_stages))))
+        out.print(say.STORED_TOTAL.format(counts=describe_kept(total(counted_stages))))
 
 
-def in_words(answers: KeptAnswers) -> str:
-    """Format such as `600 answers kept from version 0.1.0, at most 60 draws to compute`."""
+def describe_kept(answers: KeptAnswers) -> str:
+    """Return text such as `600 answers kept from version 0.1.0, at most 60 draws to compute`."""
     releases = list(answers.releases)
     origin = say.STORED_FROM_VERSION.format(version=releases[0]) if len(releases) == 1 else ""
     if len(releases) > 1:
@@ -111,7 +114,7 @@ def print_needs(missing: Sequence[Need]) -> None:
     if missing:
         out = console()
         out.print(say.NEEDS_TITLE)
-        for line in lines(missing):
+        for line in format_needs(missing):
             out.print(escape(line))
 
 

@@ -42,7 +42,7 @@ def check_values(name: str, values: Floats) -> None:
 
 
 def as_list(values: Any) -> list[Any]:
-    """Return a list, array, series or Arrow array as a list."""
+    """Return a list, array, series or Arrow array as a list, with NaN as None."""
     for method in ("to_pylist", "to_list", "tolist"):  # Arrow; Polars, pandas; NumPy, torch
         if hasattr(values, method):
             values = getattr(values, method)()
@@ -53,7 +53,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
-    """Return an Arrow column, None and NaN as null; ArgumentError for another type."""
+    """Return values as an Arrow column of a type, None and NaN as null, else ArgumentError."""
     rows = [value.tolist() if hasattr(value, "tolist") else value for value in as_list(values)]
     try:
         return pa.chunked_array([pa.array(rows, kind)])
@@ -62,7 +62,7 @@ def arrow(name: str, values: Any, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def floats(name: str, values: Any) -> Floats:
-    """Return numbers or booleans as floats, None as NaN; options as rows padded with 0.
+    """Return a column as floats (n,), None as NaN; lists per row as (n, K) padded with 0.
 
     Raises:
         ArgumentError: a value is no number.
@@ -89,7 +89,7 @@ def common_length(columns: Mapping[str, Any]) -> int:
 
 
 def frame(table: Any) -> pl.DataFrame:
-    """Return a mapping of columns, a pandas or Polars frame or an Arrow table as Polars.
+    """Return a mapping of columns, a pandas frame or an Arrow table as a Polars data frame.
 
     Raises:
         ArgumentError: it is none of these.

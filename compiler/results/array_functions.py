@@ -22,7 +22,7 @@ from qualm.compiler.spec.yaml_positions import Document
 from qualm.registry.plugins import foreign_names, registry
 from qualm.registry.plugins.column_names import CONTEXT, QUESTION
 from qualm.registry.plugins.columns import columns, drawn_from, variants_of
-from qualm.registry.plugins.internals import internal, is_internal
+from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.sample import GENERATIONS
 
@@ -32,18 +32,18 @@ ASSUMED_VALUES = {"is_calibration": 0.0}
 """Columns that a metric reads and that a call may leave out, and what they are then: no row calibrates."""
 
 
-def function_of(kind: str, name: str, of: Callable[[Plugin], Function]) -> Function:
-    """Return a plugin's function for a module's `__getattr__`."""
+def function_of(kind: str, name: str, make: Callable[[Plugin], Function]) -> Function:
+    """Return `make(plugin)` for the plugin of a name; for a module's `__getattr__`."""
     if name.startswith("_"):
         raise AttributeError(name)
     try:
-        return of(foreign_names.get(kind, name))
+        return make(foreign_names.get(kind, name))
     except PluginError as error:
         raise AttributeError(str(error)) from None
 
 
 def reference(kind: str, item: str | Mapping[str, Any]) -> Ref:
-    """Return a plugin as a spec names it: `"ece"`, or `{"ece": {"bins": 10}}`.
+    """Return the plugin with parameters of `"ece"` or `{"ece": {"bins": 10}}`.
 
     Raises:
         ArgumentError: there is no such plugin, or a parameter is wrong.
@@ -75,7 +75,7 @@ def checked(plugin: Plugin, parameters: Mapping[str, Any]) -> Ref:
 
 
 def check_settings(model: type[BaseModel], **values: Any) -> None:
-    """Validate arguments by a model of the spec language; raise ArgumentError for those that are wrong."""
+    """Raise ArgumentError for values that a model of the spec language refuses."""
     problems: list[Problem] = []
     validate.model(model, Document(values, {(): Position("")}, {}, {}), problems)
     if problems:
@@ -89,7 +89,7 @@ def _in_words(problems: Iterable[Problem]) -> str:
 def bind_arguments(
     plugin: Plugin, positional: tuple[Any, ...], named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Ref, dict[str, str | None]]:
-    """Bind a call's arguments to a plugin.
+    """Assign a call's arguments to a plugin's columns and parameters.
 
     Returns:
         The value of each positional parameter; the plugin with its parameters; and the column that each positional parameter reads with
@@ -181,7 +181,7 @@ def _complete(plugin: Plugin, lacking: list[str]) -> None:
 
 
 def _named(function: Function, plugin: Plugin, gives: str) -> Function:
-    """Return the function with the plugin's name, help and signature."""
+    """Set a function's name, help and signature to the plugin's, and return it."""
     both = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
         inspect.Parameter(name, both, **({"default": ASSUMED_VALUES[name]} if name in ASSUMED_VALUES else {}))
@@ -206,7 +206,7 @@ def _kind(column: str) -> pa.DataType:
     """Return the Arrow type of an estimator's column, with numbers in double precision."""
     if is_internal(column):
         numbers = pa.list_(pa.float64())
-        return pa.list_(numbers) if internal(column).drawn else numbers
+        return pa.list_(numbers) if parse_internal(column).drawn else numbers
     if column == QUESTION:
         return pa.string()
     own = _double(GENERATIONS.field(drawn_from(column) or column).type)

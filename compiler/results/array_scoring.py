@@ -244,7 +244,7 @@ def _differences_schema() -> dict[str, Any]:
 
 @contextmanager
 def _argument_errors() -> Iterator[None]:
-    """Raise ArgumentError for columns that a metric refuses."""
+    """Turn the StageError of a metric that refuses columns into an ArgumentError."""
     from qualm.runners.runtime.stage import StageError
 
     try:
@@ -288,7 +288,7 @@ def _fields(metrics: Sequence[Metric]) -> list[str]:
 
 
 def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str], groups: str | None, fields: Sequence[str]) -> Cell:
-    """Check a table of answers and return it as a cell for the scorers.
+    """Check a table of one model's answers and return it as the scorers' `Cell`.
 
     Raises:
         ArgumentError: the table has no rows, lacks a column or has invalid values.
@@ -334,7 +334,7 @@ def _build_cell(answers: pl.DataFrame, model: str, uncertainties: Sequence[str],
 
 
 def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> None:
-    """Raise ArgumentError for probabilities that do not sum to 1, and for the index of an option that a question does not have."""
+    """Raise ArgumentError if probabilities do not sum to 1, or an option's index is too large."""
     if probabilities.ndim != 2 or not probabilities.shape[1]:
         raise ArgumentError("option_probabilities: expected a list of numbers for each row, or null")
     sums = probabilities.sum(axis=1)
@@ -344,7 +344,8 @@ def _check_options(own: Mapping[str, Any], probabilities: Any, sizes: Any) -> No
         if name in own and (wrong := np.flatnonzero((sizes > 0) & (own[name] >= sizes))).size:
             place = wrong[0]
             raise ArgumentError(
-                f"{name}: row {place}: expected 0 to {sizes[place] - 1} of {sizes[place]} options, got {own[name][place]:g}"
+                f"{name}: row {place}: expected an option index from 0 to {sizes[place] - 1} ({sizes[place]} options), "
+                f"got {own[name][place]:g}"
             )
 
 

@@ -34,14 +34,14 @@ NOT_EXPERIMENTS = ("celery", "stash", "exec", "queue")
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One spec in one state: its results, and all its stages then."""
+    """Results of a spec at a revision, and the spec's stages there."""
 
     results: Results
     stages: tuple[PlannedStage, ...]
 
 
 def commit_of(project: Project, revision: str) -> str:
-    """Return the commit of a git revision or DVC experiment.
+    """Return the commit hash of a git revision or DVC experiment.
 
     Raises:
         ProjectError: it stands for none, or for several experiments.
@@ -74,7 +74,7 @@ def specs_at(project: Project, commit: str) -> list[str]:
 
 
 def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False, tables: bool = False) -> Benchmark:
-    """Return the scored answers of a spec at a revision.
+    """Return the results and stages of a spec at a revision.
 
     Args:
         project: whose revision.
@@ -95,14 +95,17 @@ def benchmark_at(project: Project, revision: str, spec: str, pull: bool = False,
 
 
 def scores_at(project: Project, revision: str, spec: str, pull: bool = False) -> Path:
-    """Return scores.parquet of a spec at a revision; arguments and errors are those of `benchmark_at`."""
+    """Return the path of scores.parquet of a spec at a revision.
+
+    Arguments and errors are those of `benchmark_at`.
+    """
     commit, _, scored, hashes = _scored(project, revision, spec)
     path = str(scored.outputs["scores"])
     return _folder(project, f"{revision}:{spec}", f"{spec}-{commit[:16]}-scores", {path: _hash(path, hashes, revision)}, pull) / path
 
 
 def _scored(project: Project, revision: str, spec: str) -> tuple[str, dict[str, PlannedStage], PlannedStage, dict[str, str]]:
-    """Return the commit, the spec's stages there, the score stage, and the locked hash of each of its files."""
+    """Return a spec's commit, stages, score stage, and {path: locked hash} of its files."""
     commit = commit_of(project, revision)
     if spec not in specs_at(project, commit):
         raise ProjectError(f"{revision} has no spec '{spec}'; {nearest(spec, specs_at(project, commit))}")
@@ -138,7 +141,10 @@ def _stages(project: Project, commit: str, spec: str) -> dict[str, PlannedStage]
 
 
 def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
-    """Return the locked stages of a spec; the root's lock if the spec was the default one."""
+    """Return {stage: lock entry} of a spec at a commit.
+
+    The default spec's entries are in the lock of the root.
+    """
     for place in (f"specs/{spec}/dvc.lock", "dvc.lock"):
         text = output(project.root, "show", f"{commit}:{place}")
         stages = parse_lock(text, f"{commit[:10]}:{place}")
@@ -149,7 +155,7 @@ def _locked(project: Project, commit: str, spec: str) -> Mapping[str, Any]:
 
 
 def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str]:
-    """Return the locked path that is or contains a path, and its hash."""
+    """Return (path, hash) of the locked output that is or contains a path."""
     for candidate in (path, *(p.as_posix() for p in Path(path).parents)):
         if candidate in hashes:
             return candidate, hashes[candidate]
@@ -159,7 +165,7 @@ def _hash(path: str, hashes: Mapping[str, str], revision: str) -> tuple[str, str
 
 
 def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple[str, str]], pull: bool) -> Path:
-    """Return a folder with links to the objects of these paths."""
+    """Return a folder that holds links to cached objects, at the keys of `objects`."""
     cache = cache_folder(project.root)
     if pull:
         _pull(project, {md5: path for path, md5 in objects.values()})

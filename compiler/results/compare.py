@@ -15,7 +15,7 @@ from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import Row, read_scores, read_spec_results, select
-from qualm.compiler.results.tables import measure
+from qualm.compiler.results.tables import format_measure
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare
 from qualm.registry import CLEAN
@@ -41,7 +41,7 @@ def compare_results(
     pull: bool,
     metrics: Sequence[str] | None,
 ) -> None:
-    """`qualm compare A B`: two models of a spec, two specs, or two score tables, each as it is or was."""
+    """Print a comparison of two models, specs or score tables: `qualm compare A B`."""
     comparison = compare_scores(project, spec, a, b, revision, pull, metrics)
     if as_json:
         print_json(comparison)
@@ -58,7 +58,7 @@ def compare_scores(
     pull: bool = False,
     metrics: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Compute b minus a, paired by sample where both have answers; clean variant only.
+    """Return differences b minus a, paired by sample where both have answers; clean only.
 
     Args:
         project: whose results they are.
@@ -99,7 +99,7 @@ def compare_scores(
 
 
 def compare_models(results: Results, a: str, b: str) -> dict[str, Any]:
-    """Compare two models of one spec, as `compare_scores` does."""
+    """Return the comparison of two models of a spec, as `compare_scores` does."""
     side = ComparisonSide(results.spec, results)
     return _paired((side, {a: a}), (side, {a: b}), a, b)
 
@@ -115,7 +115,7 @@ class ComparisonSide:
 
 
 def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
-    """Load one side, of this checkout or of a revision."""
+    """Return the side of a comparison that a text names, from this checkout or a revision."""
     first, *others = text.split(":", 2)
     if len(others) == 2:
         return _then(project, first, others[0] or spec, others[1] or None, text, pull)
@@ -151,7 +151,7 @@ def _then(project: Project, revision: str, spec: str | None, model: str | None, 
 def against_revision(
     project: Project, spec: str, revision: str, models: Sequence[str], labels: Sequence[str], pull: bool = False
 ) -> dict[str, Any]:
-    """Compare models of a spec with themselves at a revision, as `compare_scores` does.
+    """Return the comparison of models of a spec with themselves at a revision.
 
     Raises:
         ProjectError: the revision's answers are missing, or the two share no model or metric.
@@ -170,7 +170,10 @@ def side_here(project: Project, spec: str | None) -> ComparisonSide:
 
 
 def _unpaired(a: str, b: str, mine: Sequence[Row], yours: Sequence[Row]) -> dict[str, Any]:
-    """Return differences of two score tables: without the samples there is no pairing and so no interval of the difference."""
+    """Return the differences of two score tables, without intervals.
+
+    Without samples there is no pairing and so no interval of the difference.
+    """
     keys = ("model", "dataset", "variant", "slice", "metric")
     others = {tuple(r[k] for k in keys): r for r in yours}
     differences = []
@@ -198,7 +201,7 @@ def _paired(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
 
 
 def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | None) -> dict[str, Any]:
-    from qualm.compiler.results.paired import align, as_json, differences, tests
+    from qualm.compiler.results.paired import align, as_json, differences, mcnemar_tests
     from qualm.runners.scoring.families import Family
     from qualm.runners.scoring.measuring.metrics import read_metrics
 
@@ -228,7 +231,7 @@ def _tested(one: Chosen, other: Chosen, a: str, b: str, names: Sequence[str] | N
             for row, evidence in differences(mine, yours, metrics, *sizes):
                 rows.append(row | model)
                 family.add(rows[-1], evidence)
-        result["mcnemar"] += [t.as_json() | model for t in tests(pairs, metrics)]
+        result["mcnemar"] += [t.as_json() | model for t in mcnemar_tests(pairs, metrics)]
     family.correct()
     result["differences"] = [as_json(row) for row in rows]
     if one[0].results.root != other[0].results.root:
@@ -248,7 +251,7 @@ def chosen_metrics(metrics: Sequence[dict[str, Any]], chosen: Sequence[str] | No
 
 
 def _test_of(stage: Stage) -> dict[str, Any]:
-    """Return the settings of the tests: those of the spec's `compare:`, or the defaults without one."""
+    """Return the settings of the tests: the spec's `compare:`, or the defaults."""
     from qualm.runners.scoring.families import PAIRED_TEST
 
     settings = stage.params.get("compare") or Compare().model_dump()
@@ -256,7 +259,7 @@ def _test_of(stage: Stage) -> dict[str, Any]:
 
 
 def report_inputs(*sides: Chosen) -> list[str]:
-    """Report on standard error which answers and judgements of these sides differ from their recorded hashes; return the sentences."""
+    """Report answers and judgements that differ from recorded hashes; return the sentences."""
     files: dict[Path, list[str]] = {}
     for side, models in sides:
         files.setdefault(side.results.root, []).extend(leaves(side.results.at_run_time(set(models.values())).inputs))
@@ -264,7 +267,7 @@ def report_inputs(*sides: Chosen) -> list[str]:
 
 
 def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[str, str], Cell]:
-    """Return (name, dataset) -> the clean cell of the model that stands for the name."""
+    """Return {(name, dataset): `Cell` of clean answers} of the models behind the names."""
     cells = {}
     for cell in side.results.cells(set(models.values()), variant=CLEAN):
         main = main_setting(list(cell.settings))
@@ -274,7 +277,10 @@ def clean_cells(side: ComparisonSide, models: Mapping[str, str]) -> dict[tuple[s
 
 
 def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
-    """Print differences as a table; significant rows are bright, green where b is better and red where a is."""
+    """Print differences as tables; significant rows are bright.
+
+    They are green where b is better and red where a is.
+    """
     console.print(Text.assemble(("a ", "dim"), (comparison["a"], "bold"), ("   b ", "dim"), (comparison["b"], "bold")))
     for group in dict.fromkeys((d.get("model", ""), d["dataset"]) for d in comparison["differences"]):
         _differences([d for d in comparison["differences"] if (d.get("model", ""), d["dataset"]) == group], group, comparison).print(
@@ -311,14 +317,14 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
 
 
 def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comparison: Mapping[str, Any]) -> Grid:
-    """Return a table of differences; counts and scored shares are columns only where they differ."""
+    """Return a grid of differences; counts and scored shares only where they differ."""
     from qualm.compiler.results.comparisons import metric_in_words
     from qualm.runners.scoring.scored_share import shares_differ
 
     counts, correction = {d["n"] for d in rows}, comparison["test"]["correction"] if comparison["test"] else None
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "a": lambda d: measure(d["a"]),
-        "b": lambda d: measure(d["b"]),
+        "a": lambda d: format_measure(d["a"]),
+        "b": lambda d: format_measure(d["b"]),
         "b − a": lambda d: _plain(d["delta"], "+.3f"),
     }
     if comparison["level"]:

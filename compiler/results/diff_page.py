@@ -15,12 +15,12 @@ VERDICTS = {"b": "**better**", "a": "**worse**"}
 
 
 def marker(spec: str) -> str:
-    """Return the first line, by which a later comment on the spec finds the one to replace."""
+    """Return the comment line by which a later page on the spec replaces this one."""
     return f"<!-- qualm diff {spec} -->"
 
 
 def markdown(changes: Mapping[str, Any]) -> str:
-    """Return the page as Markdown, without a line break at its end.
+    """Return the page on changed results as Markdown, without a line break at its end.
 
     Args:
         changes: as `diff_revision` gives them.
@@ -79,7 +79,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
 
 
 def _cell(name: str) -> str:
-    """Format a name as code, so that `@name` and `#1` in it notify nobody."""
+    """Return a name as code in a table's cell, so that `@name` and `#1` notify nobody."""
     return code(name).replace("|", "\\|")
 
 

@@ -9,17 +9,17 @@ from qualm.runners.contracts.stages import stage_kind
 Edges = list[tuple[str, str]]
 
 
-def draw(plan: Plan, form: str, full: bool) -> str:
-    """Return the graph as `dot`, `mermaid` or `svg` text."""
+def draw(plan: Plan, output_format: str, full: bool) -> str:
+    """Return a plan's graph as text in `dot`, `mermaid` or `svg`."""
     forms = {"dot": _dot, "mermaid": _mermaid, "svg": _svg}
-    if form not in forms:
-        raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{form}'")
+    if output_format not in forms:
+        raise ProjectError(f"expected one of {', '.join(forms)} as --format, got '{output_format}'")
     nodes, edges = _nodes(plan, full)
-    return forms[form](nodes, edges)
+    return forms[output_format](nodes, edges)
 
 
 def _nodes(plan: Plan, full: bool) -> tuple[dict[str, tuple[str, str]], Edges]:
-    """Return nodes as name -> (kind, label), and edges, in an order in which stages can run."""
+    """Return {node: (kind, label)} and edges, in an order in which stages can run."""
     owner = {out: s for s in plan.stages for out in s.outs}
     nodes: dict[str, tuple[str, str]] = {}
     edges: dict[tuple[str, str], None] = {}
@@ -51,7 +51,7 @@ def _mermaid(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
 
 
 def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
-    """Return the length of the longest path to each node.
+    """Return {node: length of the longest path to it}.
 
     Kinds of stages can form cycles (pairs made of pairs), of which one edge is ignored.
     """
@@ -71,7 +71,7 @@ def _depths(nodes: list[str], edges: Edges) -> dict[str, int]:
 
 
 def _svg(nodes: dict[str, tuple[str, str]], edges: Edges) -> str:
-    """Draw layers from left to right by longest path; so few boxes need no layout engine."""
+    """Return the graph as SVG text, in layers from left to right by longest path."""
     depth = _depths(list(nodes), edges)
     layers: dict[int, list[str]] = {}
     for name, level in depth.items():

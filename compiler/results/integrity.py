@@ -58,7 +58,10 @@ def report_changed(root: Path, paths: Iterable[str | Path]) -> list[str]:
 
 
 def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
-    """Report changed and unrecorded results on standard error; return False if any changed, unless `force`."""
+    """Return whether results may be published: none changed, or `force`; report others.
+
+    Changed and unrecorded results are reported on standard error.
+    """
     paths = list(paths)
     if report_changed(root, paths):
         if not force:
@@ -70,7 +73,9 @@ def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
 
 
 def edited_since(root: Path, plan: Plan, shown: PlannedStage) -> str:
-    """Return a sentence if a stage, or a stage that it reads from, ran with other parameters than the spec has now; else "".
+    """Return a sentence if a shown stage ran with other parameters than now, else "".
+
+    The stages that it reads from count too.
 
     Args:
         root: Root of the project.
@@ -94,13 +99,16 @@ def edited_since(root: Path, plan: Plan, shown: PlannedStage) -> str:
 
 
 def _tracked(lock: dict[str, Any], spec: str, stage: str) -> dict[str, Any]:
-    """Return parameters and seed with which a stage of a spec ran last; empty if the lock has no such stage."""
+    """Return parameters and seed of a stage's last run; {} if the lock has no such stage."""
     content = lock.get(stage, {}).get("params", {}).get(f"specs/{spec}/stages/{stage}.json", {})
     return {key: content[key] for key in ("params", "seed") if key in content}
 
 
 def _recorded(root: Path, paths: Iterable[str | Path]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (output, spec, lock file, recorded hash) of the outputs that hold paths in `results/`; "" where no lock names one."""
+    """Yield (output, spec, lock file, recorded hash) of the outputs that hold these paths.
+
+    Lock file and hash are "" where no lock names the output. Paths outside `results/` are left out.
+    """
     locks: dict[str, dict[str, tuple[str, str]]] = {}
     seen = set[str]()
     for path in paths:
@@ -119,7 +127,7 @@ def _recorded(root: Path, paths: Iterable[str | Path]) -> Iterator[tuple[str, st
 
 
 def _locks(root: Path, spec: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield path and stages of `dvc.lock`, then of the spec's own lock, if they exist."""
+    """Yield (path, stages) of `dvc.lock`, then of the spec's own lock, if they exist."""
     for name in ("dvc.lock", f"specs/{spec}/dvc.lock"):
         file = root / name
         if file.is_file():
@@ -133,7 +141,7 @@ def _read_lock(file: Path, modified: int, size: int) -> dict[str, Any]:
 
 
 def _named(outputs: list[str]) -> str:
-    """Return a few of these names and the number of the others."""
+    """Return some of the outputs' names as words, with the number of the others."""
     more = len(outputs) - MAX_NAMES
     names = ", ".join(outputs[:MAX_NAMES]) if more > 0 else " and ".join(filter(None, (", ".join(outputs[:-1]), outputs[-1])))
     return f"{names} and {more} more" if more > 0 else names

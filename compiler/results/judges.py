@@ -10,8 +10,8 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.spec.errors import ProjectError
 
 
-def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str, Any]:
-    """Measure the reliability of every judge of a spec, by label.
+def measure_judges(project: Project, spec: str | None, labels: Path | None) -> dict[str, Any]:
+    """Return {judge: its agreement with people's labels} for every judge of a spec.
 
     Args:
         project: whose spec.
@@ -40,7 +40,7 @@ def measure(project: Project, spec: str | None, labels: Path | None) -> dict[str
 
 
 def show(agreement: dict[str, Any]) -> None:
-    """Print a table of agreement."""
+    """Print the judges' agreement with people as a table."""
     from qualm.registry.system.console import Console
     from qualm.registry.system.grids import Grid
 

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def as_json(row: Row) -> Row:
-    """Return a row of `differences` whose p-values are corrected, with the side that is significantly better."""
+    """Return a row of corrected `differences` as JSON values, with the better side."""
     from qualm.runners.scoring.families import verdict
 
     word = verdict(row["p_adjusted"], row["difference"], row["higher_is_better"])
@@ -37,7 +37,10 @@ def as_json(row: Row) -> Row:
 
 @dataclass(frozen=True)
 class McNemar:
-    """Right and wrong answers of two models to the same questions. McNemar, Psychometrika 12, 1947; exact form."""
+    """McNemar's exact test of right and wrong answers of two models to the same questions.
+
+    McNemar, Psychometrika 12, 1947.
+    """
 
     dataset: str
     metric: str
@@ -57,7 +60,7 @@ class McNemar:
 
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
-    """Return exact two-sided p-value of the discordant pairs; 1 where there are none, since nothing then speaks for either."""
+    """Return the exact two-sided p-value of the discordant pairs; 1 where there are none."""
     if only_a + only_b == 0:
         return 1.0
     from scipy.stats import binomtest
@@ -66,12 +69,12 @@ def mcnemar_p(only_a: int, only_b: int) -> float:
 
 
 def align(a: Cell, b: Cell) -> tuple[Cell, Cell, int]:
-    """Return both cells on their shared questions, and how many were left out.
+    """Return both cells restricted to shared questions, and how many were left out.
 
     A question is shared if its id, text, choices, truth and references are the same on both sides.
     """
     rows_a, rows_b = _shared(a.samples, b.samples)
-    one, other = _taken(a, rows_a), _taken(b, rows_b)
+    one, other = _select_rows(a, rows_a), _select_rows(b, rows_b)
     other = replace(other, samples=one.samples)
     return one, other, max(a.samples.n, b.samples.n) - len(rows_a)
 
@@ -87,8 +90,8 @@ def _shared(a: Samples, b: Samples) -> tuple[NDArray[np.int64], NDArray[np.int64
     return array[:, 0], array[:, 1]
 
 
-def _taken(cell: Cell, rows: NDArray[np.int64]) -> Cell:
-    """Return copies of some rows of a cell."""
+def _select_rows(cell: Cell, rows: NDArray[np.int64]) -> Cell:
+    """Return a copy of a cell with only some rows."""
     from qualm.runners.data.aligned import Samples
     from qualm.runners.scoring.cells import Setting
 
@@ -119,7 +122,7 @@ def differences(
     seed: int,
     margin: float | Mapping[str, float] | None = None,
 ) -> list[tuple[Row, Evidence]]:
-    """Test every metric that both cells allow; the cells must be aligned.
+    """Return a paired test of each metric that both cells allow; the cells must be aligned.
 
     Returns:
         A row of COMPARISONS for each, without models and corrected p, and its evidence. `plain_a` and `plain_b` are the metric's own
@@ -146,8 +149,11 @@ def differences(
     ]
 
 
-def tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:
-    """Return McNemar's test for each `accuracy` among the metrics, over that metric's own rows; none where a rating is neither 0 nor 1."""
+def mcnemar_tests(pairs: Sequence[tuple[Cell, Cell]], metrics: Sequence[Metric]) -> list[McNemar]:
+    """Return McNemar's test of each `accuracy` metric, over the metric's own rows.
+
+    There is none where a rating is neither 0 nor 1.
+    """
     import numpy as np
 
     from qualm.runners.scoring.bootstrap import Bootstrap

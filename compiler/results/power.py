@@ -13,7 +13,7 @@ from rich.text import Text
 from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, side_here
-from qualm.compiler.results.tables import measure
+from qualm.compiler.results.tables import format_measure
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import DATASETS
 from qualm.registry.system.console import Console
@@ -51,7 +51,7 @@ class Assumptions:
 
 @dataclass(frozen=True)
 class DetectableDifference:
-    """Difference that a study can detect on one dataset and slice."""
+    """Smallest difference that a study can detect on one dataset and slice."""
 
     dataset: str
     slice: str
@@ -80,7 +80,9 @@ def show_power(project: Project, spec: str | None, metrics: Sequence[str] | None
 def detectable_differences(
     project: Project, spec: str | None, metrics: Sequence[str] | None, assumptions: Assumptions
 ) -> list[DetectableDifference]:
-    """Return the detectable difference of each dataset and slice, by stored answers or by assumptions about accuracy.
+    """Return the detectable difference of each dataset and slice.
+
+    It follows from stored answers, or from assumptions about accuracy.
 
     Raises:
         ProjectError: neither answers nor samples are there, and no number of questions was named.
@@ -129,7 +131,7 @@ def _with_accuracy(side: ComparisonSide) -> list[dict[str, Any]]:
 
 
 def _spreads(part: Slice, metric: Metric, cells: Sequence[Cell], assumptions: Assumptions) -> list[DetectableDifference]:
-    """Estimate the standard error of the difference of every pair of models."""
+    """Return the standard error of differences between models, median over pairs, by metric."""
     import numpy as np
 
     from qualm.runners.scoring.measuring.evaluate import evaluate
@@ -206,7 +208,7 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
         here = [row for row in rows if (row.dataset, row.metric) == (dataset, metric)]
         for row in here:
             difference = _difference(row, assumptions)
-            error = UNKNOWN if row.standard_error is None else measure(row.standard_error)
+            error = UNKNOWN if row.standard_error is None else format_measure(row.standard_error)
             needed = [f"{row.questions_needed:,}" if row.questions_needed else "?"] if assumptions.difference else []
             grid.add(row.slice, f"{row.questions:,}", f"{row.groups:,}", error, difference, *needed)
         grid.print(console)
@@ -225,9 +227,9 @@ def print_power(rows: Sequence[DetectableDifference], assumptions: Assumptions, 
 
 
 def _difference(row: DetectableDifference, assumptions: Assumptions) -> str:
-    """Format the smallest detectable difference."""
+    """Return the smallest detectable difference as text."""
     if row.smallest_difference is not None:
-        return measure(row.smallest_difference)
+        return format_measure(row.smallest_difference)
     from qualm.runners.scoring.limits import FEWEST_GROUPS
 
     return NONE if row.groups < FEWEST_GROUPS else UNKNOWN

@@ -38,7 +38,7 @@ RESULTS = ""
 
 
 def diff_revision(project: Project, spec: str | None, revision: str, pull: bool = False) -> dict[str, Any]:
-    """Compare the working tree with a git revision or a DVC experiment.
+    """Return how the working tree differs from a git revision or a DVC experiment.
 
     Args:
         project: the checkout.
@@ -56,7 +56,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
     file = f"specs/{plan.spec}.yaml"
     old_text, new_text = _at(project, commit, file) or "", textfiles.read_text(project.root / file)
     lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), f"{file} at {revision}", file, lineterm="", n=1)
-    parameters, results = compared(_files_at(project, plan.spec, commit), _files_here(project, plan))
+    parameters, results = diff_files(_files_at(project, plan.spec, commit), _files_here(project, plan))
     scores = [stage.outputs["scores"] for stage in plan.writers("scores")]
     changed = report_changed(project.root, [f"results/{plan.spec}/metrics.json", *scores])
     tests = evidence(project, plan.spec, revision, results, pull)
@@ -70,7 +70,7 @@ def diff_revision(project: Project, spec: str | None, revision: str, pull: bool 
 
 
 def evidence(project: Project, spec: str, revision: str, results: list[dict[str, Any]], pull: bool = False) -> dict[str, Any]:
-    """Add a paired test to every changed result, or a note that says why there is none.
+    """Add a paired test to every changed result; return level, test and notes.
 
     Values are computed again, from the answers of both sides with the metrics of this checkout. Where they do not come out as the
     results say (other questions, metrics that count otherwise), a test would be of another change, and is left out.
@@ -106,7 +106,7 @@ def evidence(project: Project, spec: str, revision: str, results: list[dict[str,
 
 
 def _perturbed(project: Project, spec: str, scores: str, revision: str, pull: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the results under perturbed variants that differ, and a note that they are not tested, or why they cannot be read."""
+    """Return the changed results under perturbed variants, and notes on them."""
     try:
         rows = _results(_under_variants(scores_at(project, revision, spec, pull)), _under_variants(project.root / scores))
     except ProjectError as error:
@@ -126,11 +126,14 @@ def _under_variants(scores: Path) -> dict[Key, float]:
 
 def diff_commits(project: Project, spec: str, old: str, new: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     """Return parameters and results that differ between two commits."""
-    return compared(_files_at(project, spec, old), _files_at(project, spec, new))
+    return diff_files(_files_at(project, spec, old), _files_at(project, spec, new))
 
 
-def compared(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    """Return `parameters` ({stage, change}) and `results` ({model, dataset, variant, metric, old, new, change}) that differ."""
+def diff_files(old: Files, new: Files) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """Return the parameters and the results that differ between two states of a spec.
+
+    Parameters are {stage, change}; results {model, dataset, variant, metric, old, new, change}.
+    """
     parameters: list[dict[str, str]] = []
     for name in sorted((old.keys() | new.keys()) - {RESULTS}):
         if name not in new:
@@ -151,7 +154,10 @@ def _files_at(project: Project, spec: str, commit: str) -> Files:
 
 
 def _files_here(project: Project, plan: Plan) -> Files:
-    """Return the stage files as the spec compiles now; for an unchanged spec, as they lie on disk."""
+    """Return {stage: content} as the spec compiles now, and the results.
+
+    For an unchanged spec the stages are as they lie on disk.
+    """
     results = project.root / "results" / plan.spec / "metrics.json"
     stages: dict[str, Any] = {s.name: s.as_json() for s in plan.stages}
     if output(project.root, "status", "--porcelain", "--", "specs/*.yaml", "params.yaml") == "":

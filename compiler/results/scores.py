@@ -33,7 +33,9 @@ def score_stage_of(plan: Plan) -> PlannedStage:
 
 
 def read_spec_results(project: Project, spec: str | None, verify: Verify | None = None) -> Results:
-    """Return the results of a spec in this checkout; `verify` is called with the paths that are about to be read.
+    """Return the results of a spec in this checkout.
+
+    `verify` is called with the paths that are about to be read.
 
     Raises:
         ProjectError: the spec has no metrics.
@@ -55,7 +57,7 @@ def results_in(stages: Iterable[PlannedStage], scored: PlannedStage, spec: str, 
 
 
 def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
-    """Return the models of a plan that abstain, and the baselines without images."""
+    """Return the names of a plan's abstaining models and of its baselines."""
     names: dict[str, None] = {}
     for stage in stages:
         if "abstentions" in stage.outputs:
@@ -70,7 +72,10 @@ def derived_models(stages: Iterable[PlannedStage]) -> list[str]:
 
 
 def read_scores(path: Path, *filters: pl.Expr) -> list[Row]:
-    """Return the rows of a score table that fit, with their labels as `metric`; raise ProjectError if there is none."""
+    """Return the rows of a score table that fit, with labels as `metric`.
+
+    Raises ProjectError if there is no table.
+    """
     from qualm.registry.sample import SCORES
     from qualm.runners.results.tables import labelled, scan
 
@@ -87,7 +92,9 @@ def select(
     variants: Sequence[str] | None = None,
     slices: Sequence[str] | None = None,
 ) -> list[Row]:
-    """Return the rows that fit; name a metric by label, with or without brackets, or plugin.
+    """Return the score rows that fit all filters; by default clean, all questions, averages.
+
+    Name a metric by label, with or without brackets, or by plugin.
 
     Without filters these are clean inputs, all questions and macro averages.
 
@@ -122,12 +129,15 @@ def _names(label: str) -> tuple[str, str, str]:
 
 
 def conformal_setting(label: str, settings: Sequence[str]) -> str:
-    """Return the setting whose test rows a metric is over; empty if over all rows."""
+    """Return the setting whose test rows a metric's label is over; "" if over all rows."""
     where = in_brackets(label)
     setting = where if where in settings else where.rpartition("/")[0]
     return setting if setting in settings and "rows=all" not in metric_of(label) else ""
 
 
 def conformal_settings(labels: Iterable[str]) -> list[str]:
-    """Return the conformal settings that labels of metrics name with the mean over their scores."""
+    """Return the conformal settings that metrics' labels name.
+
+    Only labels of the mean over scores (`[SETTING/mean]`) count.
+    """
     return list(dict.fromkeys(in_brackets(a).removesuffix("/mean") for a in labels if in_brackets(a).endswith("/mean")))

@@ -14,7 +14,7 @@ from qualm.compiler.results.comparisons import matching, show_tests
 from qualm.compiler.results.estimators import show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed
 from qualm.compiler.results.scores import Row, conformal_setting, conformal_settings, read_scores, results_in, score_stage_of, select
-from qualm.compiler.results.tables import measure, metrics_down, value_text
+from qualm.compiler.results.tables import format_measure, metrics_down, value_text
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
@@ -38,7 +38,10 @@ def show_results(
     slices: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    """`qualm show`: a spec's scores; without filters the clean variant, all questions and macro averages, and one conformal setting."""
+    """Print or select a spec's scores: `qualm show`.
+
+    Without filters the clean variant, all questions and macro averages, and one conformal setting.
+    """
     plan = project.plan(spec)
     stage = score_stage_of(plan)
     changed = report_changed(project.root, (stage.outputs[name] for name in SHOWN if name in stage.outputs))
@@ -66,7 +69,7 @@ def show_results(
 
 
 def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] | None = None) -> None:
-    """Print scores, a table per dataset, variant and slice: metrics down, as many models across as fit.
+    """Print scores, a table per dataset, variant and slice: metrics down, models across.
 
     `settings` are the conformal ones, where these rows may not hold a mean over scores that tells.
     """
@@ -89,7 +92,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
 
 
 def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
-    """Yield what each metric of a table would be with the unread answers, where many are unread."""
+    """Yield a line on each metric with many unread answers: its values if these counted."""
     for metric in dict.fromkeys(r["metric"] for r in rows):
         of = {r["model"]: bounds for r in rows if r["metric"] == metric and (bounds := bounds_in_words(r))}
         if of:
@@ -98,7 +101,7 @@ def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
 
 
 def intervals_in_words(rows: Sequence[Row]) -> str:
-    """Describe the intervals of scores: level and resamples; empty without intervals."""
+    """Return a phrase on the intervals of scores: level and resamples; "" without any."""
     having = [r for r in rows if r.get("low") is not None and r.get("level")]
     if not having:
         return ""
@@ -118,21 +121,21 @@ def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Seq
 
 
 def show_coverage(rows: Sequence[Row], console: Console) -> None:
-    """Print a line for each coverage that lies outside the band in which it is to be expected, and how many lie within."""
+    """Print each coverage outside its expected band, and how many lie within."""
     from qualm.runners.reporting.text import promised
 
     coverages = [(row, text) for row in rows if (text := promised(row))]
     for row, text in coverages:
         if not text.endswith("within"):
             where = [row["dataset"], *(x for x, usual in ((row["variant"], "clean"), (row["slice"], "all")) if x != usual)]
-            value, metric, model = measure(row["value"]), row["metric"], row["model"]
+            value, metric, model = format_measure(row["value"]), row["metric"], row["model"]
             console.print(Text(say.COVERAGE_OUTSIDE.format(place=" · ".join(where), model=model, metric=metric, value=value, band=text)))
     if within := sum(text.endswith("within") for _, text in coverages):
         console.print(Text(say.COVERAGES_WITHIN.format(n=within, of=len(coverages)), style="dim"))
 
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
-    """Print why values (and `intervals`) are undefined, and, so that it cannot be missed, of which models many answers are not scored."""
+    """Print why values (and `intervals`) are undefined, and warnings on unscored answers."""
     from qualm.runners.scoring.score_warnings import cautions, disputes, few_groups, notes, warnings
 
     for line in [*notes(rows, intervals, fold=True), *(few_groups(rows) if intervals else ())]:
@@ -142,7 +145,7 @@ def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True)
 
 
 def show_collapses(rows: Sequence[Row], console: Console) -> None:
-    """Print under which variants models collapse, whatever variant is shown."""
+    """Print under which variants models collapse, also variants that are not shown."""
     from qualm.runners.scoring.score_warnings import collapses
 
     for line in collapses(rows):

@@ -28,7 +28,7 @@ _PICTURES, _QUESTIONS = _SHORT
 
 
 def show_statistics(project: Project, spec: str | None, as_json: bool) -> None:
-    """Count every dataset and pair set of a spec that is on disk; name the others.
+    """Print counts of every dataset and pair set of a spec on disk; name the others.
 
     Raises:
         ProjectError: none of them is.
@@ -71,7 +71,10 @@ def read_statistics(folder: Path) -> dict[str, Any] | None:
 
 
 def read_without_looking(name: str, folder: Path, table: Path | None) -> list[dict[str, Any]]:
-    """Return SHORTCUTS: how well question or image alone predict answerability; empty with one class."""
+    """Return rows on how well question or image alone predict answerability.
+
+    Their columns are SHORTCUTS; there are none with one class.
+    """
     from qualm.registry.sample import SHORTCUTS
     from qualm.runners.data.aligned import read_samples
     from qualm.runners.results.shortcuts import read_shortcuts, with_design
@@ -117,12 +120,12 @@ def _print_without_looking(rows: list[dict[str, Any]], console: Console) -> None
 
 
 def _width(table: Table, console: Console) -> int:
-    """Return columns of the terminal that the whole table would take."""
+    """Return the width in characters that the whole table would take."""
     return Measurement.get(console, console.options.update(max_width=1000), table).maximum
 
 
 def _counts(name: str, counts: Mapping[str, Any], across: bool) -> Table:
-    """Format counts with categories as columns, or as rows."""
+    """Return a table of counts with categories as columns if `across`, else as rows."""
     cells, categories = counts["cells"], [*counts["categories"], ALL]
     rows: list[tuple[str, str, dict[str, str]]] = []
     for split in counts["splits"]:
@@ -156,7 +159,7 @@ def _pair(a: int, b: int) -> str:
 
 
 def _heading(category: str) -> Text:
-    """Return `epistemic/knowledge` on two lines."""
+    """Return `epistemic/knowledge` on two lines, as a column's heading."""
     return Text(category.replace("/", "\n", 1) if category else "(none)")
 
 

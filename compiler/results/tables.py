@@ -11,10 +11,10 @@ from qualm.compiler.results.scores import Row
 from qualm.registry.system.grids import Grid
 
 
-def measure(value: float | None) -> str:
-    """Format a measure as the report does, with an ASCII minus.
+def format_measure(value: float | None) -> str:
+    """Return a measure as text, as in the report but with an ASCII minus.
 
-    >>> measure(0.12345), measure(-0.5), measure(None)
+    >>> format_measure(0.12345), format_measure(-0.5), format_measure(None)
     ('0.123', '-0.500', 'undefined')
     """
     from qualm.runners.reporting.text import number
@@ -29,7 +29,7 @@ def metrics_down(
     cell_text: Callable[[Row | None], Text],
     unscored: bool = False,
 ) -> Grid:
-    """Build a table with a row per metric and a column per model, and the numbers of questions.
+    """Return a grid with a row per metric, a column per model, and numbers of questions.
 
     Args:
         title: of the table.
@@ -49,7 +49,7 @@ def metrics_down(
 
 
 def _unscored(cells: Sequence[Row]) -> str:
-    """Return how many questions have no score, and the scored shares; empty where all have one."""
+    """Return words on how many questions have no score, and scored shares; "" if all have one."""
     from qualm.runners.scoring.scored_share import share_in_words, shares_differ
 
     left = max((cell["n_unscored"] for cell in cells), default=0)
@@ -62,7 +62,7 @@ def _unscored(cells: Sequence[Row]) -> str:
 
 
 def value_text(row: Row | None) -> Text:
-    """Format a value with its interval; a dash if it was not measured."""
+    """Return a value with its interval as text; a dash if it was not measured."""
     from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
     if row is None:
@@ -70,8 +70,8 @@ def value_text(row: Row | None) -> Text:
     if row["value"] is None or math.isnan(row["value"]):
         dash = (row.get("why") or "").startswith(NO_CONFIDENCE)
         return Text("–" if dash else "undefined", style="dim italic")
-    text = Text(measure(row["value"]))
+    text = Text(format_measure(row["value"]))
     if row["low"] is not None and row["high"] is not None:
         between = " to " if row["low"] < 0 else "–"  # beside a minus a dash is misread
-        text.append(f" {measure(row['low'])}{between}{measure(row['high'])}", style="dim")
+        text.append(f" {format_measure(row['low'])}{between}{format_measure(row['high'])}", style="dim")
     return text

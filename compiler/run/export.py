@@ -25,7 +25,7 @@ from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
-from qualm.registry.plugins.options import options
+from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.system.git import head
 
@@ -73,7 +73,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
 
     plugin = _plugin(request.to)
     try:
-        args = options(plugin, request.options)
+        args = parse_options(plugin, request.options)
     except PluginError as error:
         raise ProjectError(str(error)) from None
     of = plugin.declares.get("OF")

@@ -24,7 +24,7 @@ from qualm.compiler.run.follow import Follower, Tail
 from qualm.registry import SPEC_STAGE
 from qualm.registry.machine import WINDOWS, nvidia_cards
 from qualm.registry.system.console import Console
-from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, recorded
+from qualm.registry.system.dvc_files import RecordedOutput, cache_folder, find_records
 from qualm.registry.system.dvc_objects import hash_path, is_damaged, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.journal import Journal
@@ -250,7 +250,7 @@ class Session:
         """Set aside damaged files that DVC restored or fetched; return True if there are any."""
         paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
         self._restored.clear()
-        damaged = [r for r in recorded(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
+        damaged = [r for r in find_records(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
         for record in damaged:
             aside = set_aside(self._root, record).relative_to(self._root).as_posix()
             self._tell({"event": "damaged", "path": record.path, "aside": aside})

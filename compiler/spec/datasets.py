@@ -22,7 +22,7 @@ from qualm.runners.prompts.templates import PromptError, fill, read_prompt
 
 
 def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse, ...]:
-    """Return the use of every dataset.
+    """Return the resolved datasets of a spec, one for each point of their sweeps.
 
     Args:
         trained_on: names of datasets that fine-tunes or pairs use, which are evaluated only if the spec says so.
@@ -78,7 +78,7 @@ def _limit(limit: Mapping[Any, Any]) -> dict[str, Any]:
 def _prepared(
     reader: SpecReader, adapter: Plugin, parameters: Mapping[str, Any], entry: Dataset, path: Path_
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any], Ref | None, Ref | None]]:
-    """Yield the points of a sweep: swept values, arguments of the adapter, preparation, judge of answerability."""
+    """Yield the points of a sweep: swept values, adapter's arguments, preparation, judge."""
     beside = (PREPARE, ANSWERABLE_BY)
     extended = replace(adapter, parameters=(*adapter.parameters, *beside))
     given = {**parameters, PREPARE.name: entry.prepare, ANSWERABLE_BY.name: entry.answerable_by}
@@ -95,7 +95,10 @@ def _ref(kind: str, chosen: Mapping[str, Any] | None) -> Ref | None:
 
 
 def _card(reader: SpecReader, name: str, path: Path_) -> tuple[cards.Card, Plugin | None] | None:
-    """Return a dataset's card and adapter; an adapter of None if nothing reads its data yet."""
+    """Return a dataset's card and adapter, which is None if nothing reads its data yet.
+
+    None with a recorded problem if either is wrong.
+    """
     try:
         card = cards.load_card(name)
     except cards.CardError as error:
@@ -114,7 +117,7 @@ def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path
 
 
 def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """Return a dataset's parsed expressions by key; record those with mistakes."""
+    """Return {`where` or `uncertain`: canonical expression} of a dataset; record mistakes."""
     declared = _meta(reader, name, card, adapter)
     by_key: dict[str, str] = {}
     for key in ("where", UNCERTAIN):
@@ -137,7 +140,7 @@ def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> 
 
 
 def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> None:
-    """Report a `balance:` that names an unknown field or stands beside a `limit`, which would undo it."""
+    """Record a `balance:` that names an unknown field, or stands beside a `limit`."""
     entry, path = reader.spec.datasets[name], ("datasets", name, "balance")
     if entry.balance is None:
         return
@@ -152,7 +155,7 @@ def check_balance(reader: SpecReader, name: str, card: Card, adapter: Plugin | N
 
 
 def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]) -> None:
-    """Report keys that read `answerable` before the judge of `answerable_by:` has decided it."""
+    """Record keys that read `answerable` before `answerable_by:` has decided it."""
     if reader.spec.datasets[name].answerable_by is None:
         return
     for key in ("where", UNCERTAIN):
@@ -164,7 +167,7 @@ def check_answerable_by(reader: SpecReader, name: str, select: Mapping[str, str]
 
 
 def named_subsets(reader: SpecReader, path: Path_, card: Card, adapter: Plugin | None) -> dict[str, str]:
-    """Return the card's subsets in canonical form; record those with mistakes."""
+    """Return {name: canonical expression} of a card's subsets; record those with mistakes."""
     declared = meta_keys(adapter, card.args) if adapter else None
     spelled: dict[str, str] = {}
     for name, text in sorted(card.subsets.items()):
@@ -176,7 +179,7 @@ def named_subsets(reader: SpecReader, path: Path_, card: Card, adapter: Plugin |
 
 
 def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
-    """Return the path of the prompt that asks about questions; empty without `ask_answerable:`."""
+    """Return {"ask_answerable": path of the prompt}; {} without the key or with a mistake."""
     ask, path = reader.spec.datasets[name].ask_answerable, ("datasets", name, "ask_answerable")
     if ask is None:
         return {}
@@ -195,7 +198,7 @@ def ask_answerable_prompt(reader: SpecReader, name: str) -> dict[str, str]:
 
 
 def disjoint(reader: SpecReader, name: str, selected: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the selections of datasets that must share no sample with this one, by name.
+    """Return {dataset: its selection} for datasets that must share no sample with this one.
 
     Only datasets of one source can be compared, as ids mean nothing elsewhere.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from qualm.compiler.spec.resolved import Resolved
 
 
-class Elsewhere:
+class OtherSpecModels:
     """Models that other specs make, named `SPEC:MODEL`.
 
     Args:
@@ -29,7 +29,7 @@ class Elsewhere:
         self._entries: list[str] = []
 
     def fault(self, name: str) -> tuple[str, str]:
-        """Return an error message and hint for an artifact's name; empty if it may be right."""
+        """Return (error message, hint) for an artifact's name; ("", "") if it may be right."""
         spec, _, model = name.partition(":")
         if not model:
             return self._misspelt(name)
@@ -45,7 +45,7 @@ class Elsewhere:
         return ("", "") if model in labels else (f"'{name}': specs/{spec}.yaml makes no model '{model}'", nearest(model, labels))
 
     def _misspelt(self, name: str) -> tuple[str, str]:
-        """Return an error message and hint if an unknown entry nearly has the name of a known one."""
+        """Return (error message, hint) if an unknown entry is nearly called like a known one."""
         if not self._entries:
             self._entries = sorted({f.stem for f in (self.specs.parent / DATA).glob("*.dvc")} | set(card_names()))
         near = difflib.get_close_matches(name, self._entries, 1, 0.8)
@@ -59,7 +59,7 @@ class Elsewhere:
         return tuple(path for resolved in self._resolved.values() for path in resolved.files)
 
     def beneath(self, name: str) -> tuple[str, ...]:
-        """Return the base models of another spec's model, if that is an adapter."""
+        """Return the paths of the base models of another spec's model, if that is an adapter."""
         spec, _, model = name.partition(":")
         if not model or self.fault(name)[0]:
             return ()
@@ -72,5 +72,5 @@ class Elsewhere:
 
 
 def _digits(name: str) -> list[str]:
-    """Return the numbers in a name: 7b is no misspelling of 13b."""
+    """Return the numbers in a name, as text: 7b is no misspelling of 13b."""
     return re.findall(r"[0-9]+", name)

@@ -16,14 +16,14 @@ from qualm.registry.formats import textfiles
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import drawn_from, signals, variants_of
 from qualm.registry.plugins.internals import given_by, is_internal
-from qualm.registry.plugins.model_configs import not_inside
+from qualm.registry.plugins.model_configs import unavailable_columns
 from qualm.registry.plugins.protocols import unknown_columns
 from qualm.registry.plugins.registry import PluginError
 from qualm.runners.runtime.server_presets import unsupported_reason
 
 
 def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
-    """Return the columns that a plugin reads, and an error message or an empty text."""
+    """Return the columns that a plugin reads, and an error message ("" if none is unknown)."""
     try:
         reads = list(use.reads)
     except PluginError as error:
@@ -33,7 +33,7 @@ def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
 
 
 def lacking(reads: Iterable[str], model: ModelUse) -> list[str]:
-    """Return the signals behind these columns that a model cannot give, as words of its GIVES."""
+    """Return the sorted signals behind these columns that a model cannot give."""
     return sorted({given_by(word) for word in signals(reads)} - model.gives)
 
 
@@ -55,14 +55,14 @@ def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
 
 
 def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
-    """Yield the columns that a model does not have, such as layers beyond its last."""
+    """Yield a message for each column that a model lacks, such as a layer beyond its last."""
     if model.ref.plugin.name == "hf_vlm":
-        for what in not_inside(reads, config_of(model, root)):
+        for what in unavailable_columns(reads, config_of(model, root)):
             yield f"reads {what} (the model '{model.ref.label}')"
 
 
-def way_out(model: ModelUse, missing: Iterable[str]) -> str:
-    """Return which parameters would make a model give what is missing; empty if none."""
+def remedy(model: ModelUse, missing: Iterable[str]) -> str:
+    """Return a hint on parameters that make a model give what is missing; "" if none do."""
     parameters = registry.would_give(model.ref.plugin, model.ref.args, missing)
     if why := unsupported_reason(model.preset, parameters or ()):
         return why
@@ -74,7 +74,10 @@ Fault = tuple[Path_, str, str]
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield estimators that some model cannot serve, and unknown names under `leave_out:`."""
+    """Yield (path, message, hint) for estimators that a model cannot serve.
+
+    Also for unknown names under `leave_out:`.
+    """
     spec = resolved.spec
     names = {name: None for ref in resolved.estimators for name in (ref.plugin.name, ref.label)}
     for name, entry in spec.models.items():
@@ -118,8 +121,8 @@ def _keys(item: Any) -> Iterable[str]:
 def _way_out(model: ModelUse, missing: frozenset[str], ref: Ref, models: Collection[str]) -> str:
     named = model.ref.label.partition("@")[0] in models  # fine-tunes have no entry under `models:`
     beside = f"leave it out for this model: `leave_out: [{ref.plugin.name}]` beside {model.ref.plugin.name}" if named else ""
-    if remedy := way_out(model, missing):
-        return f"{remedy}; or {beside}" if beside else remedy
+    if hint := remedy(model, missing):
+        return f"{hint}; or {beside}" if beside else hint
     plugins = registry.every("models")
     others = ", ".join(p.name for p in plugins if p.name != model.ref.plugin.name and missing <= registry.could_give(p))
     way = beside or "leave one of the two out"

@@ -7,21 +7,21 @@ from pydantic import BaseModel
 
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, nearest
-from qualm.compiler.spec.estimators import Fault, columns_read, lacking, not_within, way_out
+from qualm.compiler.spec.estimators import Fault, columns_read, lacking, not_within, remedy
 from qualm.compiler.spec.language import Calibration, Conformal
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.reader import SpecReader
 from qualm.compiler.spec.resolved import AbstentionUse, CalibratorUse, ConformalUse, ProbeUse, Resolved
 from qualm.compiler.spec.yaml_positions import Path_
 from qualm.registry import BLIND, VALIDATION
-from qualm.registry.plugins.columns import recalibrated
+from qualm.registry.plugins.columns import is_recalibrated
 from qualm.registry.plugins.registry import Parameter
 
 Use = TypeVar("Use", AbstentionUse, ProbeUse)
 
 
 def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Sequence[str]) -> tuple[Use, ...]:
-    """Return every method of a section, sorted by label.
+    """Return every resolved method of a section, sorted by label.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.
@@ -36,7 +36,7 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Seque
 
 
 def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
-    """Return the labels of named models; a name means all its sweep, and may occur once."""
+    """Return the sorted labels of the named models; a name means its whole sweep, once."""
     named: set[str] = set()
     for i, name in enumerate(names):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):
@@ -49,7 +49,11 @@ def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str]
 
 
 def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[AbstentionUse, ...]:
-    """Return every method; `models` are labels of all models, including fine-tunes."""
+    """Return every resolved abstention method, sorted by label.
+
+    Args:
+        models: labels of all models of the spec, including fine-tunes.
+    """
     for name in reader.spec.abstentions if reader.lacks("judges") else ():
         message = "an abstention rule is chosen on judged answers, and this spec has no judges"
         reader.problem(("abstentions", name), message, "add `judges:`", key=True)
@@ -57,7 +61,7 @@ def resolve_abstentions(reader: SpecReader, models: Sequence[str]) -> tuple[Abst
 
 
 def probe_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield problems of probes: missing columns or targets, training on scored rows."""
+    """Yield (path, message, hint) for faulty probes: missing columns, training on scored rows."""
     estimators = [ref.label for ref in resolved.estimators]
     for use in resolved.probes:
         path: Path_ = ("probes", use.label.split("@")[0])
@@ -70,7 +74,7 @@ def probe_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
         for model in (m for m in resolved.models if m.ref.label in use.of):
             if missing := lacking(reads, model):
                 message = f"{use.plugin.name} reads {', '.join(missing)}, which the model '{model.ref.label}' cannot give"
-                yield path, message, way_out(model, missing) or "name under `of:` the models that can"
+                yield path, message, remedy(model, missing) or "name under `of:` the models that can"
             for what in not_within(reads, model, reader.elsewhere.specs.parent):
                 yield path, f"{use.plugin.name} {what}", "another layer, or name under `of:` the models that can"
         if use.target is None:
@@ -100,7 +104,7 @@ CONFIDENCE = "confidence"
 
 
 def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tuple[CalibratorUse, ...]:
-    """Return every setting; an estimator's name means all points of its sweep."""
+    """Return every resolved `calibrators:` setting; an estimator's name means all its sweep."""
     uses: list[CalibratorUse] = []
     names = {CONFIDENCE, *(e.label for e in estimators), *(e.plugin.name for e in estimators)}
     for name, entry in reader.spec.calibrators.items():
@@ -120,12 +124,12 @@ def resolve_calibrators(reader: SpecReader, estimators: tuple[Ref, ...]) -> tupl
 
 
 def calibrator_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield settings that need something which the spec lacks."""
+    """Yield (path, message, hint) for calibrators that need what the spec lacks."""
     for use in resolved.calibrators:
         path: Path_ = ("calibrators", use.label)
         if not use.methods or reader.failures.has_errors("metrics"):
             continue
-        if not any(recalibrated(m.reads, m.args) for m in resolved.metrics):
+        if not any(is_recalibrated(m.reads, m.args) for m in resolved.metrics):
             yield path, "no metric of this spec reads a confidence, so nothing would show what calibrators do", "add `ece` to `metrics:`"
         scored = [d.label for d in resolved.evaluated if VALIDATION in (d.splits or ())]
         if use.on_validation and scored:
@@ -146,12 +150,15 @@ def _combined(of: tuple[str, ...]) -> str:
 
 
 def _swept(model: type[BaseModel], *fixed: str) -> tuple[Parameter, ...]:
-    """Return the keys of a model, whose values are checked already, as parameters that may be sweeps."""
+    """Return a model's keys, except `fixed`, as parameters that may be sweeps.
+
+    Their values are checked already.
+    """
     return tuple(Parameter(name, Any, field.default, "") for name, field in model.model_fields.items() if name not in fixed)
 
 
 def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
-    """Return every setting, one per point of its sweeps."""
+    """Return every resolved `conformal:` setting, one per point of its sweeps."""
     uses: list[ConformalUse] = []
     document, problems = reader.document, reader.problems
     for name, entry in reader.spec.conformal.items():
@@ -171,7 +178,7 @@ def resolve_conformal(reader: SpecReader) -> tuple[ConformalUse, ...]:
 
 
 def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a setting; what is split within a field has a threshold for each of its values."""
+    """Return a conformal setting's parameters; with `within:` thresholds are per that field."""
     within = calibration["within"]
     if within is None:
         return {**args, "calibration": {key: value for key, value in calibration.items() if key != "within"}}
@@ -179,7 +186,7 @@ def _calibrated(args: Mapping[str, Any], calibration: Mapping[str, Any]) -> dict
 
 
 def _contradictions(reader: SpecReader) -> Iterator[Problem]:
-    """Yield the settings that split within one field and take thresholds by another."""
+    """Yield a problem for each setting that splits within one field, with `per:` another."""
     for name, entry in reader.spec.conformal.items():
         within = entry.calibration.within
         if within is not None and entry.per not in (None, within):
@@ -192,7 +199,7 @@ def _words(fields: str | list[str] | None) -> str:
 
 
 def resolve_blind(reader: SpecReader, models: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Return the kind of baseline -> labels of its models.
+    """Return {kind of baseline: labels of its models}.
 
     Args:
         models: labels of all models of the spec, including fine-tunes.

@@ -57,7 +57,10 @@ def schema_text() -> str:
 
 
 def write_schema(root: Path) -> None:
-    """Write specs/spec.schema.json, where editors look for it, and have git ignore it, as it includes installed plugins."""
+    """Write specs/spec.schema.json, where editors look for it.
+
+    Git ignores it, as it includes installed plugins.
+    """
     path, text = root / "specs" / SCHEMA, schema_text()
     ignore = path.with_name(".gitignore")
     if not ignore.exists():  # keep one that the user wrote
@@ -67,7 +70,7 @@ def write_schema(root: Path) -> None:
 
 
 def _require_nothing_inherited(result: dict[str, Any]) -> None:
-    """Require keys only of specs that extend no other."""
+    """Change the schema so that specs that extend another need not repeat required keys."""
     required = result.pop("required")
     result["if"] = {"not": {"required": ["extends"]}}
     result["then"] = {"required": required}
@@ -75,7 +78,7 @@ def _require_nothing_inherited(result: dict[str, Any]) -> None:
 
 
 def _allow_removal(properties: dict[str, Any]) -> None:
-    """Allow null for sections and named entries, which removes what a spec inherits."""
+    """Change properties to allow null for sections and named entries, which removes them."""
     for section in properties.keys() - {"qualm", "name", "extends"}:
         schema_of = properties[section]
         for pattern, entry in schema_of.get("patternProperties", {}).items():
@@ -94,7 +97,7 @@ def _named(plugin: Plugin) -> dict[str, Any]:
 
 
 def _recipe() -> dict[str, Any]:
-    """Return the schema of a pair recipe: a name, or a plugin with parameters."""
+    """Return the schema of a recipe of pairs: a name, or a plugin with parameters."""
     name = {"type": "string", "pattern": NAME_PATTERN, "description": "A name of its own, where one plugin stands twice in a set."}
     number = {"type": "integer", "minimum": 1, "maximum": MAX_NUMBER}
     most = {
@@ -154,7 +157,7 @@ def _object(parameters: tuple[Parameter, ...], description: str) -> dict[str, An
 
 
 def _value(annotation: Any) -> dict[str, Any]:
-    """Return the schema of one value; a nested plugin is a name, perhaps with parameters."""
+    """Return the schema of one parameter's value, which may be a nested plugin."""
     kind = chosen_kind(annotation)
     if kind is None:
         return {**_plain_value(annotation)}

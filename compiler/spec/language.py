@@ -25,7 +25,7 @@ Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
 def whole(value: Any) -> Any:
-    """Convert floats such as 15.0 to int."""
+    """Return a float without a fraction (15.0) as int, any other value unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -43,14 +43,17 @@ SplitSeed = Annotated[Whole, Ge(0), Lt(2**32)]  # as scikit-learn takes it
 
 
 def _all_none_or_names(value: Any) -> Any:
-    """Validate `perturb:`, with one error message for all its forms."""
+    """Return a valid `perturb:`: true, false, or a list of names; else raise one message."""
     if isinstance(value, bool) or (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
         return value if isinstance(value, bool) else _once(value)
     raise PydanticCustomError("perturb", "true, false, or a list of names of perturbations")
 
 
 def _once(value: list[Any]) -> list[Any]:
-    """Refuse a list that names something twice, since it would be measured or compared twice."""
+    """Return a list without repeated items; raise if it names something twice.
+
+    It would be measured or compared twice.
+    """
     if twice := next((item for i, item in enumerate(value) if item in value[:i]), None):
         named = twice if isinstance(twice, str) else f"[{', '.join(twice)}]"
         raise PydanticCustomError("once", "each of them once, and {named} is there twice", {"named": named})
@@ -58,7 +61,7 @@ def _once(value: list[Any]) -> list[Any]:
 
 
 def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
-    """Refuse lists within a list that combine nothing."""
+    """Return a list whose inner lists combine two or more names; raise for shorter ones."""
     for names in value:
         if isinstance(names, list) and len(_once(names)) < 2:
             raise PydanticCustomError("combined", "two or more in a list that is combined, got [{named}]", {"named": ", ".join(names)})
@@ -66,7 +69,7 @@ def _combined(value: list[str | list[str]]) -> list[str | list[str]]:
 
 
 def limit(value: Any, units: tuple[str, ...] = UNITS) -> Any:
-    """Validate `limit:`, with one error message for all its forms.
+    """Return a valid `limit:` with whole numbers; raise one message for all its forms.
 
     Args:
         value: `{unit: NUMBER}` or `{unit: {SPLIT: NUMBER}}`; of a dataset also a number of questions.
@@ -100,26 +103,32 @@ Once = AfterValidator(_once)
 
 @dataclass(frozen=True)
 class ReadBy:
-    """Mark a key as a parameter of one kind of stage, by `Annotated`. A value equal to the default is left out, unless `always`."""
+    """Mark, by `Annotated`, of a spec key that is a parameter of one kind of stage.
+
+    A value equal to the default is left out, unless `always`.
+    """
 
     stage: str
     always: bool = False
 
 
 class _Entry(BaseModel):
-    """A mapping of a spec. Its marked keys are parameters of stages as they stand: a new one needs no other code than its reader's."""
+    """A mapping of a spec, whose keys marked `ReadBy` are parameters of stages.
+
+    A new key needs no other code than its reader's.
+    """
 
     model_config = ConfigDict(strict=True, frozen=True)
 
     def parameters(self, stage: str) -> dict[str, Any]:
-        """Return the parameters that a kind of stage takes from this mapping."""
+        """Return {key: value} of the keys marked as parameters of this kind of stage."""
         fields = type(self).model_fields
         marks = {n: m for n, field in fields.items() for m in field.metadata if isinstance(m, ReadBy) and m.stage == stage}
         dumped = self.model_dump(mode="json", include=set(marks))
         return {n: v for n, v in dumped.items() if marks[n].always or getattr(self, n) != fields[n].default}
 
     def settings(self) -> dict[str, Any]:
-        """Return all keys of the spec language; a plugin beside them is left out."""
+        """Return {key: value} of all keys of the spec language, without the plugin beside them."""
         return self.model_dump(mode="json", include=set(type(self).model_fields))
 
 
@@ -171,7 +180,7 @@ class Examples(_Strict):
 
 
 class Prompt(_Strict):
-    """Text around every question."""
+    """Text around every question, the form of answers, and few-shot examples."""
 
     template: str | None = Field(
         None,
@@ -280,7 +289,7 @@ class Dataset(_BesidePlugin):
 
 
 class NearDuplicates(_Strict):
-    """Images that look alike in different splits."""
+    """Search for images that look alike in different splits."""
 
     distance: Whole = Field(
         4,
@@ -314,7 +323,7 @@ class PairSet(_Strict):
 
 
 class About(_Strict):
-    """Facts about a model for the report's comparisons."""
+    """Model facts for comparisons: family, size in billions, chat-tuned, base model."""
 
     family: str = Field("", description="Models of one family are compared by size.")
     billions: float | None = Field(None, gt=0, le=1_000_000, description="Parameters of the language model, in billions.")
@@ -369,7 +378,7 @@ class Inference(_Strict):
 
 
 class Calibration(_Strict):
-    """Rows that set the conformal threshold."""
+    """Choice of the rows that set the conformal threshold."""
 
     fraction: Annotated[float, Gt(0), Lt(1)] | list[Annotated[float, Gt(0), Lt(1)]] = Field(
         0.5, description="Share of rows used for calibration."
@@ -413,7 +422,7 @@ class Conformal(_Strict):
 
 
 def _held_out(value: Any) -> Any:
-    """Refuse splits that are scored, since calibrators must not see them."""
+    """Return a `fit:` of calibrators; refuse splits that are scored."""
     if value in ("test", "all", "rows"):
         raise PydanticCustomError(
             "held_out", "half, or val: a calibrator is never fitted on rows that are scored, nor on others of their groups"
@@ -422,7 +431,7 @@ def _held_out(value: Any) -> Any:
 
 
 class HeldOut(_Strict):
-    """Answers for fitting calibrators, none of which is scored."""
+    """Choice of the answers that calibrators are fitted on; none of them is scored."""
 
     fit: Annotated[Literal["half", "val"], BeforeValidator(_held_out)] = Field(
         "half",
@@ -441,7 +450,7 @@ class HeldOut(_Strict):
 
 
 class Calibrators(_Strict):
-    """Confidences put on the scale on which they are the probability of being right."""
+    """Methods that turn confidences or uncertainties into probabilities of being right."""
 
     methods: list[Any] = Field(min_length=1, description="Recalibration methods.")
     of: Annotated[list[str | list[str]], Once, AfterValidator(_combined)] = Field(
@@ -498,7 +507,7 @@ class Probe(_BesidePlugin):
 
 
 class Blind(_Strict):
-    """Text-only and shuffled-image baselines, which a model that looks must beat."""
+    """Models that get each text-only or shuffled-image baseline, which they must beat."""
 
     refuser: list[str] = Field(
         [],
@@ -519,7 +528,7 @@ class Blind(_Strict):
 
 
 class Interval(_Strict):
-    """Uncertainty of the scores themselves."""
+    """Settings of the bootstrap intervals of scores."""
 
     bootstrap: Whole = Field(1000, ge=0, le=MAX_NUMBER, description="Resamples of whole groups; 0 = no intervals.")
     level: float = Field(0.95, gt=0, lt=1, description="Level of the intervals.")
@@ -529,7 +538,7 @@ Margin = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
 
 class Compare(_Strict):
-    """Intervals and tests of results."""
+    """Settings of the intervals, tests and comparisons of results."""
 
     baseline: str | None = Field(
         None,
@@ -573,7 +582,7 @@ class Report(_Strict):
 
 
 class Spec(_Strict):
-    """One benchmark."""
+    """One benchmark: all sections of a file `specs/NAME.yaml`."""
 
     qualm: Literal[1] = Field(description="Version of the spec language.")
     name: Name = Field(description="Name of the benchmark, equal to the file's.")

@@ -32,7 +32,10 @@ CROSS = "*"
 
 
 def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
-    """Add the metrics without which a metric misleads, with the same parameters."""
+    """Return metrics with those without which they mislead, sorted by label.
+
+    Companions have the same parameters.
+    """
     by_label = {ref.label: ref for ref in metrics}
     for ref in metrics:
         for name in ref.plugin.declares.get("companions", ()):
@@ -46,7 +49,7 @@ def with_companions(metrics: Sequence[Ref]) -> tuple[Ref, ...]:
 
 
 def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
-    """Yield metrics that read what this spec does not make, and fields that no sample has."""
+    """Yield (path, message, hint) for metrics that cannot be computed, and unknown fields."""
     spec, fields = resolved.spec, _fields(reader, resolved)
     sound = not any(reader.failures.has_errors(section) for section in ("datasets", "pairs", "models", "finetunes"))
     meant = any(d.evaluate is False for d in spec.datasets.values()) or any(p.evaluate is False for p in spec.pairs.values())
@@ -105,7 +108,7 @@ def _sampled(reader: SpecReader, ref: Ref) -> Iterator[tuple[str, str]]:
 
 
 def _judges(reader: SpecReader, resolved: Resolved, metric: Ref) -> Iterator[tuple[str, str]]:
-    """Yield the first judge, or mark of a judge, that the metric reads and the spec lacks."""
+    """Yield (message, hint) if a metric reads a judge, or a judge's mark, that is missing."""
     if reader.failures.has_errors("judges"):
         return
     scoring = {labels[0] for d in resolved.evaluated if (labels := resolved.judges_of(d))}
@@ -137,14 +140,14 @@ def _unknown(fields: _Fields, reads: Collection[str]) -> Iterator[tuple[str, str
 
 @dataclass(frozen=True)
 class _Fields:
-    """Columns and meta keys of samples, as far as they are known."""
+    """Known columns and meta keys of samples, and whether these are all."""
 
     names: frozenset[str]
     complete: bool
     """True if no other keys are possible."""
 
     def lacks(self, field: str) -> Iterator[tuple[str, str]]:
-        """Yield the mistake of naming an unknown field, or a misspelt one if others may exist."""
+        """Yield (message, hint) if samples have no such field, or probably a misspelt one."""
         near = self.names if self.complete else difflib.get_close_matches(field, self.names, 1, SAME_WORD)
         if field not in self.names and (self.complete or near):
             yield f"samples have no field '{field}'", nearest(field, near)

@@ -72,14 +72,14 @@ def resolve_models(reader: SpecReader, finetunes: Sequence[FinetuneUse]) -> tupl
     return tuple(sorted(prompted, key=lambda m: m.unprompted))
 
 
-def _prompted(use: ModelUse, of_spec: Mapping[str, dict[str, Any]], own: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
-    """Yield a model under each prompt of a sweep; a model's own sweep replaces the spec's."""
+def _prompted(use: ModelUse, spec_prompts: Mapping[str, dict[str, Any]], model_prompts: Mapping[str, dict[str, Any]]) -> Iterator[ModelUse]:
+    """Yield a model once per prompt of a sweep; its own prompts replace the spec's."""
     if use.ref.plugin.name == RECORDED:
         yield use
         return
-    is_own = "" not in own and bool(own)
-    swept = {"": {}} if is_own or not of_spec else of_spec
-    for name, prompt, overrides in ((a or b, p, o) for a, p in swept.items() for b, o in (own or {"": {}}).items()):
+    is_own = "" not in model_prompts and bool(model_prompts)
+    swept = {"": {}} if is_own or not spec_prompts else spec_prompts
+    for name, prompt, overrides in ((a or b, p, o) for a, p in swept.items() for b, o in (model_prompts or {"": {}}).items()):
         label = f"{use.ref.label}{',' if '@' in use.ref.label else '@'}{PROMPT}={name}" if name else use.ref.label
         yield replace(use, ref=replace(use.ref, label=label), prompt=prompt, own_prompt=overrides, origin=use.ref.label)
 
@@ -96,7 +96,7 @@ def _check_folder(reader: SpecReader, plugin: Plugin, folder: Path, at: Path_, w
 
 
 def _check_thinking(reader: SpecReader, args: Mapping[str, Any], template: str, at: Path_) -> None:
-    """Check the declaration of thinking, and that it fits the chat template, if that is known."""
+    """Record a problem if `thinking:` is malformed or does not fit the chat template."""
     try:
         thinking = parse_thinking(args.get("thinking"))
         if thinking is not None and template:
@@ -122,7 +122,7 @@ def _folder(reader: SpecReader, plugin: Plugin, args: Mapping[str, Any]) -> Path
 def _spelled_out(
     reader: SpecReader, plugin: Plugin, written: Mapping[str, Any], args: Mapping[str, Any], at: Path_, preset: Preset
 ) -> dict[str, Any]:
-    """Fill in a preset's arguments; report those that its server cannot serve."""
+    """Return the arguments with a preset's filled in; record what its server cannot serve."""
     inference = reader.spec.inference
     wrong = find_unsupported(
         preset,
@@ -213,7 +213,7 @@ def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[M
 
 
 def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
-    """Create a fine-tuned model: it keeps its base's dtype, and an adapter needs its base."""
+    """Return a fine-tuned model: it keeps its base's dtype, and an adapter needs its base."""
     place = f"results/{spec}/models/{slug(tuned.ref.label)}"
     bases = [by_label[name] for name in tuned.models if name in by_label]
     dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}
@@ -224,7 +224,7 @@ def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plug
 
 
 def swept_bases(finetunes: Sequence[FinetuneUse], models: Sequence[ModelUse]) -> Iterator[tuple[str, str]]:
-    """Yield fine-tunes and the base names that stand for several models."""
+    """Yield (fine-tune, base's name) where that name stands for several models."""
     labels = {m.ref.label for m in models}
     for tuned in finetunes:
         for name in tuned.models:

@@ -20,7 +20,7 @@ CATEGORY = "category"
 
 
 def categories(spec: Spec) -> dict[str, dict[str, Any]]:
-    """Return the taxonomy by path: `epistemic/knowledge` -> definition, answer, examples."""
+    """Return {`epistemic/knowledge`: {definition, answer, examples}} of the taxonomy."""
     return {f"{main}/{name}": c.model_dump() for main, inner in spec.taxonomy.items() for name, c in inner.items()}
 
 
@@ -137,7 +137,7 @@ class _Resolver:
 
 
 def _limit(value: Any) -> dict[str, int]:
-    """Return the numbers of pairs by split; PydanticCustomError for a malformed limit."""
+    """Return {split: number of pairs} of a `limit:`; raise if it is malformed."""
     ((unit, numbers),) = limit(value, PAIR_UNITS).items()
     by_split = numbers if isinstance(numbers, dict) else {"": numbers}
     return {split: n if unit == "pairs" else n // 2 for split, n in by_split.items()}

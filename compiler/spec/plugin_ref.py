@@ -47,7 +47,7 @@ class Ref:
 
     @property
     def uses(self) -> tuple[tuple[Plugin, Mapping[str, Any]], ...]:
-        """Return the plugin and all plugins that its arguments name, with their arguments."""
+        """Return (plugin, arguments) of the plugin and of all plugins in its arguments."""
         return ((self.plugin, self.args), *nested_uses(self.plugin, self.args))
 
     @property
@@ -74,13 +74,16 @@ HUB, REVISION = "hub", "revision"
 
 
 def located(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments with paths for names of artifacts and prompts, and pinned commits for branches of hub models."""
+    """Return arguments with paths for artifacts and prompts, and commits for hub branches."""
     path_of = {Artifact: artifact_path, PromptFile: prompt_path}
     return changed_arguments(plugin, args, lambda kind, name: path_of.get(kind, str)(name), lambda plugin, args: pinned(args))
 
 
 def pinned(args: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Replace the branch or tag of a hub model by its commit in registry/fetch.lock, if it has one there."""
+    """Return arguments with a hub model's branch replaced by its commit in fetch.lock.
+
+    Unchanged without an entry in the lock.
+    """
     root = project_root()
     if not args.get(HUB) or REVISION not in args or root is None:
         return args
@@ -102,7 +105,7 @@ def prompt_path(name: str) -> str:
 
 
 def prompts_folder() -> Path:
-    """Return the prompts folder of the surrounding project, or else Qualm's own."""
+    """Return the prompts folder of the surrounding project, or else of Qualm."""
     here = Path.cwd()
     return next((folder / PROMPTS for folder in (here, *here.parents) if (folder / PROMPTS).is_dir()), ROOT / PROMPTS)
 

@@ -25,7 +25,7 @@ IN_WORDS_FORMATS = ("free", "short", "json")
 
 @dataclass
 class PromptReader:
-    """Prompts of one spec, and the files that they name."""
+    """Reader of the prompts of one spec, and of the files that they name."""
 
     document: Document
     problems: list[Problem]
@@ -33,7 +33,7 @@ class PromptReader:
     files: set[Path] = field(default_factory=set)
 
     def read(self, value: Any, path: Path_, sweep: bool = False) -> dict[str, dict[str, Any]]:
-        """Return resolved prompts by label; a single prompt has the label "".
+        """Return {label: resolved prompt}; a single prompt has the label "".
 
         Args:
             value: of the key `prompt`: a name of a file, a mapping, or, with `sweep`, a list of these.
@@ -81,7 +81,7 @@ class PromptReader:
         return resolved
 
     def _template(self, text: str, path: Path_) -> str | None:
-        """Return a template by its text, or by the name of its file."""
+        """Return a template's text, given as such or by its file's name; None if it is wrong."""
         if re.match(NAME_PATTERN, text):
             folder = prompts_folder()
             if not (folder / f"{text}.md").is_file():
@@ -155,7 +155,7 @@ class PromptReader:
         return []
 
     def _written(self, entries: Sequence[Any], path: Path_, inside: bool = False) -> list[dict[str, Any]]:
-        """Return written examples.
+        """Return written examples as mappings; record those with mistakes.
 
         Args:
             entries: examples as mappings or checked.

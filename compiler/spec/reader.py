@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from qualm.compiler.spec import validate
-from qualm.compiler.spec.elsewhere import Elsewhere
+from qualm.compiler.spec.elsewhere import OtherSpecModels
 from qualm.compiler.spec.errors import Problem, quoted
 from qualm.compiler.spec.language import RunWide, Spec
 from qualm.compiler.spec.plugin_ref import OWN, Ref, located
@@ -65,7 +65,7 @@ class SpecReader:
     """A checked spec, the positions of its values, and the problems found so far."""
 
     def __init__(
-        self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem], elsewhere: Elsewhere, failures: Failures
+        self, document: Document, spec: Spec, run_wide: RunWide, problems: list[Problem], elsewhere: OtherSpecModels, failures: Failures
     ) -> None:
         self.document, self.spec, self.run_wide, self.problems, self.elsewhere = document, spec, run_wide, problems, elsewhere
         self.failures = failures
@@ -99,7 +99,10 @@ class SpecReader:
         return self._plugins[kind, name]
 
     def single(self, item: Any, kind: str, path: Path_, named: bool = True) -> tuple[Plugin, dict[str, Any], Path_] | None:
-        """Return the plugin of `{plugin: {parameters}}`, its parameters as given, and their path."""
+        """Return (plugin, given parameters, their path) of a mapping `{plugin: {parameters}}`.
+
+        None with a recorded problem if it is wrong.
+        """
         if not isinstance(item, dict) or len(item) != 1:
             got = f"{len(item)} names: {', '.join(map(str, item))}" if isinstance(item, dict) and item else quoted(item)
             self.problem(path, f"expected one plugin of {kind}, as `name` or `name: {{parameters}}`, got {got}")
@@ -113,7 +116,7 @@ class SpecReader:
         return (plugin, params or {}, place) if plugin else None
 
     def combinations(self, plugin: Plugin, parameters: Mapping[str, Any], path: Path_) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Return every combination of swept values; none if anything is wrong."""
+        """Return (swept values, all values) for each combination; [] if anything is wrong."""
         before = len(self.problems)
         fallbacks = {"dtype": self.run_wide.dtype}
         combined = validate.combinations(plugin.parameters, parameters, self.document, path, self.problems, plugin.name, fallbacks)
@@ -124,7 +127,7 @@ class SpecReader:
         return combined if len(self.problems) == before else []
 
     def points(self, item: Any, kind: str, path: Path_) -> Iterator[tuple[Plugin, Path_, dict[str, Any], dict[str, Any]]]:
-        """Yield the points of a sweep: plugin, path, swept values, all values."""
+        """Yield (plugin, path, swept values, all values) for each point of a sweep."""
         found = self.single(item, kind, path)
         if found is not None:
             plugin, parameters, at = found

@@ -93,11 +93,11 @@ def _given_by_models(reader: SpecReader, resolved: Resolved) -> None:
     if resolved.spec.inference.confidence == "verify":
         for model in (m for m in resolved.models if not m.entry.confidence and "p_yes" not in m.gives):
             message = f"`verify` asks every model to verify its answers, which '{model.ref.label}' ({model.ref.plugin.name}) cannot"
-            reader.problem(("inference", "confidence"), message, estimators.way_out(model, ["p_yes"]) or WITHOUT_CONFIDENCE)
+            reader.problem(("inference", "confidence"), message, estimators.remedy(model, ["p_yes"]) or WITHOUT_CONFIDENCE)
     for name in resolved.spec.conformal:
         for model in (m for m in resolved.models if "option_logits" not in m.gives):
             message = f"conformal sets need option_logits, which the model '{model.ref.label}' cannot give"
-            reader.problem(("conformal", name), message, estimators.way_out(model, ["option_logits"]), key=True)
+            reader.problem(("conformal", name), message, estimators.remedy(model, ["option_logits"]), key=True)
 
 
 def _judged_by(reader: SpecReader, resolved: Resolved) -> None:

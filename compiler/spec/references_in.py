@@ -36,10 +36,10 @@ def takes_none(annotation: Any) -> bool:
     return annotation in (None, type(None)) or (get_origin(annotation) is Union and any(map(takes_none, get_args(annotation))))
 
 
-def changed_arguments(plugin: Plugin, args: Mapping[str, Any], name: ChangeName, uses: ChangeArgs) -> dict[str, Any]:
-    """Return a plugin's validated arguments with all names, and all arguments of nested plugins, changed."""
+def changed_arguments(plugin: Plugin, args: Mapping[str, Any], change_name: ChangeName, change_args: ChangeArgs) -> dict[str, Any]:
+    """Return a plugin's arguments with all names, and nested plugins' arguments, changed."""
     annotation_of = {p.name: p.annotation for p in plugin.parameters}
-    return {key: _changed(annotation_of.get(key), value, name, uses) for key, value in uses(plugin, args).items()}
+    return {key: _changed(annotation_of.get(key), value, change_name, change_args) for key, value in change_args(plugin, args).items()}
 
 
 def _changed(annotation: Any, value: Any, name: ChangeName, uses: ChangeArgs) -> Any:
@@ -80,7 +80,7 @@ def names_in(plugin: Plugin, args: Mapping[str, Any], kind: Any) -> list[str]:
 
 
 def nested_uses(plugin: Plugin, args: Mapping[str, Any]) -> list[tuple[Plugin, Mapping[str, Any]]]:
-    """Return the plugins that a plugin's arguments name, at any depth, with their arguments."""
+    """Return (plugin, arguments) of the plugins that arguments name, at any depth."""
     uses: list[tuple[Plugin, Mapping[str, Any]]] = []
 
     def note(plugin: Plugin, args: Mapping[str, Any]) -> Mapping[str, Any]:

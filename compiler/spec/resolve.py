@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qualm.compiler.spec import datasets, fitted, metrics, models, pairsets, validate
-from qualm.compiler.spec.elsewhere import Elsewhere
+from qualm.compiler.spec.elsewhere import OtherSpecModels
 from qualm.compiler.spec.errors import Problems, SpecError
 from qualm.compiler.spec.language import RunWide, Spec
 from qualm.compiler.spec.reader import Failures, SpecReader
@@ -21,7 +21,7 @@ def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, .
     document = load_leniently(path, root)
     problems = Problems(document.problems)
     try:
-        resolved = _sound(document, problems, path, root, run_wide, within)
+        resolved = _resolve_valid(document, problems, path, root, run_wide, within)
     except SpecError as error:
         raise SpecError(error.problems, document.sources) from None
     if problems or resolved is None:
@@ -29,15 +29,17 @@ def resolve_file(path: Path, root: Path, run_wide: RunWide, within: tuple[str, .
     return resolved
 
 
-def _sound(document: Document, problems: Problems, path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...]) -> Resolved | None:
-    """Resolve the valid part of a spec, and record each problem once."""
+def _resolve_valid(
+    document: Document, problems: Problems, path: Path, root: Path, run_wide: RunWide, within: tuple[str, ...]
+) -> Resolved | None:
+    """Resolve the valid part of a spec and record each problem once; None if none is valid."""
     spec, sound = validate.sound_part(Spec, document, problems, {"qualm": 1, "name": path.stem, "datasets": {}})
     if spec is None:
         return None
     if spec.name != path.stem:
         problems.append(document.problem(("name",), f"expected the file's own name '{path.stem}', got '{spec.name}'"))
     inner = (*within, path.stem)
-    elsewhere = Elsewhere(root / "specs", inner, lambda other: resolve_file(other, root, run_wide, inner))
+    elsewhere = OtherSpecModels(root / "specs", inner, lambda other: resolve_file(other, root, run_wide, inner))
     return _resolve(SpecReader(sound, spec, run_wide, problems, elsewhere, Failures(document, problems)))
 
 

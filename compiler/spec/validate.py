@@ -39,7 +39,7 @@ _BOUND = {"greater_than": ("gt", ">"), "greater_than_equal": ("ge", ">="), "less
 
 
 def model(kind: type[M], document: Document, problems: list[Problem]) -> M | None:
-    """Validate a document; on failure append every problem and return None."""
+    """Return a document as a model of type `kind`; append every problem and return None."""
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
@@ -54,7 +54,7 @@ def model(kind: type[M], document: Document, problems: list[Problem]) -> M | Non
 
 
 def sound_part(kind: type[M], document: Document, problems: list[Problem], needed: Mapping[str, Any]) -> tuple[M | None, Document]:
-    """Validate a document, append every problem, and return the valid part.
+    """Return the valid part of a document, as a model and as it is; append every problem.
 
     Args:
         needed: values for required keys that are missing or wrong.
@@ -175,7 +175,7 @@ def takes_list(annotation: Any) -> bool:
 def value(
     annotation: Any, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any] | None = None
 ) -> Any:
-    """Validate one parameter's value strictly and return it in canonical form.
+    """Return one parameter's value, strictly validated, in canonical form.
 
     Numbers become int or float as declared. A nested plugin becomes `{"plugin": name, "args": {every parameter}}`.
     """
@@ -210,7 +210,7 @@ def value(
 def _chosen(
     kind: str, raw: Any, document: Document, path: Path_, problems: list[Problem], fallbacks: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Validate a nested plugin, `name` or `{name: {parameters}}`, and fill in its defaults."""
+    """Return `{plugin: NAME, args: {...}}` of a nested plugin, with defaults; None if wrong."""
     named = isinstance(raw, Mapping) and len(raw) == 1
     name, params = next(iter(raw.items())) if named else (raw, None)
     if not isinstance(name, str) or not (params is None or isinstance(params, Mapping)):
@@ -261,7 +261,7 @@ def combinations(
     owner: str,
     fallbacks: Mapping[str, Any] | None = None,
 ) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return all combinations of swept values: pairs of (swept, all) parameters.
+    """Return (swept, all) parameters for every combination of swept values.
 
     Args:
         fallbacks: defaults of params.yaml, which replace those of the plugin.
@@ -318,7 +318,7 @@ def _default(
 
 
 def label(name: str, chosen: Mapping[str, Any]) -> str:
-    """Return a name with its parameters: `blur` with radius 2.0 -> `blur@radius=2`."""
+    """Return a label of a name and its parameters: `blur` with radius 2.0 -> `blur@radius=2`."""
     if not chosen:
         return name
     return f"{name}@{_listed(chosen)}"
@@ -329,7 +329,7 @@ def _listed(chosen: Mapping[str, Any]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Format a value in a label, such as `hf(artifact=llm)` or `(budget=8,of=both)`."""
+    """Return a value as text in a label, such as `hf(artifact=llm)` or `(budget=8,of=both)`."""
     if isinstance(value, Mapping):
         name, inner = next(iter(value.items()), ("", None))
         if len(value) == 1 and (inner is None or isinstance(inner, Mapping)):

@@ -35,7 +35,7 @@ Path_ = tuple[Any, ...]
 
 @dataclass
 class Document:
-    """A loaded spec: its values, and where each of them stands."""
+    """A loaded spec: its values, and the file, line and column of each."""
 
     data: Any
     marks: dict[Path_, Position]
@@ -55,7 +55,7 @@ class Document:
     """Original path of each list item that moved up when an earlier item was removed."""
 
     def mark(self, path: Path_, key: bool = False) -> Position:
-        """Return the position of a path, or of its nearest parent that stands in a file."""
+        """Return the position of a path's value or `key`, or of its nearest parent in a file."""
         return self._mark(self.original.get(path, path), key)
 
     def _mark(self, path: Path_, key: bool) -> Position:
@@ -88,7 +88,7 @@ class Document:
 
 
 def dotted(path: Path_) -> str:
-    """Return `('metrics', 0, 'ece')` -> `metrics[0].ece`."""
+    """Return a path as text: `('metrics', 0, 'ece')` -> `metrics[0].ece`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -143,7 +143,7 @@ def _load(path: Path, root: Path, children: list[Path]) -> Document:
 
 
 def _base(document: Document, parent: Any, path: Path, root: Path, children: list[Path]) -> Document:
-    """Load the spec that a spec extends."""
+    """Load the spec that `extends:` names; raise SpecError if it cannot be, or for a circle."""
     at = ("extends",)
     if not isinstance(parent, str) or not parent.isprintable() or len(parent) > MAX_PATH:
         got = quoted(parent)
@@ -162,7 +162,7 @@ def _base(document: Document, parent: Any, path: Path, root: Path, children: lis
 
 
 def _merge(base: Document, child: Document, path: Path_, out: Document) -> Any:
-    """Merge two values: mappings by key, null in the child removes, else the child replaces."""
+    """Return two values merged: mappings by key, null in the child removes, else it replaces."""
     below, above = _at(base.data, path), _at(child.data, path)
     result: dict[Any, Any] = {}
     # The base's order first, so that an override leaves the order of everything else as it was.
@@ -269,7 +269,7 @@ def _limit_depth(text: str, name: str) -> None:
 
 
 class _Builder:
-    """Makes values of composed nodes, counting as it goes."""
+    """Builder of plain values from composed YAML nodes, which counts them."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -29,7 +29,7 @@ class AdapterError(Exception):
 
 
 class MissingImageError(AdapterError):
-    """An image is at none of its possible paths."""
+    """Error that an image is at none of its possible paths."""
 
     def __init__(self, message: str, places: Sequence[str]) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ def _end(error: AdapterError) -> None:
 
 @dataclass(frozen=True)
 class AdapterContext:
-    """Settings and callbacks of the `data` stage for an adapter."""
+    """What the `data` stage gives an adapter: files, seed, selection, and callbacks."""
 
     folder: Path
     """The dataset folder being written, not yet published. `samples.parquet` and `images/` in it belong to the stage."""
@@ -72,7 +72,7 @@ class AdapterContext:
     """Images that have come, by id: each comes once, before the first selected sample that names it. See `selected`."""
 
     def selected(self, sample: Sample, picture: Callable[..., Image] | Image | None, *args: Any, of: str = "") -> Iterator[Image | Sample]:
-        """Yield a sample that the spec selects, after its image if that is new.
+        """Yield a sample, after its image if that is new; nothing if the spec does not select it.
 
         Args:
             sample: to yield.
@@ -91,7 +91,7 @@ class AdapterContext:
 
     @contextmanager
     def record(self) -> Iterator[None]:
-        """Pass an `AdapterError` of the block to `bad`; the block covers one record."""
+        """Pass an `AdapterError` raised in the block to `bad`; the block covers one record."""
         try:
             yield
         except AdapterError as error:
@@ -113,12 +113,12 @@ MAX_PROCESSES = 61
 
 
 def count_processes(workers: int) -> int:
-    """Return the number of processes: the setting, or one per core if it is 0."""
+    """Return `workers`, or if it is 0 one per core, at most MAX_PROCESSES."""
     return min(workers if workers > 0 else usable_cores(), MAX_PROCESSES)
 
 
 class ImageConversionCounts:
-    """Count transparent and multi-frame images, which models do not see exactly as stored."""
+    """Counter of transparent and multi-frame images, which models see converted."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -133,12 +133,12 @@ class ImageConversionCounts:
         return ""
 
     def notes(self) -> list[str]:
-        """Return a line per kind of image that is shown differently than stored."""
+        """Return a line with the number of images for each kind that models see converted."""
         return [f"{n:,} {what}" for what, n in self.counts.items() if n]
 
 
 def find_problem(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:
-    """Return why no adapter may yield a sample, to follow its name; empty if it may.
+    """Return why no adapter may yield a sample, as the end of a message; "" if it may.
 
     Args:
         sample: the next one.

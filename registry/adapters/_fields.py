@@ -11,19 +11,19 @@ from qualm.registry.adapters import AdapterError
 
 
 def need_columns(where: str, there: Collection[str], columns: Collection[str]) -> None:
-    """Raise AdapterError where a column that the card names is not in the table."""
+    """Raise AdapterError if a column or dotted field that the card names is missing."""
     if missing := [c for c in columns if _column_of(there, c) is None]:
         existing = ", ".join(map(str, there)) or "none"
         raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
 
 
 def columns_containing(there: Collection[str], names: Collection[str]) -> list[str]:
-    """Return the table columns that contain these fields (`answers` for `answers.text`), each once."""
+    """Return the table columns that contain these dotted fields, each once."""
     return list(dict.fromkeys(column for name in names if (column := _column_of(there, name)) is not None))
 
 
 def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
-    """Return the value of a column, or of a field within it; of a list, each item's field.
+    """Return a row's value at a column or dotted field; of a list, each item's field.
 
     Empty items of a list are left out. A column may hold its fields as JSON text. None if the column is missing or empty.
 
@@ -37,7 +37,7 @@ def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
 
 
 def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
-    """Yield the dotted names of a row's leaf fields, as `value_at` takes them, in order."""
+    """Yield the dotted names of a row's leaf fields, to `depth` levels, in order."""
     for name, value in row.items():
         fields = _record_of(value)
         if fields is None or set(fields) <= {"bytes", "path"} or depth == 1 or not fields:
@@ -47,7 +47,7 @@ def field_names(row: Mapping[str, Any], depth: int = 3) -> Iterator[str]:
 
 
 def _record_of(value: Any) -> Mapping[str, Any] | None:
-    """Return a record, or the first of a list, also from JSON text; None otherwise."""
+    """Return a mapping, or the first in a list, also from JSON text; None for other values."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = json.loads(value)

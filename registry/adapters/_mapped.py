@@ -30,7 +30,7 @@ MAX_TEXT = 100_000
 
 @dataclass(frozen=True)
 class Columns:
-    """Column of each field of a sample; None or empty if the table has none."""
+    """Names of the columns with each field of a sample; None or empty if there is none."""
 
     source: str
     """Name of the adapter."""
@@ -60,11 +60,11 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """Return all columns that are read; those of `meta` may be missing in JSON records."""
+        """Return the names of all columns that are read; those of `meta` may be missing in JSON."""
         return list(dict.fromkeys([*self.needed, *self.meta]))
 
     def sample(self, row: Mapping[str, Any], image_id: str | None, split: str, prefix: str, where: str) -> Sample:
-        """Make a sample of a row, with `prefix` before its id.
+        """Return the sample in a row, with `prefix` before its id.
 
         Raises:
             AdapterError: a column is missing, or has a value of another kind.
@@ -129,7 +129,7 @@ class Columns:
         return [_text(cell, self.answer, where) for cell in cells if not _empty(cell)]
 
     def _list(self, value: Any, column: str, where: str) -> list[Any]:
-        """Split a cell into a list: a list, its JSON or Python text, or a separated text."""
+        """Return a cell as a list: a list, its JSON or Python text, or a separated text."""
         if _empty(value):
             return []
         if isinstance(value, str):
@@ -167,8 +167,8 @@ class Columns:
         raise AdapterError(f"{where}: {self.answer}: {expected}, got {answer!r:.60}")
 
 
-def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
-    """Yield split, id prefix and file of everything that a card's `files` name, in order.
+def files_by_split(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Path]]:
+    """Yield (split, id prefix, file) for everything that a card's `files` name, in order.
 
     Raises:
         AdapterError: a pattern leads out of the source or fits nothing.
@@ -188,14 +188,14 @@ def parts(source: Path, files: Mapping[str, str]) -> Iterator[tuple[str, str, Pa
 
 
 def image_path(images: str, split: str, name: str) -> str:
-    """Return an image's path: its name below `images` with the split filled in."""
+    """Return an image's path: `name` below `images`, with the split filled in."""
     return (PurePosixPath(images.replace("{split}", split)) / name).as_posix()
 
 
 def picture_prefix(images: str, prefix: str) -> str:
-    """Return the prefix of an image's id: the split if each split has a folder, else "".
+    """Return the prefix of image ids: `prefix` if each split has a folder of images, else "".
 
-    Names come again in the folders of several splits. `prefix` is that of the split's ids (`parts`).
+    Names come again in the folders of several splits. `prefix` is that of the split's ids (`files_by_split`).
     """
     return prefix if "{split}" in images else ""
 
@@ -205,7 +205,7 @@ def _empty(value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
-    """Return a value of a table as text: whole numbers without `.0` and invented digits, lists as JSON."""
+    """Return a table's value as text: whole numbers without `.0`, lists as JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < MAX_PLAIN:

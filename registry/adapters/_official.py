@@ -20,7 +20,7 @@ def read_list(path: Path, what: str) -> list[Any]:
 
 
 def read_records(path: Path, what: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
-    """Yield the records of a JSON file in file order, each with its place ("FILE: line 3, record 2").
+    """Yield (place, record) of a JSON file in order; a place is "FILE: line 3, record 2".
 
     Records are counted from 0. Only one is in memory at a time; a gigabyte takes ten to twenty seconds.
 
@@ -52,7 +52,7 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
 def read_rows(
     path: Path, what: str, columns: Collection[str] = (), context: AdapterContext | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the rows of a CSV or TSV file with a header, each with its place.
+    """Yield (place, {column: cell}) of a CSV or TSV file with a header, in order.
 
     The suffix selects the format; only one row is in memory at a time.
 
@@ -98,7 +98,7 @@ def _header(path: Path, what: str, head: list[str], columns: Collection[str]) ->
 
 
 def require_record(record: Any, keys: Collection[str], where: str, others: Collection[str] | None = None) -> dict[str, Any]:
-    """Return a record; raise AdapterError unless it has `keys` and none besides `others`."""
+    """Return a record that has `keys`, and if `others` is given no further ones, else raise."""
     if not isinstance(record, dict):
         raise AdapterError(f"{where}: expected a record of keys, got {type(record).__name__}")
     missing = [k for k in keys if k not in record]
@@ -114,7 +114,7 @@ def require_record(record: Any, keys: Collection[str], where: str, others: Colle
 
 
 def require_text(record: dict[str, Any], key: str, where: str) -> str:
-    """Return a value that is text and not blank; raise AdapterError for any other."""
+    """Return the text at a key; raise AdapterError if it is blank or not a text."""
     value = record[key]
     if not isinstance(value, str) or not value.strip():
         raise AdapterError(f"{where}: {key}: expected text, got {value!r:.60}")
@@ -122,7 +122,7 @@ def require_text(record: dict[str, Any], key: str, where: str) -> str:
 
 
 def require_integer(record: dict[str, Any], key: str, where: str) -> int:
-    """Return a value that is a whole number; raise AdapterError for any other."""
+    """Return the whole number at a key; raise AdapterError for any other value."""
     value = record[key]
     if type(value) is not int:
         raise AdapterError(f"{where}: {key}: expected a whole number, got {value!r:.60}")
@@ -130,13 +130,13 @@ def require_integer(record: dict[str, Any], key: str, where: str) -> int:
 
 
 def number_repeats(name: str, repeated: Counter[str]) -> str:
-    """Return a name with its turn (`-2`) if it occurred before; `repeated` counts."""
+    """Return a name, with `-2`, `-3`... if it occurred before; update `repeated`."""
     repeated[name] += 1
     return name if repeated[name] == 1 else f"{name}-{repeated[name]}"
 
 
 def read_image(source: Path, places: Sequence[str], image_id: str, where: str) -> Image:
-    """Read the first of these paths that is a file within the source."""
+    """Read the image at the first of these paths that is a file within the source."""
     for place in places:
         path = source / place
         try:
@@ -168,12 +168,12 @@ def check_image(data: bytes, where: str) -> bytes:
 
 
 def add_instruction(question: str, instruction: str) -> str:
-    """Return a question followed by its instruction."""
+    """Return a question followed by an instruction, if there is one."""
     return f"{question} {instruction}" if instruction else question
 
 
 def yes_or_no(record: dict[str, Any], key: str, where: str) -> str:
-    """Return "yes" or "no" in lower case; raise AdapterError for any other value."""
+    """Return "yes" or "no" from a key in any letter case; AdapterError for other values."""
     value = record[key]
     answer = value.strip().lower() if isinstance(value, str) else ""
     if answer not in ("yes", "no"):

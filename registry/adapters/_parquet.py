@@ -11,7 +11,9 @@ from qualm.registry.formats.columnar import ColumnarError, class_names, read_row
 
 
 def rows(path: Path, columns: list[str] | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows of a file, each with its place ("FILE: row 3"), batch by batch; a class has its name, None for -1.
+    """Yield (place, row) of a Parquet or Arrow file; a place is "FILE: row 3".
+
+    A `ClassLabel` has its name, None for -1.
 
     Args:
         columns: to read, or fields within them (`answers.text`); None = all.
@@ -35,7 +37,7 @@ def rows(path: Path, columns: list[str] | None = None, context: AdapterContext |
 
 
 def _class_name(value: Any, names: list[str] | None, where: str) -> Any:
-    """Return the name of a class by its number; None for -1, as `datasets` has what is not labelled."""
+    """Return the name of a `ClassLabel` value; None for -1; other columns' values unchanged."""
     if names is None or value is None or value == -1:
         return None if names is not None else value
     if not isinstance(value, int) or not 0 <= value < len(names):

@@ -39,7 +39,7 @@ class PictureColumns:
 
     @classmethod
     def checked(cls, adapter: str, image: str | list[str] | None, frames: int | None, text_only: bool) -> PictureColumns:
-        """Check an adapter's arguments; raise AdapterError where they do not go together."""
+        """Return the columns of images from an adapter's arguments, else raise AdapterError."""
         names = () if image is None else (image,) if isinstance(image, str) else tuple(image)
         if len(set(names)) != len(names) or (image is not None and not names):
             raise AdapterError(f"{adapter}: image: expected a column, or different ones, got {image!r}")
@@ -65,7 +65,7 @@ class PictureColumns:
         return cells, listed or self.frames is not None
 
     def image_id(self, pictures: Sequence[Named], where: str) -> str | None:
-        """Return the sample's `image_id`; raise AdapterError for too many images."""
+        """Return the `image_id` of a sample with these images, else raise AdapterError."""
         if len(pictures) > MAX_IMAGES:
             raise AdapterError(f"{where}: {len(pictures):,} images; at most {MAX_IMAGES} are taken; ask for fewer `frames`")
         return image_id_of([name for name, _ in pictures])
@@ -83,18 +83,18 @@ def _as_list(value: Any, where: str, column: str) -> Any:
 
 
 def image_at(source: Path, place: str, name: str, where: str) -> Named:
-    """Return an image of the source by its path, read once the sample is wanted."""
+    """Return (name, function that reads the image) for an image at a path in the source."""
     return name, partial(read_image, source, (place,), name, where)
 
 
 def image_within(data: bytes, path: str, where: str) -> Named:
-    """Return an image of a table's cell, with a digest of its bytes as id."""
+    """Return (digest as name, function that returns the image) for bytes in a table's cell."""
     name = hashlib.sha256(data).hexdigest()[:24]
     return name, lambda: Image(name, check_image(data, where), path)
 
 
 def cell_content(cell: Any) -> tuple[bytes | None, str]:
-    """Return the image that a cell holds, None if it holds none, and its path.
+    """Return (image bytes, path) of a cell: None if it holds no bytes, "" without a path.
 
     A cell is bytes, a record of `bytes` and `path` as `datasets` has it, a path, or an image as base64 or as a data URI.
     """
@@ -108,7 +108,7 @@ def cell_content(cell: Any) -> tuple[bytes | None, str]:
 
 
 def check_marks(sample: Sample, pictures: int, listed: bool, where: str) -> Sample:
-    """Remove the mark of a single image; check that several have as many marks.
+    """Return a sample without the mark of a single image; check the number of marks.
 
     Raises:
         AdapterError: several images and another number of marks.
@@ -133,7 +133,10 @@ def select_sample(context: AdapterContext, sample: Sample, pictures: Sequence[Na
 
 
 def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[Named]:
-    """Return frames of a video in the source, named `NAME#frame=NUMBER`."""
+    """Return (name, reader) for `n` frames of a video in the source.
+
+    Names are `NAME#frame=NUMBER`.
+    """
     path = source / place
     try:
         there = lies_in(source, path) and path.exists()
@@ -148,7 +151,7 @@ def frames_at(source: Path, place: str, name: str, n: int, where: str) -> list[N
 
 
 def frames_within(data: bytes, path: str, n: int, where: str) -> list[Named]:
-    """Return frames of an animated image's bytes."""
+    """Return (name, reader) for `n` frames of an animated image's bytes."""
     try:
         return _named(hashlib.sha256(data).hexdigest()[:24], frames_of_animation(data, n), path)
     except FramesError as error:

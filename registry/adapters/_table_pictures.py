@@ -16,10 +16,10 @@ POINTER = 64
 
 
 class TablePictures:
-    """Images of a table, each yielded once; `image_id` is a digest of the bytes."""
+    """Images in a table's cells, each yielded once; ids are digests of the bytes."""
 
     def __init__(self, path: Path, context: AdapterContext, what: str) -> None:
-        """Index the rows that hold images.
+        """Index the rows that hold the images of other rows.
 
         Args:
             path: a table with the columns `index` and `image`.
@@ -32,11 +32,11 @@ class TablePictures:
         """Rows that have the image of others."""
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the table's rows without errors, which are reported with its questions."""
+        """Yield (place, row) of the valid rows; faults are reported with the questions."""
         return read_rows(self.path, self._what, ("index", "image"), self._silent)
 
     def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
-        """Return the id of a row's image, and the undecoded image if it is new."""
+        """Return (id, undecoded image) of a row; None for an image that was given before."""
         if len(cell) <= POINTER:
             if self._pictures_by_row.get(cell) in self._sent:
                 return self._pictures_by_row[cell], None
@@ -56,13 +56,13 @@ class TablePictures:
         return image_id, Image(image_id, data, index)
 
     def give(self, image: Image, where: str) -> Image:
-        """Mark an image as given and return it; raise AdapterError if it is invalid."""
+        """Record that an image is given and return it; raise AdapterError if it is invalid."""
         check_image(image.data, f"{where}: image")
         self._sent[image.image_id] = ""
         return image
 
     def _cell(self, index: str, where: str) -> tuple[str, str]:
-        """Return the image cell of a later row, and its place."""
+        """Return (image cell, place) of the later row with this index."""
         for place, row in self._rows():
             if row["index"] == index and len(row["image"]) > POINTER:
                 return row["image"], place

@@ -28,18 +28,18 @@ _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 @dataclass(frozen=True)
 class Unseen:
-    """Record whose fields are looked up by several possible names."""
+    """Record of a format that is not known exactly; fields are found by possible names."""
 
     record: Mapping[str, Any]
     where: str
 
     def field(self, names: Sequence[str]) -> str | None:
-        """Return the first of these names that the record has, in any letter case."""
+        """Return the record's name for the first of these fields that it has, in any letter case."""
         own = {str(key).lower(): str(key) for key in self.record}
         return next((own[name] for name in names if name in own and self.record[own[name]] is not None), None)
 
     def text(self, names: Sequence[str]) -> str | None:
-        """Return a field as text; None if it is absent."""
+        """Return the first of these fields that the record has, as text; None if it has none."""
         name = self.field(names)
         if name is None:
             return None
@@ -49,7 +49,7 @@ class Unseen:
         return str(value).strip()
 
     def talk(self) -> tuple[str | None, tuple[str, ...]]:
-        """Return question and answers, from fields or a conversation's first turns.
+        """Return (question, answers), from fields or a conversation's first turns.
 
         Raises:
             AdapterError: they are of another kind.
@@ -80,7 +80,7 @@ class Unseen:
         return not truth[label] if "un" in name.lower() and label not in ("answerable", "unanswerable") else truth[label]
 
     def extras(self, names: Sequence[str]) -> dict[str, str]:
-        """Return those of these fields that the record has, as text."""
+        """Return {name: text} of these fields, as far as the record has them."""
         return {name: str(self.record[name]) for name in names if self.record.get(name) is not None}
 
     def unlike(self, expected: str) -> AdapterError:
@@ -100,13 +100,13 @@ class Unseen:
 
 
 def wrap_record(record: Any, where: str) -> Unseen:
-    """Wrap a record of a file; raise AdapterError if it is no object."""
+    """Return a record of a file as `Unseen`; raise AdapterError if it is no object."""
     if not isinstance(record, Mapping):
         raise AdapterError(f"{where}: expected an object, got {record!r:.60}")
     return Unseen(record, where)
 
 
 def find_image(source: Path, name: str, image_id: str, where: str) -> Image:
-    """Read an image by name, at the entry's top or in `images/`, suffix optional."""
+    """Read an image by name, at the source's top or in `images/`, suffix optional."""
     names = [name] if Path(name).suffix.lower() in _SUFFIXES else [name, *(f"{name}{suffix}" for suffix in _SUFFIXES)]
     return read_image(source, [place for n in names for place in (n, f"images/{n}")], image_id, where)

@@ -33,7 +33,9 @@ Key = tuple[str, tuple[str, ...]]
 
 
 def match_images(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Match the images of the annotations to today's; return the two files of names, and their counts in words.
+    """Return {table file: its text} that matches annotated images to today's, and counts.
+
+    The counts are in words.
 
     A question and its ten answers identify an image where one record here and one of today's has them. For the others, where
     `images/NAME` is there, the image of today's release whose hash is the only one close to it counts, or else `images/NAME` itself.
@@ -82,7 +84,10 @@ def _annotated(folder: Path, files: Collection[str]) -> Iterator[tuple[str, Key]
 
 
 def _released(path: Path) -> Iterator[tuple[str, Key]]:
-    """Yield the path of each image of a split of today's release, and its question and answers; the test split has no answers."""
+    """Yield (image path, (question, answers)) of a split of today's release.
+
+    The test split has no answers.
+    """
     for where, record in read_records(path, "VizWiz-VQA's annotations"):
         row = require_record(record, ("image", "question"), where)
         answers = row.get("answers", [])
@@ -104,7 +109,7 @@ def _letters(text: str) -> str:
 
 
 def _verdict(key: Key, here: Collection[str], there: list[str], files: Collection[str]) -> tuple[str, str]:
-    """Return the kind of doubt and its reason, or nothing and the path of the image."""
+    """Return ("", image path) for a certain match, else (kind of doubt, reason)."""
     question, answers = key
     if not question or len(set(answers)) < MIN_DISTINCT:
         return "ambiguous", "its question is empty, or its ten answers are equal; either fits many images"
@@ -118,7 +123,10 @@ def _verdict(key: Key, here: Collection[str], there: list[str], files: Collectio
 
 
 def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: Callable[[str], None]) -> dict[str, str]:
-    """Match images kept under their old names by hashes; map an unmatched one to itself."""
+    """Return {old name: path of the image in today's release with a similar hash}.
+
+    An image without such a match stands for itself.
+    """
     if not names:
         return {}
     old, new = (_hashes(folder, places, progress) for places in ([f"images/{name}" for name in names], todays))
@@ -130,7 +138,7 @@ def _match_by_hash(folder: Path, names: list[str], todays: list[str], progress: 
 
 
 def _hashes(folder: Path, places: list[str], progress: Callable[[str], None]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hashes of images, and a mask of the readable ones."""
+    """Return the perceptual hashes of images, (n,) uint64, and a mask of the readable ones."""
     found: list[int | None] = []
     for place in places:
         progress(place)

@@ -15,7 +15,7 @@ CATEGORIES = {"yes/no": "yes-no", "number": "number", "other": "other"}
 
 
 class Annotation(NamedTuple):
-    """People's answers to a question."""
+    """People's answers to a question, with the types of question and answer."""
 
     image_id: int
     question_type: str
@@ -37,7 +37,7 @@ class QuestionRow(NamedTuple):
 def read_questions(
     context: AdapterContext, questions: Path, annotations: Path | None, what: str, people: int | None = None
 ) -> Iterator[QuestionRow]:
-    """Yield questions in official order, each with its annotation.
+    """Yield questions in official order, each with its annotation if there are any.
 
     Only the annotations by which the orders of the two files differ are in memory.
 
@@ -76,7 +76,7 @@ def read_questions(
 
 
 def _ahead(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
-    """Read on to the wanted annotation; store those before it in `waiting`."""
+    """Return the annotation of question `sought`; store those read before it in `waiting`."""
     for question_id, annotation in annotated:
         if question_id == sought:
             return annotation

@@ -99,7 +99,7 @@ def _categories(path: Path) -> dict[str, str]:
 
 
 def _test_ids(path: Path) -> frozenset[str]:
-    """Read the ids of test diagrams, one per line, with or without `.png`."""
+    """Return the ids of test diagrams in a file, one per line, without `.png`."""
     if not path.is_file():
         raise AdapterError(f"{path}: expected the numbers of the test diagrams, one a line, found none; `split: all` needs no list")
     try:

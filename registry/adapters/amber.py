@@ -66,7 +66,7 @@ def amber(
 
 
 def _annotations(path: Path, context: AdapterContext) -> dict[int, dict[str, Any]]:
-    """Read annotations by id; the official script looks them up by position."""
+    """Return {id: annotation}; the official script looks them up by position."""
     by_id: dict[int, dict[str, Any]] = {}
     for where, record in read_records(path, "AMBER's annotations", context=context):
         with context.record():

@@ -60,7 +60,7 @@ def certainly_uncertain(context: AdapterContext, *, parts: list[str] | None = No
 
 
 def contrast_of(members: list[Sample]) -> str:
-    """Return how the two members of a pair differ: question, image or both."""
+    """Return in what the two members of a pair differ: `question`, `image` or `both`."""
     one, other = members
     if one.image_id == other.image_id:
         return "question"
@@ -68,7 +68,7 @@ def contrast_of(members: list[Sample]) -> str:
 
 
 def _parts(source: Path) -> dict[str, list[Path]]:
-    """Return the files of each split: one of JSON Lines, or several of Parquet."""
+    """Return {split: its files}, one of JSON Lines or several of Parquet."""
     files = {path.stem: [path] for path in source.glob("*.jsonl")}
     for path in sorted((source / "data").glob("*.parquet")):
         files.setdefault(path.name.rpartition("-of-")[0].rpartition("-")[0] or path.stem, []).append(path)

@@ -77,7 +77,7 @@ def _records(source: Path, part: str, context: AdapterContext) -> Iterator[tuple
 
 @dataclass(frozen=True)
 class _Member:
-    """Question that may be a member of a pair."""
+    """A question that may be a member of a pair."""
 
     number: int
     question: str
@@ -87,7 +87,7 @@ class _Member:
 
 
 def _pairs(source: Path, part: str, judged: bool) -> dict[int, str]:
-    """Return pair ids by record number; invalid records are skipped here, reported later."""
+    """Return {record number: pair id}; invalid records are skipped here, reported later."""
     groups: dict[tuple[str, ...], list[_Member]] = defaultdict(list)
     quiet = AdapterContext(source, source=source, bad=lambda error: None)
     for number, (where, record) in enumerate(_records(source, part, quiet)):

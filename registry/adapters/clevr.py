@@ -68,7 +68,7 @@ def _sample(record: dict[str, Any], split: str, image_id: str, where: str) -> Sa
 
 
 def _answer(value: Any, where: str) -> str:
-    """Return the answer as text; the generator writes booleans and numbers."""
+    """Return an answer as text; in the files it may be a boolean or number."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, str | int):

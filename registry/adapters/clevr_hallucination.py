@@ -117,7 +117,7 @@ def _draw_scenes(context: AdapterContext, level: str, split: str, most: int) -> 
 
 
 def _target(kind: str, number: int, relations: str) -> tuple[str, str]:
-    """Return what the question of this number asks about, and its answer."""
+    """Return (what question `number` asks, the answer that it must have)."""
     if kind == "relation" and relations == "directions":
         attribute, value = _target("attribute", number, relations)
         return f"direction/{attribute}", value

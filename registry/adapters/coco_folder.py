@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
+from qualm.registry.adapters._mapped import Columns, files_by_split, image_path, picture_prefix
 from qualm.registry.adapters._official import read_image, read_records, require_record, require_text
 from qualm.registry.sample import Image, Sample
 
@@ -62,7 +62,7 @@ def coco_folder(
             "coco_folder: `per: image` asks the one `instruction` about every image; `question` and `choices` come from annotations; "
             "leave these out, or say `per: annotation`"
         )
-    for split, prefix, path in parts(source, files):
+    for split, prefix, path in files_by_split(source, files):
         names, classes = pictures(path, context), _classes(path)
         before = picture_prefix(images, prefix)
         samples = _annotations(path, columns, names, classes, split, prefix, before, context)
@@ -75,7 +75,7 @@ def coco_folder(
 
 
 def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
-    """Return the file name of each image in an annotation file, by id."""
+    """Return {image id: file name} of an annotation file."""
     names: dict[str, str] = {}
     for where, record in read_records(path, "a COCO-style annotation file", "images", context):
         require_record(record, ("id", "file_name"), where)
@@ -121,7 +121,7 @@ def _annotations(
 
 
 def _merge_by_image(samples: Iterator[tuple[str, Sample]], prefix: str, before: str) -> Iterator[tuple[str, Sample]]:
-    """Merge the samples of each image, in the order of first annotations.
+    """Yield (place, sample) with the samples of each image merged into one.
 
     `before` is the prefix of the image's id, `prefix` that of the sample's.
     """

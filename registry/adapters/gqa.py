@@ -104,7 +104,7 @@ def _sample(key: str, record: Any, split: str, where: str) -> Sample:
 
 
 def _keep_graphs(path: Path, context: AdapterContext, split: str, pictures: Collection[str]) -> None:
-    """Write the scene graphs of these images."""
+    """Write the scene graphs of these images to the dataset's folder."""
     present: set[str] = set()
     with ObjectFile(context.folder / "scenes" / f"{split}_sceneGraphs.json") as graphs:
         for where, (image_id, graph) in read_records(path, "GQA's scene graphs (or say `graphs: false`)", "*", context):

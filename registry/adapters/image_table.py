@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import need_columns
-from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
+from qualm.registry.adapters._mapped import Columns, files_by_split, image_path, picture_prefix
 from qualm.registry.adapters._official import read_records, read_rows
 from qualm.registry.adapters._parquet import rows as parquet_rows
 from qualm.registry.adapters._pictures import (
@@ -107,7 +107,7 @@ def image_table(
     )
     pictures = PictureColumns.checked("image_table", image, frames, text_only)
     at = ", ".join(pictures.names)
-    for split, prefix, path in parts(source, files):
+    for split, prefix, path in files_by_split(source, files):
         before = picture_prefix(images, prefix)
         for where, row in _rows(path, context, columns, pictures.names):
             with context.record():
@@ -119,7 +119,7 @@ def image_table(
 
 
 def _images_of(source: Path, cell: Any, *, images: str, split: str, before: str, frames: int | None, where: str) -> list[Named]:
-    """Return the images of one cell: one, or the frames of its video."""
+    """Return (name, reader) of the images of one cell: one, or the frames of its video."""
     data, path = cell_content(cell)
     if data is not None:
         return frames_within(data, path, frames, where) if frames else [image_within(data, path, where)]

@@ -54,7 +54,7 @@ def llava_instruct(
 
 
 def coco_questions(entry: Path) -> frozenset[tuple[int, str]]:
-    """Return image numbers and case-folded first lines of COCO's questions.
+    """Return (COCO image number, case-folded first line) of LLaVA's questions on COCO images.
 
     LLaVA puts how to answer ("using a single word or phrase") on the next line.
 
@@ -97,7 +97,7 @@ def _samples(record: dict[str, Any], turns: str, repeated: Counter[str], where: 
 
 
 def _turns(conversation: Any, has_image: bool, where: str) -> list[tuple[str, str]]:
-    """Return pairs of question and answer; an opening answer without a question is dropped."""
+    """Return (question, answer) pairs; an opening answer without a question is dropped."""
     where = f"{where}: conversations"
     if not isinstance(conversation, list) or not conversation:
         raise AdapterError(f"{where}: expected a list of turns, got {conversation!r:.60}")

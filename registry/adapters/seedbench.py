@@ -58,7 +58,7 @@ def seedbench(context: AdapterContext, *, labels: Literal["official", "vlm_uncer
 
 
 def _check_names(path: Path) -> None:
-    """Raise AdapterError if the file names its dimensions unlike the release."""
+    """Raise AdapterError if the file's names of dimensions are not those of the release."""
     try:
         numbers = next((value for key, value in members(path, {"questions"}) if key == "question_type"), None)
     except JsonStreamError as error:

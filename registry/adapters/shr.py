@@ -72,7 +72,10 @@ def _facts(source: Path, context: AdapterContext) -> dict[str, tuple[str, ...]]:
 
 
 def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
-    """Read the size and path (last two parts of the address) of each wanted image."""
+    """Return {image id: size and path} of the wanted images.
+
+    The path is the last two parts of the address.
+    """
     pictures = {}
     for where, record in read_records(path, "Visual Genome's list of images"):
         image_id = _id(require_record(record, ("image_id", "url", "width", "height"), where)["image_id"], where)
@@ -86,7 +89,7 @@ def _pictures(path: Path, ids: Collection[str]) -> dict[str, _Picture]:
 
 
 def _regions(path: Path, pictures: Mapping[str, _Picture]) -> dict[str, tuple[tuple[str, str], ...]]:
-    """Read (box, phrase) of every region of the wanted images, one record at a time."""
+    """Return {image id: (box, phrase) of its regions} for the wanted images."""
     by_picture = {}
     for where, record in read_records(path, "Visual Genome's regions"):
         records = require_record(record, ("regions",), where)["regions"]

@@ -80,7 +80,7 @@ def _sample(record: dict[str, Any], answerable: bool) -> Sample:
 
 
 def read_photograph(name: str) -> Image:
-    """Return a photograph of the installed scikit-image; raise AdapterError where it is missing or another one."""
+    """Read a photograph of the installed scikit-image; AdapterError if it is not as expected."""
     spec = find_spec("skimage")
     if spec is None or not spec.submodule_search_locations:
         raise AdapterError(f"skimage_photos: the photographs come with scikit-image, which is not installed: `{install_line(EXTRA)}`")

@@ -105,7 +105,7 @@ def _split(context: AdapterContext, task: _Task, n_samples: int) -> Iterator[Ima
 
 
 def _scenes(task: _Task, n_samples: int, workers: int) -> Iterator[DrawnScene]:
-    """Yield scenes in order, without end, computed a few chunks ahead."""
+    """Yield drawn scenes in order, without end, computed a few chunks ahead."""
     starts = itertools.count(0, CHUNK)
     if workers <= 1 or n_samples <= CHUNK * task.questions:
         for start in starts:
@@ -135,7 +135,7 @@ def _usable(scenes: list[DrawnScene], task: _Task, start: int) -> list[DrawnScen
 
 
 def _chunk(task: _Task, start: int, count: int) -> list[DrawnScene]:
-    """Draw the scenes from `start` that allow questions, with their questions."""
+    """Return those of scenes `start` to `start + count` that allow questions, with questions."""
     scenes = []
     for index in range(start, start + count):
         scene = make_scene(task.seed, task.level, task.split, index)

@@ -84,7 +84,7 @@ def tdiuc(
 
 
 def _image(source: Path, places: list[str], row: QuestionRow) -> Image:
-    """Read the image at its only place; COCO and Visual Genome share numbers."""
+    """Read the image of a question; AdapterError if two of its places hold different images."""
     image = read_image(source, places, str(row.image_id), row.where)
     for place in places[places.index(image.path) + 1 :]:
         if (source / place).is_file() and read_image(source, (place,), image.image_id, row.where).data != image.data:

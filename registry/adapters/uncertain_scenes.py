@@ -65,7 +65,7 @@ def uncertain_scenes(
 
 
 def _rewritten(rng: np.random.Generator, question: SceneQuestion, scene: Scene, turn: int) -> dict[str, tuple[str, Rewrite]]:
-    """Return modality -> (kind, rewritten question); empty if a rewrite is impossible."""
+    """Return {`text` or `cross`: (kind, rewritten question)}; {} if one is impossible."""
     rewrites = {}
     for modality, ways in (("text", TEXT), ("cross", CROSS)):
         for way in (ways[turn % 2], ways[1 - turn % 2]):
@@ -100,7 +100,7 @@ def _samples(
 
 
 def _tiled(pixels: np.ndarray) -> bytes:
-    """Return an image reduced to tiles of its mean colours, as PNG."""
+    """Return an image as a PNG of few tiles, each of its mean colour."""
     height, width = pixels.shape[:2]
     rows, columns = (np.arange(n) * TILES // n for n in (height, width))
     sums = np.zeros((TILES, TILES, 3))

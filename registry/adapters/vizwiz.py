@@ -65,7 +65,7 @@ def _sample(record: dict[str, Any], split: str, where: str) -> Sample:
 
 
 def count_unanswerable(answers: tuple[str, ...]) -> int:
-    """Count the answers that say that the question is unanswerable."""
+    """Return how many answers say that the question is unanswerable."""
     return sum(answer.strip().lower() in UNANSWERABLE for answer in answers)
 
 

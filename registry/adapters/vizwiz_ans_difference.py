@@ -66,7 +66,10 @@ def vizwiz_ans_difference(
 
 
 def derived_files(folder: Path, files: Collection[str], progress: Callable[[str], None]) -> tuple[dict[str, str], list[str]]:
-    """Return the tables of image names, made from today's release in the folder, and their counts in words."""
+    """Return {file: text} of the tables of image names, and their counts in words.
+
+    They are made from today's release in the folder.
+    """
     return match_images(folder, files, progress)
 
 
@@ -104,7 +107,7 @@ def _sample(record: dict[str, Any], dataset: str, split: str, images: bool, wher
 
 
 def _names(path: Path, several: bool = False) -> Mapping[str, str]:
-    """Read a table of image names, empty if missing; `several` allows equal values."""
+    """Return {annotated name: image path} of a table; {} if missing; `several` allows repeats."""
     if not path.is_file():
         return {}
     try:

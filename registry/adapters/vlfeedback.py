@@ -62,7 +62,7 @@ def _records(source: Path, context: AdapterContext) -> Iterator[tuple[str, Any]]
 
 
 def _image(source: Path, record: Mapping[str, Any], where: str) -> Image:
-    """Read a record's image, named by its content since ids of the release repeat."""
+    """Read a record's image; its id has a digest of the content, as the release's ids repeat."""
     if record.get("image") is not None:
         data, path = cell_image(source, record["image"], where)
         image = Image("", check_image(data, where), path)

@@ -78,7 +78,7 @@ def _meta(record: dict[str, Any]) -> dict[str, str]:
 
 
 def _group(record: dict[str, Any], dataset: str) -> str:
-    """Return a question's group: MMBench's question without rotation, else the image."""
+    """Return a question's group: in MMBench the question without rotation, else the image."""
     if dataset == "mmbench" and isinstance(record["id"], int):
         return question_of(str(record["id"]))
     path = record.get("image_path")
@@ -86,7 +86,7 @@ def _group(record: dict[str, Any], dataset: str) -> str:
 
 
 def _image(source: Path, record: dict[str, Any]) -> Image | None:
-    """Read the image if it lies inside the source; recorded paths are not trusted."""
+    """Read a record's image; None if it is not inside the source."""
     name = record.get("image_path")
     if not isinstance(name, str):
         return None

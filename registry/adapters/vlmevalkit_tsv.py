@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from qualm.registry.adapters import AdapterContext, AdapterError
-from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
+from qualm.registry.adapters._mapped import Columns, files_by_split, image_path, picture_prefix
 from qualm.registry.adapters._official import read_image, read_rows
 from qualm.registry.adapters._table_pictures import TablePictures
 from qualm.registry.formats.text_tables import EXPORT_COLUMN, unescape_formula
@@ -46,7 +46,7 @@ def vlmevalkit_tsv(
         AdapterError: a file, column, image or value is missing or of another kind.
     """
     source = context.need_source("vlmevalkit_tsv")
-    for split, prefix, path in parts(source, files):
+    for split, prefix, path in files_by_split(source, files):
         columns, pictures = _columns(path, kind, meta), _pictures(path, context)
         for where, cells in read_rows(path, TABLE_NAME, context=context):
             row = {name: unescape_formula(cell) for name, cell in cells.items()} if EXPORT_COLUMN in cells else cells
@@ -92,7 +92,7 @@ def _columns(path: Path, kind: str, meta: Sequence[str]) -> Columns:
 
 
 def _pictures(path: Path, context: AdapterContext) -> TablePictures | None:
-    """Return the images in the table's cells; None if they are separate files."""
+    """Return the images in a table's cells; None if it has no such column."""
     return TablePictures(path, context, TABLE_NAME) if "image" in _head(path) else None
 
 
@@ -101,7 +101,7 @@ def _with_hint(row: dict[str, str], question: str) -> str:
 
 
 def _single_path(cell: str, where: str) -> str:
-    """Return the path in a cell, which may be a list of one."""
+    """Return the path in a cell, which may be a JSON list of one path."""
     if cell.lstrip().startswith("["):
         try:
             paths = json.loads(cell)

@@ -16,7 +16,7 @@ MAX_CANDIDATES = 20
 
 
 def options_for(entry: Entry) -> str | None:
-    """Return the options of `qualm data check` for an entry (` -O task=arc`); None if unknown."""
+    """Return the options of `qualm data check` that an entry needs (` -O task=arc`), or None."""
     card = entry.details
     if card is None or card.adapter is None:
         return None
@@ -30,7 +30,7 @@ def options_for(entry: Entry) -> str | None:
 
 
 def _candidates(entry: Entry, adapter: str, args: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield arguments to try: none, then values of the parameter that selects a part."""
+    """Yield adapter arguments to try: none, then values of the parameter that selects a part."""
     parameters = {p.name: p for p in get("datasets", adapter).parameters}
     required = [name for name, p in parameters.items() if p.default is REQUIRED and name not in args]
     if not required:

@@ -56,7 +56,7 @@ class AddError(Exception):
 
 @dataclass(frozen=True)
 class Added:
-    """Result of adding an entry."""
+    """Result of adding an entry: what happened, and the inspection of its files."""
 
     entry: Entry
     outcome: Literal["added", "replaced", "unchanged"]
@@ -66,7 +66,7 @@ class Added:
 
 
 def git_source(source: str) -> tuple[str, str | None] | None:
-    """Return URL and revision if a source is a git repository; None for a folder."""
+    """Return (URL, revision) if a source is a git repository; None for a folder."""
     match = _GIT.fullmatch(source)
     return (match["url"], match["rev"]) if match else None
 
@@ -80,13 +80,13 @@ def add(
     skip_bad: bool = False,
     new_version: bool = False,
 ) -> Added:
-    """Check official files against their card and make them the entry `registry/data/NAME`.
+    """Check official files against their card and add them as the entry `registry/data/NAME`.
 
     Args:
         source: a folder, an archive, or URL@revision of a git repository.
         card: what the files should be.
         progress: told of every file.
-        skip_bad: leave out single bad files, and let bad lines and other counts pass (`qualm.registry.entries.layout.inspect`).
+        skip_bad: leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's.
         new_version: where data of one's own have grown, write the new counts into their card.
 
     Raises:
@@ -172,7 +172,7 @@ def _hold_lock(root: Path) -> Iterator[None]:
 
 @contextmanager
 def _staging(root: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary DVC repository without git that shares this checkout's cache."""
+    """Yield the folder of a temporary DVC repository that shares this checkout's cache."""
     stages = root / ".qualm" / "staging"
     shutil.rmtree(stages, ignore_errors=True)  # what a killed run left: nobody else is at work now
     stage = stages / name
@@ -199,7 +199,7 @@ def _origin(root: Path, source: str) -> Path:
 
 
 def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_bad: bool) -> tuple[Path, list[str], list[str]]:
-    """Return the source's folder (an archive unpacked), refused members and unnamed members.
+    """Return the source's folder, unpacked if need be, and its refused and unnamed members.
 
     Only members that the card names are unpacked, so an archive of something else costs no more than reading its names.
     """
@@ -225,7 +225,7 @@ def _unpacked(stage: Path, origin: Path, card: Card, progress: Progress, skip_ba
 
 
 def _describe_contents(others: list[str], card: Card) -> str:
-    """Describe what an archive holds instead of the expected files."""
+    """Return the end of a message on what an archive holds instead of the expected files."""
     if not others:
         return "; it is empty"
     for name in others[:1000]:
@@ -245,14 +245,17 @@ def _layout_folder(folder: Path, card: Card) -> Path:
 
 
 def _is_recorded(root: Path, before: Entry, card: Card, inspection: Inspection) -> bool:
-    """Return whether the recorded version has this card, size and file count, and is cached."""
+    """Return whether a recorded version has this card, size and file count, and is cached."""
     same = (before.card, before.origin, before.skipped) == (card.name, None, bool(inspection.skipped))
     sizes = (before.size, before.nfiles) == (inspection.size, len(inspection.files))
     return same and sizes and before.md5 is not None and holds(cache_folder(root), before.md5)
 
 
 def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, progress: Progress) -> dict[str, Path]:
-    """Write the files that the card's adapter derives from the official ones, note them, and return their paths."""
+    """Write the files that the card's adapter derives, and return {file: its path}.
+
+    They are noted in `inspection`, with the notes for people.
+    """
     derive = derived_files(card)
     if derive is None:
         return {}
@@ -267,7 +270,10 @@ def _derived(folder: Path, place: Path, card: Card, inspection: Inspection, prog
 
 
 def derived_files(card: Card) -> DerivedFiles | None:
-    """Return the function `derived_files` of the card's adapter, if it has one (`qualm.registry.adapters.DerivedFiles`)."""
+    """Return the function `derived_files` of the card's adapter, or None.
+
+    See `qualm.registry.adapters.DerivedFiles`.
+    """
     if card.adapter is None:
         return None
     module = importlib.import_module(get("datasets", card.adapter).module)
@@ -283,7 +289,7 @@ def _hashes(sources: Mapping[str, Path], inspection: Inspection, progress: Progr
 
 
 def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspection, progress: Progress) -> dict[str, str]:
-    """Copy the valid files to the staging folder, add them to DVC; return their hashes."""
+    """Copy the valid files to the staging folder and add them to DVC; return {file: MD5}."""
     target = stage / name
     for parent in {Path(file).parent for file in inspection.files}:
         (target / parent).mkdir(parents=True, exist_ok=True)
@@ -303,7 +309,7 @@ def _copy(stage: Path, name: str, sources: Mapping[str, Path], inspection: Inspe
 
 
 def _stream(source: Path, target: Path | None) -> str:
-    """Copy a file, never through a link, and hash it on the way."""
+    """Copy a file, never through a link, and return its MD5; only hash it without a target."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with os.fdopen(os.open(source, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as reading:
@@ -336,7 +342,7 @@ def _import(stage: Path, name: str, url: str, rev: str | None, card: Card, progr
 
 
 def _describe(file: Path, card: Card, skipped: bool) -> None:
-    """Note the entry's card in the DVC file, byte for byte as DVC writes it."""
+    """Write the entry's card into its `.dvc` file, in DVC's own formatting."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -399,7 +405,7 @@ def _is_up_to_date(root: Path, target: Path, recorded: str) -> bool:
 
 
 def _restore_recorded(root: Path, before: Entry, inspection: Inspection) -> Added:
-    """Check out the recorded version unless the working copy equals it."""
+    """Check out the recorded version unless the working copy equals it; return the result."""
     assert before.md5 is not None
     if not (before.path.exists() and _is_up_to_date(root, before.path, before.md5)):
         dvc(root, "checkout", "--force", str(DATA / f"{before.name}.dvc"))

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from qualm.registry.formats.textfiles import TextFileError, parse_yaml, read_text, shorten, warn
-from qualm.registry.places import PACKAGE, own_folder, project_root
+from qualm.registry.places import PACKAGE, project_folder, project_root
 from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import quoted
 from qualm.registry.where import WhereError, is_subset_name, parse
@@ -81,7 +81,7 @@ def _inside(pattern: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that JSON can hold, as adapter parameters must be."""
+    """Return a value as plain JSON values; ValueError for what JSON cannot hold."""
     if isinstance(value, Mapping):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def _expressions(subsets: dict[str, str]) -> dict[str, str]:
-    """Check that subsets have usable names and valid expressions."""
+    """Return the subsets after a check of their names and expressions."""
     for name, text in subsets.items():
         if not is_subset_name(name):
             raise ValueError(f"{quoted(name)}: expected a name of letters, digits, '_' and '-' that is not a field of samples")
@@ -111,7 +111,7 @@ class _Strict(BaseModel):
 
 
 class Files(_Strict):
-    """A part of the official files."""
+    """A pattern of official files, with how many fit it and their format."""
 
     files: Pattern
     """Path or pattern from the entry's top: `*` within a folder, `**` across folders."""
@@ -126,7 +126,7 @@ class Files(_Strict):
 
 
 class Split(_Strict):
-    """Part of a dataset with its number of records."""
+    """A split of a dataset: its files, and the number of records in each."""
 
     files: Pattern | None = None
     """The files of which each holds this split once; None for what is generated."""
@@ -158,7 +158,7 @@ class Address(_Strict):
 
 
 class Members(_Strict):
-    """Target paths for an archive's members."""
+    """Where an archive's members go: which folder of it, and into which of the entry."""
 
     strip: Pattern = "."
     """Folder in the archive whose content is taken; `.` = all of it."""
@@ -176,7 +176,7 @@ class SingleFiles(_Strict):
 
 
 class Fetch(_Strict):
-    """Source of the official files: a hub repository, plain addresses, or both."""
+    """Where to fetch the official files: a hub repository, plain addresses, or both."""
 
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
     """OWNER/NAME on the hub; a model's where the card is of a model."""
@@ -252,7 +252,7 @@ class Card(_Strict):
 
     @property
     def caveat(self) -> str:
-        """Return a line about unchecked facts; empty for a checked card."""
+        """Return a line on unchecked facts; "" for a card that was checked against real files."""
         return "" if self.verified else UNVERIFIED
 
     @property
@@ -268,7 +268,7 @@ class Card(_Strict):
         if not SLUG.fullmatch(self.name):
             raise ValueError(f"name: expected lower-case letters, digits, '-' and '_', and no device of Windows, got '{self.name}'")
         if self.kind != "dataset" and (self.adapter is not None or self.missing):
-            raise ValueError("adapter: a dataset names one, a model and reviews none")
+            raise ValueError(f"adapter, missing: only a dataset has them; remove them from this card of kind '{self.kind}'")
         if self.kind == "dataset" and (self.adapter is None) != bool(self.missing):
             raise ValueError("adapter: a dataset names one, or says under `missing` what will read it")
         if not self.layout and self.source != "generated":
@@ -277,8 +277,8 @@ class Card(_Strict):
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the folders of cards: Qualm's own and the project's."""
-    own = own_folder(CARDS)
+    """Return the folders of cards: Qualm's own, and the project's if there is one."""
+    own = project_folder(CARDS)
     return (FOLDER,) if own is None else (FOLDER, own)
 
 
@@ -296,7 +296,7 @@ def card_names(folder: Path | None = None) -> list[str]:
 
 
 def load_all_cards(folder: Path | None = None) -> list[Card]:
-    """Return all cards or a folder's; warn about invalid ones once and skip them."""
+    """Return all valid cards, or those of a folder; warn about the others once."""
     cards = []
     for name in card_names(folder):
         try:

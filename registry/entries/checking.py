@@ -21,7 +21,7 @@ PROGRESS_EVERY = 100
 
 @dataclass
 class Checked:
-    """Result of checking records."""
+    """Result of reading all records of a dataset: counts, problems, notes."""
 
     splits: Counter[str] = field(default_factory=Counter)
     """Split -> good samples."""
@@ -35,7 +35,7 @@ class Checked:
 
 
 def check_records(source: Path | None, card: Card, args: Mapping[str, Any], progress: Callable[[int], None] = lambda n: None) -> Checked:
-    """Read everything that an adapter yields with these arguments; keep nothing.
+    """Read everything that an adapter yields; return counts and problems, keep no data.
 
     Args:
         source: the official files; None for a generator.
@@ -96,7 +96,7 @@ def check_records(source: Path | None, card: Card, args: Mapping[str, Any], prog
 
 
 def _unanswered(samples: Sequence[str], total: int) -> str:
-    """Describe questions without a reference answer that nothing declares unanswerable."""
+    """Return a problem's text: questions without reference answer, not declared unanswerable."""
     return (
         f"{len(samples):,} of {total:,} questions have no reference answer and are not declared unanswerable, so that they cannot be "
         f"scored; the first is {samples[0]}. Name the column that says so by `answerable` or `unanswerable`, or correct `answer`"
@@ -119,8 +119,8 @@ def _with_objects(entry: Entry) -> Verdict:
     return replace(verdict, problems=(*verdict.problems, *objects))
 
 
-def results(root: Path) -> dict[str, list[RecordedOutput]]:
-    """Return the recorded outputs in each `results/SPEC`, by the locks."""
+def recorded_results(root: Path) -> dict[str, list[RecordedOutput]]:
+    """Return {`results/SPEC`: its recorded outputs}, by the locks."""
     outputs: dict[str, list[RecordedOutput]] = {}
     for lock in (root / "dvc.lock", *sorted((root / "specs").glob("*/dvc.lock"))):
         for path, md5 in locked_outputs(lock).items():
@@ -129,14 +129,14 @@ def results(root: Path) -> dict[str, list[RecordedOutput]]:
 
 
 def check_results(root: Path, names: Sequence[str] | None, aside: bool) -> dict[str, Verdict]:
-    """Return verdicts on the results of the named specs; on all if none is named.
+    """Return {`results/SPEC`: verdict} for the named results, or for all if none is named.
 
     Args:
         names: what was asked for; names of entries among them are left alone.
         aside: set what is damaged aside.
     """
     folders = [n.rstrip("/") for n in names or () if n.startswith("results/")]
-    return {name: _results(root, records, aside) for name, records in results(root).items() if name in folders or not names}
+    return {name: _results(root, records, aside) for name, records in recorded_results(root).items() if name in folders or not names}
 
 
 def _results(root: Path, records: list[RecordedOutput], aside: bool) -> Verdict:

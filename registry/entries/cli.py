@@ -16,7 +16,7 @@ from qualm.registry.entries.errors import JsonOption, known_errors, refuse
 from qualm.registry.entries.printing import (
     counting,
     facts,
-    listed,
+    print_entries,
     print_labelled,
     print_some,
     print_verdict,
@@ -53,7 +53,7 @@ def list_entries(as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
         return
-    listed(rows)
+    print_entries(rows)
     if any(line["verified"] is False for line in rows):
         from qualm.registry.entries.card import UNVERIFIED
 
@@ -126,7 +126,10 @@ def add(
     ] = None,
     skip_bad: Annotated[
         bool,
-        typer.Option("--skip-bad", help="Leave out single bad files; accept bad lines and other counts. All are listed and counted."),
+        typer.Option(
+            "--skip-bad",
+            help="Leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's. All are listed.",
+        ),
     ] = False,
     new_version: Annotated[
         bool, typer.Option("--new-version", help="For your own data that have grown: write the new counts into their card and add them.")
@@ -231,7 +234,7 @@ def diff(
     from qualm.registry.adapters import AdapterError
     from qualm.registry.entries.differences import compare
     from qualm.registry.entries.entries import find
-    from qualm.registry.entries.printing import difference
+    from qualm.registry.entries.printing import print_difference
     from qualm.registry.entries.versions import find_version
     from qualm.registry.plugins.registry import PluginError
 
@@ -254,7 +257,7 @@ def diff(
             {"old": versions[0].md5, "new": versions[1].md5, "files": comparison.files.as_json(), "samples": samples, "why": comparison.why}
         )
     else:
-        difference(*versions, comparison)
+        print_difference(*versions, comparison)
     if exit_code and comparison.files:
         raise typer.Exit(1)
 
@@ -276,7 +279,7 @@ def check(
     """
     from qualm.registry.entries.checking import check_records
     from qualm.registry.entries.entries import find
-    from qualm.registry.plugins.options import options
+    from qualm.registry.plugins.options import parse_options
     from qualm.registry.plugins.registry import PluginError, get
 
     with known_errors():
@@ -289,7 +292,7 @@ def check(
             complain(say.FILES_NOT_HERE.format(name=name, command=entry.get))
             raise typer.Exit(2)
         try:
-            args = options(get("datasets", card.adapter), assignments or []) if card.adapter else {}
+            args = parse_options(get("datasets", card.adapter), assignments or []) if card.adapter else {}
         except PluginError as error:
             complain(str(error))
             raise typer.Exit(2) from None

@@ -11,7 +11,7 @@ Completed = Callable[[typer.Context, str], list[str]]
 
 
 def quietly(names: Callable[[typer.Context, str], Iterable[str]]) -> Completed:
-    """Complete from the names that begin with the typed text; complete nothing on an error."""
+    """Return a completion function of `names` that completes nothing on an error."""
 
     @wraps(names)
     def complete(context: typer.Context, incomplete: str) -> list[str]:
@@ -30,7 +30,7 @@ def root() -> Path:
 
 
 def parameter_value(context: typer.Context, name: str) -> Any:
-    """Return the value of a parameter on the command line so far."""
+    """Return the value of a parameter that was typed on the command line so far, or None."""
     return context.params.get(name)
 
 
@@ -55,7 +55,7 @@ def cards(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def adapters(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Complete the adapters that `qualm data new` can write a card for."""
+    """Return the adapters that `qualm data new` can write a card for."""
     from qualm.registry.entries.infer_columns import SUFFIXES
 
     return list(SUFFIXES)
@@ -77,7 +77,7 @@ def kinds(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 @quietly
 def plugins(context: typer.Context, incomplete: str) -> Iterable[str]:
-    """Complete the plugins of the kind before them, or published models after `--published`."""
+    """Return the plugins of the kind typed before, or published models after `--published`."""
     from qualm.registry.entries.published_models import published
     from qualm.registry.plugins.registry import names
 

@@ -13,7 +13,7 @@ from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.versions import Version
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.plugins.options import options
+from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import get, load
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
 
@@ -34,7 +34,7 @@ _EVERY = 1000
 
 @dataclass
 class Changes:
-    """Names only in the new version, only in the old, and in both but changed."""
+    """Names that only the new version has, only the old, and changed ones of both."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Changes:
         return bool(self.added or self.removed or self.changed)
 
     def by_field(self) -> dict[str, int]:
-        """Return the number of changes per field, the largest first."""
+        """Return {field: number of changed samples}, the largest first."""
         return dict(Counter(name for names in self.changed.values() for name in names).most_common())
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Changes:
 
 @dataclass
 class VersionDifferences:
-    """Differences of files, samples and images."""
+    """Differences of two versions of data, in files and in samples."""
 
     files: Changes
     samples: Changes | None
@@ -67,7 +67,7 @@ class VersionDifferences:
 def compare(
     old: Version, new: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback = lambda version, n: None
 ) -> VersionDifferences:
-    """Compare two versions, by a dataset's tables or by what an adapter reads of files.
+    """Return how two versions differ in files, and in samples by their tables or an adapter.
 
     Args:
         old: the first version.
@@ -98,12 +98,12 @@ def _changes(old: Mapping[str, T], new: Mapping[str, T], what: Callable[[T, T], 
 
 
 def _fields(old: bytes, new: bytes) -> list[str]:
-    """Return the fields whose digests differ."""
+    """Return the names of the fields whose digests differ, from two joined digests."""
     return [name for i, name in enumerate(COMPARED) if old[i * SIZE : (i + 1) * SIZE] != new[i * SIZE : (i + 1) * SIZE]]
 
 
 def _samples(version: Version, chosen: Sequence[str], beneath: Path, progress: ProgressCallback) -> dict[str, bytes]:
-    """Return sample id -> digests of the COMPARED fields, joined."""
+    """Return {sample id: joined digests of the COMPARED fields} of a version."""
     with ExitStack() as stack:
         items = _stored_records(version) if "samples.parquet" in version.files else _official(version, chosen, beneath, stack)
         pictures: dict[str | None, bytes] = {None: _digest(b"")}
@@ -146,7 +146,7 @@ def _official(version: Version, chosen: Sequence[str], beneath: Path, stack: Exi
         raise AdapterError(why)
     folder = stack.enter_context(version.laid_out(beneath))
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=beneath, prefix="adapter-")))
-    overrides = options(get("datasets", card.adapter), chosen)
+    overrides = parse_options(get("datasets", card.adapter), chosen)
     yield from load("datasets", card.adapter)(AdapterContext(scratch, 0, folder), **{**card.args, **overrides})
 
 

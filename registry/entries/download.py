@@ -36,7 +36,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """File at an address."""
+    """A file to download: address, and expected size and checksums."""
 
     name: str
     """Its path in the entry, or of an archive."""
@@ -50,13 +50,13 @@ class RemoteFile:
 
 
 def client(timeout: float = 30) -> httpx.Client:
-    """Return an HTTP client restricted to https and this machine."""
+    """Return an HTTP client that requests https addresses, and http ones of this machine."""
     limits = httpx.Timeout(timeout, connect=min(timeout, MAX_SILENCE / 2), read=4 * timeout)
     return httpx.Client(follow_redirects=True, timeout=limits, event_hooks={"request": [_only_https]})
 
 
 def announced_size(file: RemoteFile, web: httpx.Client, silent: set[str]) -> int | None:
-    """Return the size that a file's server announces, None if it does not say.
+    """Return the size in bytes that a file's server announces, None if it does not say.
 
     Args:
         silent: hosts that did not answer; they are not asked again, and another one is added.
@@ -90,7 +90,7 @@ def place(folder: Path, name: str) -> Path:
 
 
 def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> str:
-    """Fetch or resume a file, or verify the local one; return its SHA-256.
+    """Download a file, resume it, or verify the local one; return its SHA-256.
 
     Args:
         file: what, and from where.
@@ -144,7 +144,7 @@ def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Calla
 
 
 def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callable[[str, int], None]) -> float | None:
-    """Send a request; return None when complete, else the seconds to wait before a retry.
+    """Request a file; return None when complete, else the seconds to wait before a retry.
 
     0 stands for the usual delay.
     """
@@ -189,7 +189,7 @@ def _stream(file: RemoteFile, target: Path, web: httpx.Client, progress: Callabl
 
 
 def _partial_state(file: RemoteFile, part: Path, tag: Path) -> tuple[int, str]:
-    """Return the size and ETag of a partial download; 0 and "" if it cannot be resumed."""
+    """Return (size, ETag) of a partial download; (0, "") if it cannot be resumed."""
     if not part.exists():
         return 0, ""
     validator = ""
@@ -213,7 +213,7 @@ def _advice(status: int) -> str:
 
 
 def verified(file: RemoteFile, target: Path) -> str:
-    """Return a file's SHA-256; delete it and raise FetchError if its size or checksum is wrong."""
+    """Return a file's SHA-256; delete it and raise FetchError if size or checksum is wrong."""
     with target.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
     size = target.stat().st_size

@@ -26,7 +26,7 @@ class EntryError(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """Dataset or model of the registry: a folder that DVC tracks, or a card whose files are not added yet."""
+    """Dataset or model of the registry: a folder that DVC tracks, or a card without files."""
 
     root: Path
     name: str
@@ -51,7 +51,10 @@ class Entry:
 
     @cached_property
     def where(self) -> Where:
-        """Return the nearest store that has the bytes; network remotes are not asked."""
+        """Return a word for the nearest store of its bytes: here, cache, remote, missing...
+
+        Network remotes are not asked.
+        """
         if self.fault:
             return "broken"
         if self.md5 is None:
@@ -65,7 +68,7 @@ class Entry:
 
     @property
     def get(self) -> str:
-        """Return the command that fetches the bytes; empty if they are here."""
+        """Return the command that brings its bytes here; "" if they are here."""
         file = DATA / f"{self.name}.dvc"
         return {
             "cache": f"dvc checkout {file}",
@@ -85,7 +88,7 @@ class Entry:
 
     @property
     def sound_card(self) -> Card | None:
-        """Return its card; warn about an invalid one once and return None."""
+        """Return its card; None if it has none or an invalid one, with a warning."""
         try:
             return self.details
         except CardError as error:
@@ -94,14 +97,17 @@ class Entry:
 
 
 def entries(root: Path) -> list[Entry]:
-    """Return tracked entries, then cards without one; a broken DVC file gives a `fault`."""
+    """Return all tracked entries, then an untracked one for each other card.
+
+    An entry with a broken DVC file has a `fault`.
+    """
     tracked = [_entry(root, file) for file in sorted((root / DATA).glob("*.dvc"))]
     cards = {e.card for e in tracked} | {e.name for e in tracked}
     return tracked + [Entry(root, name, name) for name in card_names() if name not in cards]
 
 
 def find(root: Path, name: str) -> Entry:
-    """Return an entry or card by name.
+    """Return the entry of this name, or an untracked one for the card of this name.
 
     Raises:
         EntryError: there is none, with the nearest name; or its DVC file is broken.
@@ -154,7 +160,7 @@ def _read(root: Path, file: Path) -> Entry:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of verifying an entry's files."""
+    """Result of comparing recorded files with the files here."""
 
     checked: int
     damaged: tuple[str, ...]
@@ -169,7 +175,7 @@ class Verdict:
 
 
 def verify(entry: Entry) -> Verdict:
-    """Hash every file and compare it with DVC's record and the card; read-only."""
+    """Hash all files of an entry and compare them with DVC's record and the card."""
     if entry.fault:
         return Verdict(0, (), (), (), (entry.fault,))
     if entry.md5 is None:
@@ -195,7 +201,10 @@ def verify(entry: Entry) -> Verdict:
 
 
 def _expected(entry: Entry, hashes: dict[str, str]) -> dict[str, str] | None:
-    """Return the recorded files: from cache, a local remote, or verified hashes."""
+    """Return {file: recorded MD5} of an entry, from verified hashes, cache or a local remote.
+
+    None if none of them has it.
+    """
     if folder_md5(hashes) == entry.md5:
         return hashes
     remote = local_remote(entry.root)

@@ -20,7 +20,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
-    """Print why nothing was added and what to do; exit with status 1."""
+    """Print why an entry was not added and what to do; exit with status 1."""
     n, excusable = len(error.problems), error.excusable
     if as_json:
         changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}

@@ -69,7 +69,7 @@ def plan(
     missing_files: MissingFiles | None = None,
     upgrade: bool = False,
 ) -> FetchPlan:
-    """Return the files to fetch, with address and commit.
+    """Return the plan of what to fetch for an entry: files with address, and the commit.
 
     Args:
         card: says where the files are.
@@ -124,7 +124,10 @@ def with_sizes(plan: FetchPlan) -> FetchPlan:
 
 
 def _addresses(source: Fetch, uses: Sequence[Mapping[str, Any]], missing_files: MissingFiles | None) -> Iterator[tuple[str, Any]]:
-    """Yield the plain addresses that are needed: not those of archives whose files come one by one."""
+    """Yield (path, address) of the plain files and archives that are needed.
+
+    Archives whose files come one by one are left out.
+    """
     replaced = {name for one in source.single.values() for name in one.instead_of} if missing_files else set()
     yield from ((path, one) for path, one in source.urls.items() if path not in replaced and one.is_needed(uses))
 
@@ -138,7 +141,7 @@ def _with_checksums(file: RemoteFile, card: Card, source: Fetch, pin: lock.Pin |
 
 
 def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Bring the files, compare them with their checksums, unpack archives, and add all of it.
+    """Download an entry's files, check their checksums, unpack archives, and add the entry.
 
     Killed at any moment, the same call goes on where it was. Once the entry is added, what was fetched is deleted.
 
@@ -174,7 +177,10 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
 
 
 def complete(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
-    """Bring the single files that an entry fetched for fewer questions lacks; raise as `fetch` does."""
+    """Fetch the single files that an entry fetched for fewer questions lacks.
+
+    Raises as `fetch` does.
+    """
     files = root / FOLDER / plan.name / "files"
     if not files.exists():
         copy = atomic.scratch_folder(files.with_name("copied"))
@@ -184,7 +190,10 @@ def complete(root: Path, plan: FetchPlan, progress: Progress = lambda what, file
 
 
 def single_files(source: Fetch, wanted: Sequence[Sequence[str]]) -> list[RemoteFile]:
-    """Return the addresses of files by their possible paths; raise FetchError for one that no address is for."""
+    """Return the addresses of single files, each given by its possible paths.
+
+    Raises FetchError for a file without an address.
+    """
     files = {}
     for places in wanted:
         found = next(((path, one) for path in places for pattern, one in source.single.items() if fnmatch.fnmatchcase(path, pattern)), None)
@@ -235,7 +244,10 @@ def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], prog
 
 
 def _target(card: Card, members: Members, member: str) -> str | None:
-    """Return the path in the entry of an archive's member: what the layout names, without outer folders if need be."""
+    """Return the path in the entry that the layout gives an archive's member, or None.
+
+    Outer folders of the member are left out if need be.
+    """
     strip, prefix = ("" if folder == "." else f"{folder}/" for folder in (members.strip, members.into))
     if not member.startswith(strip):
         return None

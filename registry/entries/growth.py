@@ -18,7 +18,7 @@ MARK = "# Written by `qualm data new`"
 
 @dataclass(frozen=True)
 class Recount:
-    """Count of a card that differs from the files."""
+    """A count on a card that differs from the files: before and now."""
 
     what: str
     """The pattern of `layout`, or the name of a split."""
@@ -31,7 +31,7 @@ class Recount:
 
 
 def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
-    """Return how a folder's counts differ from its card; empty if anything else differs.
+    """Return how a folder's counts differ from its card; [] if anything else differs too.
 
     Args:
         folder: with the files.
@@ -55,7 +55,7 @@ def recounts(folder: Path, card: Card, path: Path) -> list[Recount]:
 
 
 def rewrite_counts(text: str, changes: list[Recount]) -> str | None:
-    """Return a card's text with new counts; None if its lines are not `qualm data new`'s."""
+    """Return a card's text with new counts; None if it was not laid out by `qualm data new`."""
     expected = _counted(yaml.safe_load(text), changes)
     for change in changes:
         key, name = ("records", change.what) if change.split else ("count", change.what)

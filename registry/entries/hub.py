@@ -52,7 +52,7 @@ def page(repo: str, kind: Kind) -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dataset") -> Listing:
-    """Return a repository's files that fit the patterns, at a commit, branch or tag.
+    """Return the files of a hub repository that fit the patterns, at a commit.
 
     Raises:
         FetchError: there is none, or the hub does not answer.
@@ -90,7 +90,10 @@ def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dat
 
 
 def model_listing(repo: str, revision: str) -> Listing:
-    """Return the files that transformers needs of a model, at a commit, branch or tag; raise FetchError for none."""
+    """Return the files that transformers needs of a hub model, at a commit, branch or tag.
+
+    Raises FetchError if it has no safetensors weights.
+    """
     patterns = [rule.files for rule in load_card("transformers_model").layout] + [*CODE]
     found = listing(repo, revision, patterns, "model")
     files = [file for file in found.files if not file.name.startswith(CONSOLIDATED)]
@@ -103,7 +106,10 @@ def model_listing(repo: str, revision: str) -> Listing:
 
 
 def model_commit(root: Path, repo: str, revision: str | None) -> str:
-    """Return the commit of a hub model's branch or tag: the pinned one, else the newest; raise FetchError for none."""
+    """Return the commit of a hub model's branch or tag: the pinned one, else the newest.
+
+    Raises FetchError if there is none.
+    """
     asked = revision or BRANCH
     if COMMIT.fullmatch(asked):
         return asked
@@ -112,7 +118,7 @@ def model_commit(root: Path, repo: str, revision: str | None) -> str:
 
 
 def cached(repo: str, commit: str, file: RemoteFile) -> Path | None:
-    """Return where a model's file lies in the hub's cache, None where it does not."""
+    """Return the path of a model's file in the hub's cache; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(repo, file.name, revision=commit)
@@ -126,7 +132,9 @@ def cache_folder() -> Path:
 
 
 def download_model(repo: str, commit: str, files: Sequence[RemoteFile], bars: bool, fetched: Callable[[str, int], None]) -> None:
-    """Download a model's missing files to the hub's cache, resuming, and verify their checksums.
+    """Download a model's missing files to the hub's cache and verify their checksums.
+
+    An interrupted download resumes.
 
     Args:
         bars: show huggingface_hub's progress bars.

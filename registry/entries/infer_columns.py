@@ -17,7 +17,7 @@ from typing import Any
 
 from qualm.registry.adapters import AdapterContext, AdapterError
 from qualm.registry.adapters._fields import field_names, value_at
-from qualm.registry.adapters._mapped import TRUTH, Columns, image_path, parts
+from qualm.registry.adapters._mapped import TRUTH, Columns, files_by_split, image_path
 from qualm.registry.adapters._official import read_records, read_rows
 from qualm.registry.adapters._parquet import rows as parquet_rows
 from qualm.registry.adapters._pictures import cell_content
@@ -93,7 +93,7 @@ class NewCardError(Exception):
 
 @dataclass
 class Proposal:
-    """Proposed adapter, files and columns for a folder."""
+    """Proposed card of a folder: adapter, its arguments, and columns with examples."""
 
     adapter: str
     args: dict[str, Any]
@@ -106,7 +106,7 @@ class Proposal:
 
 
 def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] | None = None) -> Proposal:
-    """Propose adapter and columns for a folder of data.
+    """Return the proposed adapter and its arguments for a folder of data.
 
     Args:
         folder: with the data.
@@ -148,7 +148,7 @@ def propose(folder: Path, adapter: str | None = None, files: Mapping[str, str] |
 
 
 def list_names(folder: Path) -> list[str]:
-    """List the files beneath a folder as sorted relative POSIX paths, without links.
+    """Return the files beneath a folder as sorted relative POSIX paths, without links.
 
     Raises:
         NewCardError: more than `MAX_FILES` files.
@@ -164,7 +164,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def _adapter(folder: Path, listed: Sequence[str]) -> str:
-    """Return the first adapter that reads such files."""
+    """Return the first adapter that reads such files; raise NewCardError if there is none."""
     if _tables(listed, "image_table") and not _tables(listed, "image_table")[0].lower().endswith(TEXTS):
         return "image_table"
     for adapter in SUFFIXES:
@@ -175,13 +175,13 @@ def _adapter(folder: Path, listed: Sequence[str]) -> str:
 
 
 def _tables(listed: Sequence[str], adapter: str) -> list[str]:
-    """Return the files that may be an adapter's tables, of the first suffix found."""
+    """Return the files that may be an adapter's tables, all of one suffix."""
     names = [n for n in listed if n.lower().endswith(SUFFIXES[adapter]) and not PurePosixPath(n).name.startswith(CACHED)]
     return next((of_kind for kind in TABLES if (of_kind := [n for n in names if n.lower().endswith(kind)])), [])
 
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
-    """Return a record's field by dotted name; None if this record has another structure."""
+    """Return the value at a record's dotted field; None if this record has another structure."""
     try:
         return value_at(record, name, "")
     except AdapterError:
@@ -227,7 +227,7 @@ def _keys(path: Path) -> set[str]:
 
 
 def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
-    """Return split -> path or pattern, inferred from file names."""
+    """Return {split: path or pattern}, inferred from file names; note files of no split."""
     by_split: dict[str, list[str]] = defaultdict(list)
     for name in names:
         by_split[_split(name)].append(name)
@@ -240,7 +240,7 @@ def _splits(names: Sequence[str], notes: list[str]) -> dict[str, str]:
 
 
 def _split(name: str) -> str:
-    """Return the split that a path names, innermost part first; empty for none."""
+    """Return the split that a path names, its innermost part first; "" for none."""
     for part in reversed(PurePosixPath(name.lower()).parts):
         words = set(re.split(r"[^a-z]+", part))
         if split := next((split for split, words_of_split in SPLITS.items() if set(words_of_split) & words), ""):
@@ -264,7 +264,7 @@ def _pattern(split: str, matching: Sequence[str], names: Sequence[str]) -> str:
 def _first_records(folder: Path, adapter: str, files: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
     records: list[tuple[str, dict[str, Any]]] = []
     try:
-        for split, _, path in parts(folder, files):
+        for split, _, path in files_by_split(folder, files):
             read = _coco if adapter == "coco_folder" else _columnar if path.suffix.lower() in COLUMNAR else _table
             records += [(split, record) for record in islice(read(path), HEAD)]
     except AdapterError as error:
@@ -299,7 +299,7 @@ def _coco(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapter: str, notes: list[str]) -> dict[str, Any]:
-    """Return parameter -> column by usual names and contents; note alternatives."""
+    """Return {adapter parameter: column} by usual names and contents; note alternatives."""
     there = list(columns)
     lower = {name.lower(): name for name in there}
     mapping: dict[str, Any] = {key: _find_column(key, lower, records) for key in NAMES}
@@ -341,7 +341,7 @@ def _mapping(records: Sequence[Mapping[str, Any]], columns: Iterable[str], adapt
 
 
 def _find_column(key: str, lower: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the column of an adapter parameter, or its dotted field; None if there is none.
+    """Return the column, or dotted field, for an adapter parameter; None if there is none.
 
     Columns with one of the parameter's usual names come first, then fields of such columns, then fields of any column.
     """
@@ -396,7 +396,7 @@ def _is_empty(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> b
 
 
 def _is_sliceable(values: Sequence[Any]) -> bool:
-    """Return whether a column's values are short and repeat, as useful for slices."""
+    """Return whether a column's values are short and repeat, so that slices make sense."""
     present = [v for v in values if v not in (None, "")]
     short = all(isinstance(v, str | int | bool) and len(str(v)) <= MAX_SLICE_LENGTH for v in present)
     return short and len(set(map(str, present))) < len(present)
@@ -432,7 +432,7 @@ def _listed(value: Any) -> bool:
 
 
 def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices: Sequence[str]) -> list[str]:
-    """Return the readings under which all answers are options, the likeliest first.
+    """Return the values of `answer_is` that make all answers options, the likeliest first.
 
     Readings with equal outcomes count once; `text` if there is none.
     """
@@ -452,7 +452,7 @@ def _answer_is(records: Sequence[Mapping[str, Any]], answer: str | None, choices
 def _images(
     folder: Path, listed: Sequence[str], heads: Sequence[tuple[str, Mapping[str, Any]]], columns: Sequence[str], files: Mapping[str, str]
 ) -> str:
-    """Return the folder that holds most named images, with `{split}` if needed; else `.`."""
+    """Return the folder that holds most of the named images, perhaps with `{split}`, or `.`."""
     named = [(split, path) for split, r in heads for column in columns for cell in _cells(r.get(column)) if (path := cell_content(cell)[1])]
     probes = [(split, name) for split in files for name in [n for s, n in named if s == split][:PROBED]]
     tops = dict.fromkeys(str(PurePosixPath(*PurePosixPath(n).parts[:depth])) for depth in (1, 2, 3) for n in listed if "/" in n)
@@ -463,7 +463,7 @@ def _images(
 
 
 def _cells(value: Any) -> list[Any]:
-    """Return the images that a cell names: a list, its JSON, or one; empty for none."""
+    """Return the images that a cell names, as a list; it may be a list, its JSON, or one."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = list_in_text(value) or value
     cells = value if isinstance(value, list) else [value]

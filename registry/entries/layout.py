@@ -24,7 +24,7 @@ JUNK = {".git", ".hg", ".svn", ".dvc", ".dvcignore", "__pycache__", ".DS_Store",
 
 @dataclass
 class Inspection:
-    """Files, counts and problems found in a folder."""
+    """Result of comparing a folder with a card: its files, counts and problems."""
 
     files: dict[str, int] = field(default_factory=dict)
     """Files the layout names, as relative POSIX path -> bytes, sorted."""
@@ -52,14 +52,14 @@ def inspect(
     skip_bad: bool = False,
     linked: bool = False,
 ) -> Inspection:
-    """Check a folder against a card's layout, counts and digests without changing it.
+    """Return the files, counts and problems of a folder, compared with a card.
 
     Args:
         folder: where the official files are.
         card: what they should be.
         progress: told each file's name and size once it is checked, and the bytes there are to check.
-        skip_bad: leave out bad files of a pattern and let bad lines and other counts pass, all of it listed. A file that the layout names
-            by itself is needed whole, and of a pattern that it needs one file.
+        skip_bad: leave out bad files of a pattern, keep files with bad lines, and accept other counts than the card's, all of it listed. A
+            file that the layout names without a pattern must be valid, and so must one file of each required pattern.
         linked: it is an entry, whose files may be links into DVC's cache.
     """
     inspection = Inspection()
@@ -89,7 +89,7 @@ def inspect(
 
 
 def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Iterator[str]:
-    """Yield the required patterns with only invalid files, and the first one's fault."""
+    """Yield a problem for each required pattern with only invalid files."""
     for pattern in dict.fromkeys(rule.files for rule in rules.values() if rule.at_least):
         of_pattern = [name for name, rule in rules.items() if rule.files == pattern]
         if inspection.files.keys().isdisjoint(of_pattern):
@@ -98,7 +98,7 @@ def _invalid_patterns(rules: Mapping[str, Files], inspection: Inspection) -> Ite
 
 
 def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[tuple[str, int | FormatError | None]]:
-    """Check files in order; yield each with its record count or fault."""
+    """Yield (file, number of records, or its fault) for each file, in order."""
 
     def check(name: str) -> tuple[str, int | FormatError | None]:
         try:
@@ -110,7 +110,7 @@ def _checks(folder: Path, rules: Mapping[str, Files], linked: bool) -> Iterator[
 
 
 def list_files(folder: Path, card: Card) -> tuple[list[str], list[str]]:
-    """Return the files that a card names, and oddities of others, without reading any."""
+    """Return the files in a folder that a card names, and problems of others; read none."""
     inspection = Inspection()
     _walk(folder, card, inspection, inspection.problems)
     return list(inspection.files), inspection.problems
@@ -135,7 +135,7 @@ def _regex(pattern: str) -> re.Pattern[str]:
 
 
 def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], linked: bool = False) -> list[str]:
-    """Return relative paths of all files; record links and oddities as problems."""
+    """Return the relative paths of a folder's files; record links and oddities as problems."""
     names = []
     for relative, entry in _scan(str(folder), "", inspection.problems):
         printable, link = quoted(relative), ""
@@ -160,7 +160,7 @@ def _walk(folder: Path, card: Card, inspection: Inspection, lenient: list[str], 
 
 
 def _scan(folder: str, inside: str, problems: list[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield files and folder links with relative paths, a folder's before its subfolders'."""
+    """Yield (relative path, entry) of files and linked folders, a folder's before subfolders'."""
     try:
         with os.scandir(folder) as entries:
             here = sorted((e for e in entries if e.name not in JUNK), key=lambda e: e.name)
@@ -193,7 +193,7 @@ def _layout(folder: Path, card: Card, names: Iterable[str], inspection: Inspecti
 
 
 def _nearby_folder(folder: Path, card: Card) -> str:
-    """Return a parent or inner folder that does hold files of the layout; empty if none."""
+    """Return a parent or inner folder that holds files of the layout; "" if none does."""
     try:
         inside = sorted(p for p in folder.iterdir() if p.is_dir() and not p.is_symlink())[:200]
     except OSError:
@@ -231,7 +231,7 @@ MAX_QUEUED = 1024
 
 
 def map_in_order(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield results in the order of the items, computed in parallel; stop at an exception."""
+    """Yield `function(item)` in the order of the items, computed by several threads."""
     waiting = iter(items)
     with ThreadPoolExecutor(usable_cores(), thread_name_prefix="files") as pool:
         while some := list(islice(waiting, MAX_QUEUED)):

@@ -31,7 +31,7 @@ class Pin:
 
 
 def read(root: Path) -> dict[str, Pin]:
-    """Return the pin of each entry; raise FetchError for a damaged file."""
+    """Return {entry or hub model: its pin} of a project; FetchError for a damaged file."""
     path = root / FILE
     if not path.exists():
         return {}
@@ -49,7 +49,7 @@ def model_key(repo: str, revision: str | None) -> str:
 
 
 def write(root: Path, new: Mapping[str, Pin]) -> None:
-    """Set some pins and leave the others."""
+    """Write new pins into the project's lock; the others stay."""
     pins = {**read(root), **new}
     text = json.dumps({key: asdict(pins[key]) for key in sorted(pins)}, indent=1, sort_keys=True, ensure_ascii=False)
     atomic.write_text(root / FILE, f"{text}\n")

@@ -17,7 +17,7 @@ from qualm.registry.formats import atomic
 from qualm.registry.formats.check import BadLinesError, FormatError, check_file
 from qualm.registry.formats.picture_lists import MAX_IMAGES, picture_ids
 from qualm.registry.formats.pictures import is_image_name
-from qualm.registry.plugins.options import options
+from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import Parameter, Plugin, PluginError, get, load
 from qualm.registry.sample import Image, Sample
 from qualm.registry.text import one_line
@@ -41,7 +41,7 @@ class SamplePreview:
 
 
 def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
-    """Return the proposal's arguments as corrected by a person.
+    """Ask a person about each proposed argument; return the arguments as corrected.
 
     Raises:
         NewCardError: an answer does not name a column, or is of another type.
@@ -69,17 +69,17 @@ def ask_mapping(proposal: Proposal, ask: Ask) -> dict[str, Any]:
 
 
 def _parse_reply(plugin: Plugin, parameter: Parameter, reply: str) -> Any:
-    """Parse a reply for a parameter that names no column."""
+    """Return the value in a reply for a parameter that names no column."""
     if not reply:
         return parameter.default
     try:
-        return options(plugin, [f"{parameter.name}={reply}"])[parameter.name]
+        return parse_options(plugin, [f"{parameter.name}={reply}"])[parameter.name]
     except PluginError as error:
         raise NewCardError(str(error).removeprefix("-O ")) from None
 
 
 def _columns(parameter: Parameter, reply: str, proposal: Proposal) -> Any:
-    """Parse a reply as a column, or several separated by commas; None for none."""
+    """Return the column in a reply, or several separated by commas; None for none."""
     several = isinstance(parameter.default, list) or (parameter.name == "image" and reply not in proposal.columns and "," in reply)
     value: Any = [part.strip() for part in reply.split(",") if part.strip()] if several else reply or None
     _are_columns(parameter.name, value, proposal)
@@ -93,7 +93,7 @@ def _are_columns(name: str, value: Any, proposal: Proposal) -> None:
 
 
 def _helps(plugin: Plugin) -> dict[str, str]:
-    """Return each parameter's help from `Args:`, in one line."""
+    """Return {parameter: its help from `Args:`, on one line}."""
     parameters = {p.name for p in plugin.parameters}
     help_of: dict[str, str] = {}
     last = ""
@@ -132,7 +132,7 @@ def try_out(folder: Path, adapter: str, args: Mapping[str, Any], n: int = 3) -> 
 def write(
     name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any], about: Mapping[str, str], cards: Path, replace: bool = False
 ) -> Path:
-    """Write a card after checking that it loads.
+    """Write a card after checking that it loads; return its path.
 
     Args:
         name: of the card.
@@ -194,7 +194,7 @@ def render(name: str, folder: Path, proposal: Proposal, args: Mapping[str, Any],
 
 
 def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Return the patterns of a card's files, and the number of files of each."""
+    """Return (pattern, number of files) for the files of a card."""
     listed = list_names(folder)
     counts = {pattern: sum(matches(pattern, n) for n in listed) for pattern in args["files"].values()}
     if proposal.adapter != "image_table" or args.get("image"):
@@ -209,7 +209,7 @@ def _layout(folder: Path, proposal: Proposal, args: Mapping[str, Any]) -> list[t
 
 
 def _records(folder: Path, proposal: Proposal, pattern: str) -> str:
-    """Return the record count of a split's only file as YAML; empty if not counted."""
+    """Return `, records: N` for the layout of a split's only file; "" if not counted."""
     if "*" in pattern or proposal.adapter == "coco_folder":
         return ""
     try:

@@ -12,7 +12,7 @@ from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
 from qualm.registry.entries.new_card import DESCRIPTIONS, Ask, SamplePreview, ask_mapping, try_out, write
 from qualm.registry.formats import pictures
 from qualm.registry.formats.picture_lists import picture_ids
-from qualm.registry.plugins.options import options
+from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import PluginError, get
 from qualm.registry.sample import Image
 from qualm.registry.text import format_size, one_line
@@ -25,7 +25,7 @@ SHOWN = 3
 def new_card(
     name: str, folder: Path, cards: Path, adapter: str | None, assignments: Sequence[str], about: Mapping[str, str], yes: bool, force: bool
 ) -> None:
-    """Run the dialogue: inspect the data, ask, show samples, write the card."""
+    """Inspect data in a dialogue, ask about columns, show samples, and write the card."""
     folder = folder.expanduser().resolve()
     if not folder.is_dir():
         raise NewCardError(f"{folder}: expected a folder; an archive has to be unpacked first")
@@ -55,7 +55,7 @@ def new_card(
 
 def _options(adapter: str, assignments: Sequence[str]) -> dict[str, Any]:
     try:
-        return options(get("datasets", adapter), assignments)
+        return parse_options(get("datasets", adapter), assignments)
     except PluginError as error:
         raise NewCardError(str(error)) from None
 
@@ -65,7 +65,7 @@ def _take(what: str, proposed: str, help: str) -> str:
 
 
 def _ask(what: str, proposed: str, help: str) -> str:
-    """Ask in the terminal; `-` means none."""
+    """Return the answer to a question in the terminal; `-` means ""."""
     answer: str = typer.prompt(f"{what} ({help})" if help else what, default=proposed or "-").strip()
     return "" if answer == "-" else answer
 

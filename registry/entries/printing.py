@@ -81,7 +81,7 @@ def _address(fetch: Fetch) -> str:
     return ", ".join([*hub, *(address.url for address in fetch.urls.values())]) + asks
 
 
-def listed(rows: list[dict[str, Any]]) -> None:
+def print_entries(rows: list[dict[str, Any]]) -> None:
     """Print entries as a table, with fewer columns on a narrow terminal."""
     from rich.table import Table
     from rich.text import Text
@@ -197,7 +197,7 @@ def next_commands(added: Added) -> list[str]:
 
 
 def commit_command(entry: Entry) -> str:
-    """Return the git command that commits an entry's record, and its card if that is new."""
+    """Return the git command that commits an entry's record, and a new or changed card."""
     files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
     return say.COMMITS.format(files=shlex.join(files), message=shlex.quote(f"Data: {entry.name}"))
 
@@ -207,7 +207,7 @@ def _record(entry: Entry) -> str:
 
 
 def _new_card(entry: Entry) -> list[str]:
-    """Return the path of the entry's card if git does not have its current content."""
+    """Return the entry's card as a list of its path; [] if git has its current content."""
     from qualm.registry.entries import card as cards
 
     path = cards.folders()[-1] / f"{entry.card}.yaml"
@@ -222,7 +222,7 @@ def _from_here(path: Path) -> str:
 
 @contextmanager
 def progress_line(visible: bool) -> Iterator[Progress]:
-    """Show a progress bar on standard error for each task, in bytes if the total is known."""
+    """Show a progress bar on standard error; yield the function that updates it."""
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn, TransferSpeedColumn
     from rich.progress import Progress as Bar
 
@@ -257,7 +257,7 @@ def progress_line(visible: bool) -> Iterator[Progress]:
 
 @contextmanager
 def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
-    """Show one status line on standard error that counts samples as they are read."""
+    """Show a status line on standard error; yield the function that updates its count."""
     from rich.status import Status
 
     from qualm.registry.system.console import Console
@@ -272,7 +272,7 @@ def counting(visible: bool) -> Iterator[Callable[[str, int], None]]:
         yield tell
 
 
-def difference(old: Version, new: Version, comparison: VersionDifferences) -> None:
+def print_difference(old: Version, new: Version, comparison: VersionDifferences) -> None:
     """Print the differences between two versions of data."""
     print(f"{old.label} ({old.md5[:10]}) -> {new.label} ({new.md5[:10]})")
     for what, changes in (("files", comparison.files), ("samples", comparison.samples)):

@@ -49,7 +49,7 @@ class TextSizes(_Strict):
 
 
 class Published(_Strict):
-    """One model of the hub."""
+    """One published model of the hub: sizes, licence, and what it cannot do."""
 
     name: str
     family: str = Field(alias="class")
@@ -80,7 +80,7 @@ class Published(_Strict):
 
 @cache
 def published(file: Path = FILE) -> dict[str, Published]:
-    """Return all models of the table by name; raise TableError for a broken format."""
+    """Return {name: model} of the table; raise TableError if it is malformed."""
     models, problems = {}, []
     for name, row in yaml.safe_load(file.read_text(encoding="utf-8")).items():
         try:
@@ -94,6 +94,6 @@ def published(file: Path = FILE) -> dict[str, Published]:
 
 @cache
 def verified() -> dict[str, Any]:
-    """Return the model types that pass `qualm doctor` with random weights, by engine."""
+    """Return {engine: model types that pass `qualm doctor` with random weights}."""
     table: dict[str, Any] = yaml.safe_load(VERIFIED.read_text(encoding="utf-8"))
     return table

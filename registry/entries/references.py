@@ -21,7 +21,7 @@ class CitationError(Exception):
 
 
 def parse_bibtex(text: str, by: str) -> dict[str, str]:
-    """Parse BibTeX entries by key, the first of each; raise CitationError if malformed."""
+    """Return {key: BibTeX entry}, the first of each; raise CitationError if malformed."""
     try:
         return parse(text)
     except BibtexError as error:
@@ -35,13 +35,13 @@ def references(file: Path = FILE) -> dict[str, str]:
 
 @cache
 def keys_of_entries() -> dict[str, list[str]]:
-    """Return the keys of the papers of each entry of registry/data/."""
+    """Return {entry of registry/data/: keys of its papers}."""
     keys: dict[str, list[str]] = yaml.safe_load(ENTRIES.read_text(encoding="utf-8"))
     return keys
 
 
 def cited(keys: Iterable[str], by: str) -> dict[str, str]:
-    """Return the entries that `CITES` names, by key.
+    """Return {key: BibTeX entry} for the items of a `CITES` constant.
 
     Raises:
         CitationError: an unknown key, or text that is no entry.
@@ -73,7 +73,7 @@ class BibtexError(Exception):
 
 @dataclass(frozen=True)
 class _Block:
-    """`@kind{body}`."""
+    """Position of a block `@kind{body}` in a BibTeX text."""
 
     kind: str
     start: int
@@ -82,7 +82,7 @@ class _Block:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Parse entries by key, the first of each, without comments and preambles.
+    """Return {key: BibTeX entry}, the first of each, without comments and preambles.
 
     Raises:
         BibtexError: an entry without a key, or one that does not end.

@@ -24,7 +24,7 @@ _DIGEST = 6
 
 @dataclass(frozen=True)
 class Version:
-    """Files of an entry or dataset at a point in time."""
+    """An entry or dataset at a point in time: its files, and where they are stored."""
 
     label: str
     """Version as it was requested."""
@@ -55,7 +55,7 @@ class Version:
 
     @contextmanager
     def laid_out(self, beneath: Path) -> Iterator[Path]:
-        """Yield a folder with all its files; a temporary one is deleted at the end."""
+        """Yield a folder that holds all its files; a temporary one is deleted at the end."""
         if self.folder is not None:
             yield self.folder
             return
@@ -72,7 +72,7 @@ class Version:
 
 
 def find_version(root: Path, text: str) -> Version:
-    """Return the version that a person's text names.
+    """Return the version that a text such as `pope@v1.0` names.
 
     Raises:
         EntryError: no such entry, path, revision or digest, or its list of files is in no store here.
@@ -97,7 +97,7 @@ def find_version(root: Path, text: str) -> Version:
 
 
 def _working(root: Path, text: str) -> Version | None:
-    """Return the version in the working tree under this name; None if there is none."""
+    """Return the version of this name in the working tree; None if there is none."""
     place, is_entry = _place(root, text)
     folder = root / place
     if folder.is_dir():
@@ -109,7 +109,7 @@ def _working(root: Path, text: str) -> Version | None:
 
 
 def _place(root: Path, name: str) -> tuple[str, bool]:
-    """Return the path from the root, and whether it is an entry's."""
+    """Return (path from the root, whether it is an entry's) of a name."""
     if name and "/" not in name and ((root / DATA / f"{name}.dvc").is_file() or not (Path.cwd() / name).exists()):
         return str(DATA / name), True
     try:

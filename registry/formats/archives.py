@@ -65,22 +65,22 @@ def unpack(
     folder: Path,
     progress: Callable[[str, int], None],
     skip: Callable[[str], None] | None = None,
-    takes: Callable[[str], bool] = lambda name: True,
+    is_wanted: Callable[[str], bool] = lambda name: True,
 ) -> list[str]:
-    """Write an archive's files beneath an empty folder; return the unwanted names.
+    """Unpack an archive's wanted files into an empty folder; return the other files' names.
 
     Args:
         path: a zip or tar archive.
         progress: receives each member's name and size.
         skip: receives members that are refused, which are then left out; None refuses the whole.
-        takes: says whether a member of this name is wanted.
+        is_wanted: says whether a member of this name is wanted.
 
     Raises:
         ArchiveError: it is damaged or claims too much, or members would lie outside the folder, are links, or come twice.
     """
     others, folders = [], {folder}
     for member in _check_members(path, skip):
-        if not takes(member.name):
+        if not is_wanted(member.name):
             others.append(member.name)
             continue
         target = folder / member.name
@@ -132,7 +132,7 @@ class _Claims:
 
 
 def _check_members(path: Path, skip: Callable[[str], None] | None) -> Iterator[_Member]:
-    """Yield the files of an archive after checking all their names."""
+    """Check all member names of an archive, then yield its files; `skip` gets refused ones."""
     try:
         with _open(path) as archive:
             claims = _Claims(path.stat().st_size)

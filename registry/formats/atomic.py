@@ -27,7 +27,7 @@ def create_folder(folder: Path) -> Path:
 
 
 def scratch_folder(folder: Path) -> Path:
-    """Create and return a folder for temporary files.
+    """Create and return `folder`; if it cannot be written, a new temporary folder.
 
     Where nothing can be written (a read-only file system), it is an empty folder among the system's temporary files, deleted when this
     process ends.
@@ -71,18 +71,18 @@ def file(path: Path, durable: bool = False) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes, durable: bool = False) -> None:
-    """Write a file in one step; see `file`."""
+    """Replace a file's content atomically; on an error the old content stays."""
     with file(path, durable) as partial:
         partial.write_bytes(data)
 
 
 def write_text(path: Path, text: str, durable: bool = False) -> None:
-    """Write a text in one step, as UTF-8 and with the line ends it has; see `file`."""
+    """Replace a file's content atomically by a text in UTF-8, with the line ends it has."""
     write_bytes(path, text.encode(), durable)
 
 
 def publish(finished: Path, target: Path) -> None:
-    """Move a finished file or folder to its place, from another file system too.
+    """Move a finished file or folder to `target`, replacing it, also across file systems.
 
     A folder cannot be renamed onto another: what stands there is set aside beside `finished` (`REPLACED`) and deleted afterwards; a kill
     in between leaves it there. A file never takes the place of a folder.
@@ -107,13 +107,13 @@ def publish(finished: Path, target: Path) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the temporary path of a file, unique to process, thread and machine."""
+    """Return a random hidden temporary path in the folder of `path`."""
     # Cut short: file systems allow 255 bytes for a name, and the suffix needs some of them.
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
 def _copy_to_file_system(target: Path, finished: Path) -> Path:
-    """Return `finished`, or a copy beside the target if it is on another file system."""
+    """Move `finished` beside the target if on another file system; return where it is."""
     if finished.stat().st_dev == target.parent.stat().st_dev:
         return finished
     near = partial_path(target)

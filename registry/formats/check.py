@@ -55,7 +55,7 @@ class BadLinesError(FormatError):
 
 
 def check_file(path: Path, form: str | None = None, linked: bool = False) -> int | None:
-    """Read a file in its format; return its number of records, None if it has none.
+    """Check a file by reading it all; return its number of records, None if not counted.
 
     Args:
         form: one of `cards.Format`; None = by its suffix, `any` where that is unknown.
@@ -104,7 +104,7 @@ def _jsonl(path: Path) -> int:
         good = sum(1 for _ in lines(path, lambda error: bad.add(str(error).removeprefix(f"{path}: "))))
     except JsonStreamError as error:
         raise FormatError(str(error).removeprefix(f"{path}: ")) from error
-    bad.none(good + bad.number, "where the last is bad the file may be cut short, fetch it again")
+    bad.raise_if_any(good + bad.number, "where the last is bad the file may be cut short, fetch it again")
     return good
 
 
@@ -129,7 +129,10 @@ def _safetensors(path: Path) -> int:
 
 
 def _parquet(path: Path) -> int:
-    """Count rows in batches small enough for a value that is stored once and repeated."""
+    """Return the number of rows of a Parquet file, all of which are read.
+
+    Batches are small enough for a value that is stored once and repeated.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -171,12 +174,12 @@ def _csv(path: Path) -> int:
                 bad.add(f"line {line} has {len(row)} fields where the header has {len(head)}")
     except TextTableError as error:
         raise FormatError(f"not a table of text: {error}; fetch it again") from error
-    bad.none(n, "is a row cut or unquoted?")
+    bad.raise_if_any(n, "is a row cut or unquoted?")
     return n
 
 
 class _Bad:
-    """Invalid lines of a file: the first few as text, all by number."""
+    """Collector of a file's invalid lines: the first few as text, all by number."""
 
     def __init__(self) -> None:
         self.number, self._first_lines = 0, list[str]()
@@ -186,8 +189,8 @@ class _Bad:
         if self.number <= MAX_LINES:
             self._first_lines.append(line)
 
-    def none(self, records: int, hint: str) -> None:
-        """Raise BadLinesError if there are invalid lines."""
+    def raise_if_any(self, records: int, hint: str) -> None:
+        """Raise BadLinesError, which ends with `hint`, if there are invalid lines."""
         if self.number:
             more = f"; {self.number - MAX_LINES:,} lines more" if self.number > MAX_LINES else ""
             raise BadLinesError(f"{'; '.join(self._first_lines)}{more}; {hint}", self.number, records)

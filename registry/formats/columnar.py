@@ -24,7 +24,7 @@ class ColumnarError(Exception):
 
 
 def read_schema(path: Path) -> pa.Schema:
-    """Return the schema of a file from its head or footer, else raise ColumnarError."""
+    """Return the Arrow schema of a Parquet or Arrow file, else raise ColumnarError."""
     import pyarrow.parquet as pq
 
     with _explain_errors(path, [0]):
@@ -35,7 +35,7 @@ def read_schema(path: Path) -> pa.Schema:
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield a file's rows as {column: value}, numbers of 32 bits as they were meant (0.1, not 0.10000000149011612).
+    """Yield rows as {column: value}, 16- and 32-bit floats as their shortest decimals (0.1).
 
     Args:
         path: the file, Parquet or Arrow by its suffix.
@@ -54,7 +54,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict
 
 
 def class_names(schema: pa.Schema) -> dict[str, list[str]]:
-    """Return the names of the classes of each `ClassLabel` column, as `datasets` notes them in the file."""
+    """Return {column: class names} for the `ClassLabel` columns of `datasets` in a schema."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {name: list(f["names"]) for name, f in features.items() if isinstance(f, dict) and f.get("_type") == "ClassLabel"}
@@ -95,7 +95,7 @@ def _batches(path: Path, columns: Sequence[str] | None) -> Iterator[pa.RecordBat
 
 @contextmanager
 def _arrow(path: Path) -> Iterator[Iterator[Any]]:
-    """Yield the schema of an Arrow file or stream, then its batches."""
+    """Yield an iterator over an Arrow file or stream: its schema, then its batches."""
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as source:
@@ -111,7 +111,7 @@ def _arrow(path: Path) -> Iterator[Iterator[Any]]:
 
 
 def _has_short_floats(kind: pa.DataType) -> bool:
-    """Return whether a column's values hold numbers of fewer than 64 bits with a fraction."""
+    """Return whether an Arrow type is, or contains, floats of 16 or 32 bits."""
     import pyarrow.types as types
 
     if types.is_floating(kind):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row that is left out, and why."""
+    """A record that is left out of a dataset: where it is, and why."""
 
     where: str
     """FILE:LINE, or FILE, and the member of an archive."""

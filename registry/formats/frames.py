@@ -39,7 +39,7 @@ def frame_positions(total: int, n: int) -> list[int]:
 
 
 def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return number and image of evenly spaced frames of a film, animation or folder.
+    """Return (position, image file) of up to `n` evenly spaced frames of a video or folder.
 
     Args:
         path: of the file or folder.
@@ -54,7 +54,7 @@ def read_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
 
 
 def frames_of_animation(data: bytes, n: int) -> list[tuple[int, bytes]]:
-    """Return number and image of evenly spaced frames of an animated or still image."""
+    """Return (position, PNG file) of up to `n` evenly spaced frames of an image file."""
     try:
         with open_image(io.BytesIO(data)) as picture:
             total = int(getattr(picture, "n_frames", 1))
@@ -86,7 +86,10 @@ def _by_number(path: Path) -> list[tuple[int, int, str]]:
 
 
 def _film_frames(path: Path, n: int) -> list[tuple[int, bytes]]:
-    """Return frames of a film, counted by decoding it, since headers misstate lengths."""
+    """Return (position, PNG file) of up to `n` evenly spaced frames of a film.
+
+    Frames are counted by decoding, since headers misstate lengths.
+    """
     try:
         import av
     except ImportError:

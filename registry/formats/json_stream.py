@@ -35,7 +35,7 @@ class BadTextError(JsonStreamError):
 
 
 def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of these pairs, as a decoder's `object_pairs_hook`.
+    """Return (key, value) pairs as a dict; for a decoder's `object_pairs_hook`.
 
     Raises:
         ValueError: a key occurs twice.
@@ -48,20 +48,20 @@ def reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def members(
-    path: Path, spread: Collection[str] | None = (), bad: Callable[[JsonStreamError], None] | None = None, once: bool = False
+    path: Path, spread: Collection[str] | None = (), bad: Callable[[JsonStreamError], None] | None = None, unique_keys: bool = False
 ) -> Iterator[tuple[str, Any]]:
-    """Yield key and value of every member of an object, in order, one in memory at a time.
+    """Yield (key, value) of every member of a JSON file's object, one in memory at a time.
 
     Args:
         spread: members of which each item of their list is given alone, as (key, item); None = all. One that is no list comes whole.
         bad: told of values with half of a surrogate pair, which are then left out; None = they are given as they are.
-        once: refuse values that have a key twice, as two records have of which a part between is lost.
+        unique_keys: refuse values that have a key twice, as two records have of which a part between is lost.
 
     Raises:
         JsonStreamError: the file is not an object, or is cut off.
     """
     with _open(path) as handle:
-        reader = _Reader(path, handle, "object", once)
+        reader = _Reader(path, handle, "object", unique_keys)
         for _ in reader.entries("{", "}", "a JSON object"):
             key = reader.key()
             listed = (spread is None or key in spread) and reader.peek() == "["
@@ -72,7 +72,7 @@ def members(
 
 
 def values(path: Path, under: str | None = None, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield line and value of every record of a file, in order, one in memory at a time.
+    """Yield (line number, record) of a JSON list or JSON Lines file, one in memory at a time.
 
     Args:
         path: a JSON list, or JSON Lines; which of them, its first character says, whatever the file is called.
@@ -164,7 +164,7 @@ def _items(reader: _Reader, what: str, bad: Callable[[JsonStreamError], None] | 
 
 
 def _value(reader: _Reader, bad: Callable[[JsonStreamError], None] | None) -> tuple[Any, ...]:
-    """Read the next value as a tuple of one; empty if it has invalid text and `bad` is given."""
+    """Return the next value as a 1-tuple; () if its text is invalid, which `bad` receives."""
     try:
         return (reader.value(),)
     except BadTextError as error:
@@ -181,7 +181,7 @@ def _first_byte(path: Path) -> bytes:
 
 
 def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> Iterator[tuple[int, Any]]:
-    """Yield number and value of every non-empty line of JSON Lines.
+    """Yield (line number, value) of every non-empty line of a JSON Lines file.
 
     Args:
         bad: told of lines that are no JSON or have half of a surrogate pair, which are then left out; None raises.
@@ -215,7 +215,7 @@ def lines(path: Path, bad: Callable[[JsonStreamError], None] | None = None) -> I
 
 
 def too_many_parts(text: str | bytes, begin: int = 0) -> str:
-    """Return why a JSON value has too many parts to be parsed; empty if it may be."""
+    """Return why the JSON from `begin` on has too many parts to be parsed, else ""."""
     if len(text) - begin <= 2 * MAX_PARTS:
         return ""
     occurrences: Callable[[Any, int], int] = text.count
@@ -224,7 +224,7 @@ def too_many_parts(text: str | bytes, begin: int = 0) -> str:
 
 
 def _check_text(value: Any, text: str, begin: int, end: int, path: Path, line: int) -> None:
-    """Raise BadTextError if a value, written in this part of a text, cannot be encoded."""
+    """Raise BadTextError if a value parsed from text[begin:end] has half a surrogate pair."""
     if text.find("\\", begin, end) < 0:  # mostly: one character is looked for ten times as fast
         return
     if text.find("\\ud", begin, end) < 0 and text.find("\\uD", begin, end) < 0:
@@ -237,7 +237,7 @@ def _check_text(value: Any, text: str, begin: int, end: int, path: Path, line: i
 
 
 class _Reader:
-    """Forward-only position in a file that holds only the text of the current value."""
+    """Forward-only JSON reader that holds only the text of the current value."""
 
     def __init__(self, path: Path, handle: TextIO, what: str, once: bool = False) -> None:
         self.path, self._handle, self._what = path, handle, what
@@ -258,16 +258,16 @@ class _Reader:
         hint = "; it is a web page: the download met a login or error page, fetch it again" if web else ""
         raise JsonStreamError(f"{self.path}: line {self.line()}: {message}{hint}")
 
-    def peek(self, none: str = "the file stops in the middle") -> str:
-        """Move to the next character that is no space, and return it."""
+    def peek(self, at_end: str = "the file stops in the middle") -> str:
+        """Return the next character that is no space, and stay there; `at_end`: error at the end."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
                 return self._text[self._at]
-            self._more(none)
+            self._more(at_end)
 
     def value(self) -> Any:
-        """Read the value that begins here.
+        """Return the value that begins here, with its texts checked.
 
         Raises:
             BadTextError: it has half of a surrogate pair; the reader stands behind it then.
@@ -279,11 +279,11 @@ class _Reader:
         return value
 
     def decoded(self) -> Any:
-        """Read the value that begins here without checking its texts."""
+        """Return the value that begins here without checking its texts."""
         return self._decoded()[0]
 
     def _decoded(self) -> tuple[Any, int]:
-        """Return the value and its offset in the buffer; read more text until it is complete."""
+        """Return the value and its start in the buffer; read more text until it is complete."""
         self.peek()
         while True:
             if why := too_many_parts(self._text, self._at):
@@ -304,7 +304,7 @@ class _Reader:
                 self.fail(str(error).partition(";")[0])
 
     def skip(self) -> int:
-        """Move past a value; return the number of a list's items."""
+        """Skip a value; return the number of its items if it is a list, else 0."""
         if self.peek() != "[":
             self.decoded()
             return 0
@@ -325,10 +325,10 @@ class _Reader:
         self.peek()
         return key
 
-    def entries(self, opening: str, closing: str, what: str) -> Iterator[None]:
-        """Yield before every entry of the object or list that begins here."""
+    def entries(self, opening: str, closing: str, expected: str) -> Iterator[None]:
+        """Yield None before each entry of an object or list, which the caller then reads."""
         if self.peek() != opening:
-            self.fail(f"expected {what}, it begins with {self.next_characters()!r}")
+            self.fail(f"expected {expected}, it begins with {self.next_characters()!r}")
         self._at += 1
         first = True
         while (sign := self.peek()) != closing:
@@ -342,7 +342,7 @@ class _Reader:
         self._at += 1
 
     def end(self) -> None:
-        """Raise JsonStreamError if anything but space follows."""
+        """Raise JsonStreamError if anything but white space follows up to the file's end."""
         while True:
             self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr] # it matches nothing, too
             if self._at < len(self._text):
@@ -375,7 +375,7 @@ class _Reader:
 
 
 def not_utf8(path: Path) -> str:
-    """Describe where a file stops being UTF-8, and what it may be."""
+    """Return a message on where a file stops being UTF-8, and what it may be."""
     with path.open("rb") as handle:
         if handle.read(2) in (b"\xff\xfe", b"\xfe\xff"):
             return "not UTF-8 but UTF-16; `iconv -f UTF-16 -t UTF-8` makes it so"
@@ -391,7 +391,7 @@ def not_utf8(path: Path) -> str:
 
 
 def not_utf8_line(number: int, error: UnicodeDecodeError) -> str:
-    """Describe where a line stops being UTF-8, and what it may be."""
+    """Return a message on the byte at which a line stops being UTF-8, and what it may be."""
     near = error.object[max(0, error.start - 10) : error.start + 10]
     hint = "`iconv -f LATIN1 -t UTF-8` if that is what it is"
     return f"line {number}: not UTF-8: byte 0x{error.object[error.start]:02x} in {near!r}; {hint}"

@@ -15,7 +15,7 @@ class ProcessLock:
     """A lock, identified by a path, that only one process can hold at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Name the lock.
+        """Set the lock's path, without acquiring it.
 
         Args:
             path: an empty file only for the lock; its folder is created when the lock is first acquired. The holder's name is written

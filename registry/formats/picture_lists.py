@@ -32,7 +32,7 @@ def picture_ids(image_id: str | None) -> tuple[str, ...]:
 
 
 def image_id_of(ids: Sequence[str]) -> str | None:
-    """Return the `image_id` of a sample with these images.
+    """Return a sample's `image_id`: None, one image's name, or a JSON list of several names.
 
     >>> image_id_of([]), image_id_of(["a.png"]), image_id_of(["a", "b"])
     (None, 'a.png', '["a", "b"]')
@@ -45,7 +45,7 @@ def all_ids(image_ids: Iterable[str | None]) -> set[str]:
 
 
 def find_id_problem(image_id: str | None) -> str:
-    """Describe what is wrong with an `image_id`; empty for a valid one."""
+    """Return what is wrong with an `image_id`, as the end of a message; "" for a valid one."""
     if image_id is None or not image_id.startswith(_BEGINS):
         return ""
     try:
@@ -57,32 +57,32 @@ def find_id_problem(image_id: str | None) -> str:
     return f": has {len(ids):,} images; at most {MAX_IMAGES} are taken" if len(ids) > MAX_IMAGES else ""
 
 
-def has_marks(question: str, pictures: int) -> bool:
-    """Return whether a question places its images: several, and as many marks."""
-    return pictures > 1 and question.count(MARK) == pictures
+def has_marks(question: str, n_images: int) -> bool:
+    """Return whether a question about several images has one `<image>` mark for each."""
+    return n_images > 1 and question.count(MARK) == n_images
 
 
-def split_at_images(question: str, pictures: int) -> list[str]:
-    """Split a marked question at its images; an unmarked one follows them as a unit.
+def split_at_images(question: str, n_images: int) -> list[str]:
+    """Return the texts before, between and after the images; without marks, images come first.
 
     >>> split_at_images("Is <image> like <image>?", 2), split_at_images("Same?", 2), split_at_images("Is <image> red?", 1)
     (['Is ', ' like ', '?'], ['', '', 'Same?'], ['', 'Is <image> red?'])
     """
-    return question.split(MARK) if has_marks(question, pictures) else [*[""] * pictures, question]
+    return question.split(MARK) if has_marks(question, n_images) else [*[""] * n_images, question]
 
 
-def remove_marks(question: str, pictures: int) -> str:
-    """Return a question without its image marks, for a model that sees no images.
+def remove_marks(question: str, n_images: int) -> str:
+    """Return a question without its `<image>` marks, for a model that sees no images.
 
     >>> remove_marks("Is <image> like <image>?", 2), remove_marks("What does <image> mean?", 1)
     ('Is like ?', 'What does <image> mean?')
     """
-    return re.sub(r"[ \t]{2,}", " ", question.replace(MARK, "")).strip() if has_marks(question, pictures) else question
+    return re.sub(r"[ \t]{2,}", " ", question.replace(MARK, "")).strip() if has_marks(question, n_images) else question
 
 
-def find_mark_problem(question: str, pictures: int) -> str:
-    """Describe what is wrong with the image marks of a question; empty if valid."""
+def find_mark_problem(question: str, n_images: int) -> str:
+    """Return what is wrong with the `<image>` marks of a question; "" if valid."""
     count = question.count(MARK)
-    if pictures < 2 or count in (0, pictures):
+    if n_images < 2 or count in (0, n_images):
         return ""
-    return f"the question has {count} marks {MARK} and the sample {pictures} images; expected one for each, or none"
+    return f"the question has {count} marks {MARK} and the sample {n_images} images; expected one for each, or none"

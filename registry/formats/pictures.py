@@ -44,7 +44,7 @@ class HugePictureError(PictureError):
 
 @dataclass(frozen=True)
 class Facts:
-    """Format and size in an image file's header."""
+    """Format, size in pixels, transparency and frame count of an image file."""
 
     format: str
     width: int
@@ -57,9 +57,10 @@ class Facts:
 
 @cache
 def formats() -> tuple[str, ...]:
-    """Return Pillow's names of the formats that are read: what it opens and registers as `image/*`.
+    """Return Pillow's names of the image formats that are read, the frequent ones first.
 
-    So PostScript, which Pillow hands to Ghostscript, films and scientific containers are not among them. The frequent ones come first.
+    They are those that Pillow opens and registers as `image/*`: neither PostScript, which it hands to Ghostscript, nor films or scientific
+    containers.
     """
     import PIL.Image
 
@@ -71,7 +72,7 @@ def formats() -> tuple[str, ...]:
 
 @cache
 def suffixes() -> frozenset[str]:
-    """Return the suffixes of image files in lower case (`.png`), those of the formats that are read."""
+    """Return the suffixes in lower case (`.png`) of the image formats that are read."""
     import PIL.Image
 
     known = frozenset(formats())
@@ -86,7 +87,7 @@ def media_type(data: bytes) -> str:
 
 
 def suffix_of(data: bytes) -> str:
-    """Return the usual suffix of an image's format (`.png`); empty for what is no image."""
+    """Return the usual suffix of an image file's format (`.png`); "" if it is no image."""
     try:
         name = media_type(data).partition("/")[2]
     except PictureError:
@@ -94,8 +95,8 @@ def suffix_of(data: bytes) -> str:
     return {"jpeg": ".jpg", "x-icon": ".ico", "jp2": ".jp2"}.get(name) or f".{name.removeprefix('x-')}"
 
 
-def as_shown(data: bytes) -> bytes:
-    """Return an image file that every viewer and server shows as models see it: the file itself, or a PNG of its pixels.
+def to_displayable(data: bytes) -> bytes:
+    """Return an image file that browsers show as models see it: `data` itself, or a PNG.
 
     Raises:
         PictureError: it cannot be decoded.
@@ -109,12 +110,12 @@ def as_shown(data: bytes) -> bytes:
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether a file is an image by its name."""
+    """Return whether a file name has the suffix of an image format that is read."""
     return Path(name).suffix.lower() in suffixes()
 
 
 def image_in_text(text: str) -> bytes | None:
-    """Return the image that a text holds as base64 or as a data URI; None where it holds none.
+    """Return the image file in a base64 text or data URI; None if it holds none.
 
     A text that merely could be base64, as many paths could, is none: what it stands for must begin as an image does.
     """
@@ -136,15 +137,15 @@ _BASE64_HEAD = re.compile(r"\s*[A-Za-z0-9+/_-]{24}")
 _URL_SAFE = str.maketrans("-_", "+/")
 
 
-def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None = None) -> Image:
-    """Return an image as RGB of 8 bits, upright.
+def decoded(data: bytes, max_pixels: int | None = None, draft: tuple[int, int] | None = None) -> Image:
+    """Decode an image file to upright 8-bit RGB: its first frame, on white.
 
     Levels of 16 bits are brought to 8 by their upper byte, as Pillow does with 16-bit colours; a camera's note on which side is up is
     followed, as browsers do; of several frames or pages the first counts; transparent pixels are shown on white.
 
     Args:
         data: the file.
-        most: pixels at most; None = what Pillow takes for an attack.
+        max_pixels: pixels at most; None = what Pillow takes for an attack.
         draft: a JPEG may be decoded in grey, at the smallest of its scales that is no smaller than this.
 
     Raises:
@@ -152,7 +153,7 @@ def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None 
         PictureError: it cannot be decoded, or its levels have no known scale.
     """
     with open_image(io.BytesIO(data)) as picture:
-        if most is not None and picture.width * picture.height > most:
+        if max_pixels is not None and picture.width * picture.height > max_pixels:
             raise HugePictureError(f"{picture.width} × {picture.height}")
         if draft is not None:
             picture.draft("L", draft)
@@ -161,7 +162,7 @@ def decoded(data: bytes, most: int | None = None, draft: tuple[int, int] | None 
 
 
 def perceptual_hash(data: bytes) -> int | None:
-    """Compute an encoded image's DCT hash (imagehash's `phash`) of 64 bits; None if undecodable."""
+    """Return an image file's 64-bit DCT hash (imagehash's `phash`); None if undecodable."""
     import imagehash
     import numpy as np
 
@@ -173,7 +174,7 @@ def perceptual_hash(data: bytes) -> int | None:
 
 
 def facts(data: bytes) -> Facts:
-    """Return format and size of an image without decoding it.
+    """Return format, size, transparency and frame count of an image file without decoding.
 
     Raises:
         PictureError: it is not an image, or a huge one.
@@ -184,7 +185,7 @@ def facts(data: bytes) -> Facts:
 
 
 def check(path: Path) -> None:
-    """Read an image file to its end.
+    """Read an image file to its end; raise PictureError if it is damaged or too large.
 
     Raises:
         PictureError: it is not an image, is cut short or damaged, is huge, or has levels of no known scale.
@@ -198,7 +199,7 @@ def check(path: Path) -> None:
 
 
 def tile_images(pictures: Sequence[Image]) -> Image:
-    """Tile images in numbered rows of at most ROW, each scaled to SIDE; one stays unchanged."""
+    """Return one image that shows all images numbered, in rows; a single one is unchanged."""
     import PIL.Image
     from PIL import ImageDraw
 
@@ -248,7 +249,7 @@ def open_image(source: Path | io.BytesIO) -> Iterator[Image]:
 
 
 def _turn(picture: Image) -> None:
-    """Rotate an image upright by the camera's note; ignore an unreadable note."""
+    """Rotate an image upright in place by its EXIF note; ignore an unreadable note."""
     from PIL.ImageOps import exif_transpose
 
     with suppress(Exception):  # what is wrong with the pixels themselves is met when they are read next
@@ -263,7 +264,7 @@ def _need_scale(picture: Image) -> None:
 
 
 def as_rgb(picture: Image) -> Image:
-    """Return an opened image, or the frame at which it stands, as RGB of 8 bits on white.
+    """Convert an opened image's current frame to 8-bit RGB on white.
 
     Raises:
         PictureError: its levels have no known scale.

@@ -28,13 +28,13 @@ SUM_TOLERANCE = 1e-2
 
 
 class ImplausibleReason(str):
-    """Reason why values are impossible, with the first that is."""
+    """Reason why values are impossible; the text names the first impossible one."""
 
     __slots__ = ()
 
 
 def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
-    """Return log-probabilities as floats: finite and at most 0.
+    """Return log-probabilities as floats of at most 0, or why they are impossible.
 
     >>> log_probabilities([-0.5, 0]), log_probabilities([0.00001]), log_probabilities([-1.0, 5.0])
     ([-0.5, 0.0], [0.0], 'a log-probability above 0: 5.0')
@@ -47,7 +47,7 @@ def log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
-    """Return the log-probabilities of the likeliest tokens at each position, highest first.
+    """Return each position's top log-probabilities, highest first, or why they are impossible.
 
     >>> top_log_probabilities([[-0.1, -3], [0.0]]), top_log_probabilities([[-3.0, -0.1]])
     ([[-0.1, -3.0], [0.0]], 'not highest first: [-3.0, -0.1]')
@@ -66,7 +66,7 @@ def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
 
 
 def option_logits(values: Any) -> list[float] | ImplausibleReason:
-    """Return finite logits of options: -Infinity becomes a number 10,000 below the others, of probability 0.
+    """Return logits of options, -Infinity as 10,000 below the others, or why impossible.
 
     Tools log -Infinity for an option that cannot be generated (a masked token, an underflow). Where all options have it, none is preferred:
     they come out equal.
@@ -94,7 +94,7 @@ def option_log_probabilities(values: Any) -> list[float] | ImplausibleReason:
 
 
 def probability(value: Any) -> float | ImplausibleReason:
-    """Return a probability as a float from 0 to 1.
+    """Return a probability as a float from 0 to 1, or why it is impossible.
 
     >>> probability(0.5), probability(1.00001), probability(148), probability("x")
     (0.5, 1.0, 'a probability of 148.0', "not a number: 'x'")
@@ -110,7 +110,7 @@ def probability(value: Any) -> float | ImplausibleReason:
 
 
 def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
-    """Return finite values of at least 0, such as entropies, as floats.
+    """Return values of at least 0, such as entropies, as floats, or why they are impossible.
 
     >>> at_least_zero([0.5, -0.00001]), at_least_zero([-2226])
     ([0.5, 0.0], 'below 0: -2226.0')
@@ -123,7 +123,7 @@ def at_least_zero(values: Any) -> list[float] | ImplausibleReason:
 
 
 def finite(values: Any) -> list[float] | ImplausibleReason:
-    """Return finite values as floats.
+    """Return finite numbers as floats, or why they are not finite numbers.
 
     >>> finite([1, -2.5]), finite([float("nan")]), finite([10**400]), finite(None), finite([True])
     ([1.0, -2.5], 'not finite: nan', 'not finite: a number of 401 digits', 'not a list of numbers: None', 'not a number: True')

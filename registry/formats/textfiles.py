@@ -85,7 +85,12 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def read_text(path: str | Path, limit: int = MAX_BYTES, what: str = "a file") -> str:
-    """Return a file's text; TextFileError, besides those of `read_bytes`, if not UTF-8."""
+    """Return a file's text, decoded from UTF-8 without a byte order mark.
+
+    Raises:
+        NoFileError: there is none.
+        TextFileError: as by `read_bytes`, or it is not UTF-8.
+    """
     return decoded(read_bytes(path, limit, what), path)
 
 
@@ -100,7 +105,7 @@ def decoded(raw: bytes, where: str | Path) -> str:
 
 
 def read_yaml(path: str | Path, loader: type[Any] | None = None, limit: int = MAX_BYTES) -> Any:
-    """Read a YAML file; see `parse_yaml`."""
+    """Read a YAML file into plain values; see `parse_yaml`."""
     return parse_yaml(read_text(path, limit), str(path), loader)
 
 
@@ -116,7 +121,7 @@ def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -
         reader = kind(text)
         try:
             node = reader.get_single_node()
-            values, depth = expanded(node, {})
+            values, depth = expanded_size(node, {})
             if values > MAX_VALUES or depth > MAX_DEPTH + 1:
                 raise TextFileError(
                     where, f"expands to more than {MAX_VALUES:,} values or {MAX_DEPTH} levels: an alias (*name) that repeats aliases?"
@@ -135,14 +140,14 @@ def parse_yaml(text: str | bytes, where: str, loader: type[Any] | None = None) -
 
 
 def warn(message: str) -> None:
-    """Write a message to standard error, once per process."""
+    """Print a warning to standard error, each message once per process."""
     if message not in _WARNINGS:
         _WARNINGS.add(message)
         print(f"qualm: warning: {message}", file=sys.stderr)
 
 
 def shorten(value: Any) -> str:
-    """Return a value for a message: short, on one line, without control characters."""
+    """Return a value's `repr` for a message, cut to 60 characters."""
     try:
         text = repr(value)
     except (ValueError, RecursionError):
@@ -172,8 +177,10 @@ def check_bounds(text: str | bytes, where: str, loader: type[Any]) -> None:
             raise TextFileError(where, reason, *((mark.line + 1, mark.column + 1) if mark else (0, 0)))
 
 
-def expanded(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return a node's number of values, aliases expanded, and its depth; infinite for a cycle.
+def expanded_size(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return the number of values and the depth of a YAML node, aliases expanded.
+
+    Both exceed their limits for a cycle.
 
     Args:
         node: a composed node.
@@ -186,6 +193,6 @@ def expanded(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, i
     if id(node) not in sizes_by_id:
         sizes_by_id[id(node)] = MAX_VALUES + 1, MAX_DEPTH + 1  # until it is known: what contains itself has no end
         children = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        sizes = [expanded(child, sizes_by_id) for child in children]
+        sizes = [expanded_size(child, sizes_by_id) for child in children]
         sizes_by_id[id(node)] = 1 + sum(size for size, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
     return sizes_by_id[id(node)]

@@ -108,7 +108,10 @@ _ALLOWED: dict[tuple[str, str], Any] = {
 
 
 class _Restricted(pickle._Unpickler):  # type: ignore[name-defined,misc]
-    """Python's own unpickler rather than the C one, which allocates as much memory as nine hostile bytes tell it to."""
+    """Unpickler that builds only plain values and arrays of numbers.
+
+    Python's own rather than the C one, which allocates as much memory as nine hostile bytes tell it to.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:

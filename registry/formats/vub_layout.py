@@ -27,27 +27,27 @@ class LayoutError(Exception):
 
 
 def list_runs(source: Path, dataset: str) -> list[str]:
-    """Return the models that have outputs for a dataset, in name order."""
+    """Return the names of the models that have outputs for a dataset, sorted."""
     return sorted(p.parent.name for p in output_folder(source).glob(f"*/{dataset}.pkl"))
 
 
 def list_all_runs(source: Path) -> list[str]:
-    """Return the models that have outputs for any dataset, in name order."""
+    """Return the names of the models that have outputs for any dataset, sorted."""
     return sorted({p.parent.name for p in output_folder(source).glob("*/*.pkl")})
 
 
 def is_vub(source: Path) -> bool:
-    """Return whether a folder has outputs where the official repository puts them."""
+    """Return whether a folder has outputs in the layout of VLM-Uncertainty-Bench."""
     return bool(list_all_runs(source))
 
 
 def output_folder(source: Path) -> Path:
-    """Return the `output` folder of the source, which may be that folder itself."""
+    """Return the folder `output` in `source` if there is one, else `source`."""
     return source / "output" if (source / "output").is_dir() else source
 
 
 def read_records(source: Path, run: str, dataset: str) -> list[dict[str, Any]]:
-    """Return the records of a run on a dataset in official order, every used field checked.
+    """Return the checked records of a model (`run`) on a dataset, in official order.
 
     Raises:
         LayoutError: no such file, or not a list of such records.

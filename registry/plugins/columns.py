@@ -17,7 +17,7 @@ from typing import Any
 from qualm.registry import DRAWS, SHOWN_DRAWS
 from qualm.registry.plugins.column_names import CHOICES, CODE_OF, CONTEXT, DRAWN, GROUP_OF, MARKED_BY, QUESTION, RATED_BY, UNDER
 from qualm.registry.plugins.declarations import by_argument
-from qualm.registry.plugins.internals import internal, is_internal
+from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import Plugin, PluginError
 
 
@@ -32,12 +32,12 @@ def reads_open(judge: Plugin) -> bool:
 
 
 def field_of(column: str) -> str:
-    """Return the sample field whose values a `group_of_` or `code_of_` column numbers."""
+    """Return FIELD of a `group_of_FIELD` or `code_of_FIELD` column."""
     return column.removeprefix(GROUP_OF).removeprefix(CODE_OF)
 
 
 def judge_of(column: str) -> str | None:
-    """Return the judge in the name of a metric column: "" is the judge that scores use, None no judge column.
+    """Return the judge in a metric column's name: "" the judge that scores use, None no judge.
 
     >>> judge_of("rated_by_vqa"), judge_of("marked_by_pope/said"), judge_of("marked_by_/said"), judge_of("correct")
     ('vqa', 'pope', '', None)
@@ -48,12 +48,12 @@ def judge_of(column: str) -> str | None:
 
 
 def mark_of(column: str) -> str | None:
-    """Return the mark in a `marked_by_` column; None for any other column."""
+    """Return MARK of a `marked_by_JUDGE/MARK` column; None for any other column."""
     return column.rpartition("/")[2] if column.startswith(MARKED_BY) else None
 
 
 def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the column that each positional parameter reads; None if it is not read.
+    """Return {positional parameter: column that it reads}; None for one that is not read.
 
     Raises:
         PluginError: `NEEDS` names an unknown parameter, argument, layer or place.
@@ -72,15 +72,15 @@ def columns(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, str | None]:
         raise PluginError(f"{plugin.name} reads {error}") from error
 
 
-def signals(read: Iterable[str]) -> frozenset[str]:
-    """Return the words of a model's GIVES that these columns require."""
+def signals(column_names: Iterable[str]) -> frozenset[str]:
+    """Return the signals, as words of a model's GIVES, that these columns require."""
     words: set[str] = set()
-    for column in read:
+    for column in column_names:
         # Of drawn columns a model gives the greedy one and draws, not a column of that name.
         if drawn := drawn_from(column):
             words |= {DRAWS, drawn}
         elif is_internal(column):
-            words |= {column, DRAWS} if internal(column).drawn else {column}
+            words |= {column, DRAWS} if parse_internal(column).drawn else {column}
         elif column != QUESTION:
             words |= {column, DRAWS} if column in SHOWN_DRAWS else {column}
     return frozenset(words)
@@ -96,7 +96,7 @@ def drawn_from(column: str) -> str:
 
 
 def variants_of(column: str) -> str:
-    """Return the perturbed variants in a `draw_..._under_` column; "" for any other column.
+    """Return VARIANTS of a `draw_..._under_VARIANTS` column; "" for any other column.
 
     >>> variants_of("draw_texts_under_blur@radius=2"), variants_of("draw_texts")
     ('blur@radius=2', '')
@@ -104,9 +104,9 @@ def variants_of(column: str) -> str:
     return next((column.removeprefix(prefix) for prefix in UNDER if column.startswith(prefix)), "")
 
 
-def recalibrated(read: Iterable[str], args: Mapping[str, Any]) -> bool:
-    """Return whether a metric with these columns is also computed on recalibrated confidences."""
-    of = set(read)
+def is_recalibrated(column_names: Iterable[str], args: Mapping[str, Any]) -> bool:
+    """Return whether a metric of these columns is also computed on recalibrated confidence."""
+    of = set(column_names)
     return "confidence" in of and not of & {"covered", "set_size"} and not ("is_calibration" in of and args.get("rows") == "all")
 
 
@@ -116,4 +116,4 @@ def _column(declared: Any, args: Mapping[str, Any]) -> str | None:
     else:
         ((argument, by_value),) = declared.items()
         column = by_argument(by_value, args[argument])
-    return internal(column).column if column is not None and is_internal(column) else column
+    return parse_internal(column).column if column is not None and is_internal(column) else column

@@ -10,7 +10,10 @@ from qualm.registry.plugins.registry import REQUIRED, Plugin
 
 
 def declarations_of(plugin: Plugin) -> dict[str, Any]:
-    """Return the module constants that describe a plugin (`GIVES`, `CITES`...), in the order of its kind's contract."""
+    """Return {name: value} of the constants that describe a plugin (`GIVES`, `CITES`...).
+
+    Their order is that of the kind's contract.
+    """
     return {name: plugin.declares[name] for name in declarations(plugin.kind) if name in plugin.declares}
 
 
@@ -18,13 +21,13 @@ BY_ARGUMENT = ("higher_is_better", "interval", "why_no_interval", "contrasts")
 """Declarations that may be {parameter: {value or pattern of values: declaration}}."""
 
 
-def by_argument(by_value: Mapping[str, Any], value: Any, absent: Any = None) -> Any:
-    """Return the entry of an argument's value: of the first key that matches it, with `*` as in file names; `absent` without one.
+def by_argument(by_pattern: Mapping[str, Any], value: Any, default: Any = None) -> Any:
+    """Return the entry of the first pattern (`Binary*`) that matches `value`, else `default`.
 
     >>> by_argument({"Binary*": 1, "*": 2}, "BinaryAUROC"), by_argument({"Binary*": 1}, "MulticlassAUROC", 0)
     (1, 0)
     """
-    return next((found for key, found in by_value.items() if key == value or fnmatchcase(str(value), key)), absent)
+    return next((found for key, found in by_pattern.items() if key == value or fnmatchcase(str(value), key)), default)
 
 
 def for_arguments(plugin: Plugin, args: Mapping[str, Any]) -> Plugin:
@@ -41,12 +44,12 @@ def for_arguments(plugin: Plugin, args: Mapping[str, Any]) -> Plugin:
 
 
 def declares_by_argument(plugin: Plugin) -> bool:
-    """Return whether what a plugin declares of itself depends on an argument."""
+    """Return whether a plugin's declarations depend on an argument."""
     return any(isinstance(plugin.declares.get(name), Mapping) for name in BY_ARGUMENT)
 
 
 def misplaced_arguments(plugin: Plugin, args: Mapping[str, Any]) -> list[str]:
-    """Return a message for each argument that has no meaning with the others, by the plugin's `only_with`."""
+    """Return a message for each argument without effect beside the others, by `only_with`."""
     messages = []
     for key, conditions in plugin.declares.get("only_with", {}).items():
         name, _, value = key.partition("=")

@@ -96,14 +96,17 @@ _PROJECT = {f"qualm.project.{folder.rpartition('/')[2]}": kind for kind, folder 
 
 
 def plugin_of(module: str) -> tuple[str, str] | None:
-    """Return kind and name of a plugin's or plugin helper's module; None for any other module."""
+    """Return (kind, name) of the plugin or helper that a module is; None for other modules."""
     package, _, name = module.rpartition(".")
     kind = _PACKAGES.get(package) or _PROJECT.get(package)
     return None if kind is None else (kind, name)
 
 
-def versioned(module: str) -> tuple[str, ...] | None:
-    """Return the kinds whose versions stand for a module; () for the engine, None for content."""
+def versioned_kinds(module: str) -> tuple[str, ...] | None:
+    """Return the kinds of answers whose versions stand for a module's content.
+
+    () for the engine itself; None if the content of the module's file counts.
+    """
     if not module.startswith("qualm.") and module != "qualm":
         return None
     package, _, name = module.rpartition(".")

@@ -17,7 +17,7 @@ NAMES = "registry/entries/names.yaml"
 
 @dataclass(frozen=True)
 class ForeignName:
-    """Names of one method in papers and other libraries."""
+    """Names of one method in papers and other libraries, and its plugin here, if any."""
 
     kind: str
     names: str
@@ -37,7 +37,7 @@ class ForeignName:
 
 @cache
 def names_elsewhere() -> tuple[ForeignName, ...]:
-    """Load `registry/entries/names.yaml`."""
+    """Return the methods of `registry/entries/names.yaml`, by names in other libraries."""
     import yaml
 
     entries_by_kind = yaml.safe_load(textfiles.read_text(ROOT / NAMES))
@@ -45,7 +45,7 @@ def names_elsewhere() -> tuple[ForeignName, ...]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """Return `registry.get` of a name that a person wrote.
+    """Return the plugin of a name that a person wrote; errors suggest other names.
 
     Raises:
         UnknownPluginError: no such plugin; the message suggests one by its foreign or similar names.
@@ -57,8 +57,8 @@ def get(kind: str, name: str) -> Plugin:
         raise UnknownPluginError.with_advice(kind, name, _suggestion(kind, name)) from None
 
 
-def called(name: str) -> list[tuple[str, str]]:
-    """List (kind, name in a spec) of every plugin with this name, here or elsewhere.
+def find_by_name(name: str) -> list[tuple[str, str]]:
+    """Return (kind, name in a spec) of every plugin with this name, here or elsewhere.
 
     Case, "-" and "_" are ignored. Names here come before foreign names.
     """
@@ -66,13 +66,13 @@ def called(name: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*own, *((kind, each) for kind in KINDS for each in _plugins_known_as(kind, name))]))
 
 
-def left_out(name: str) -> str:
+def missing_advice(name: str) -> str:
     """Return the advice for a method that has no plugin; "" if none is known."""
     return next((e.instead for e in names_elsewhere() if e.instead and folded(name) in e.folded()), "")
 
 
 def nearest(name: str) -> list[tuple[str, str]]:
-    """List at most three plugins with a similar name or declared name."""
+    """Return (kind, name) of at most three plugins with a similar name or declared name."""
     spelt = {
         folded(other): (kind, each)
         for kind in KINDS
@@ -84,7 +84,7 @@ def nearest(name: str) -> list[tuple[str, str]]:
 
 
 def folded(name: str) -> str:
-    """Lower a name and drop all but letters and digits.
+    """Return the letters and digits of a name, in lower case.
 
     >>> folded("Eigen-Score")
     'eigenscore'
@@ -97,9 +97,9 @@ def _suggestion(kind: str, name: str) -> str:
     same = [each for each in files if folded(each) == folded(name)] or _plugins_known_as(kind, name)
     if same:
         return f"did you mean '{same[0]}'?"
-    if reason := left_out(name):
+    if reason := missing_advice(name):
         return reason
-    if others := called(name):
+    if others := find_by_name(name):
         return " and ".join(f"'{each}' is one of {other}" for other, each in others)
     spelt = {other: each for each, (file, _) in files.items() for other in (*_also_known_as(file), each)}
     near = difflib.get_close_matches(name, spelt, 1, 0.5)

@@ -43,7 +43,7 @@ EXECUTION = frozenset(
 
 
 def roots_of(module: str, root: Path) -> dict[str, Path]:
-    """Return the folders of packages that count for a module: ours, the project's, its own.
+    """Return {package: folder} for Qualm's packages, the project's, and the module's own.
 
     Args:
         module: a dotted name.
@@ -61,7 +61,7 @@ def roots_of(module: str, root: Path) -> dict[str, Path]:
 
 
 def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
-    """Return the file of a module of these packages, or None."""
+    """Return the file of a module in the packages `roots`; None if there is none."""
     root = roots.get(package_of(name))
     if root is None:
         return None
@@ -69,8 +69,8 @@ def module_file(name: str, roots: Mapping[str, Path]) -> Path | None:
     return next((Path(file) for file in (f"{base}/__init__.py", f"{base}.py") if textfiles.is_file(file)), None)
 
 
-def named(path: Path, name: str) -> Facts:
-    """Return the imports and assets of a module's file."""
+def read_facts(path: Path, name: str) -> Facts:
+    """Return (imports, assets) of a module's file, cached until the file changes."""
     # The stamp is part of the cache's key: a long-lived process (tests, `qualm view`) sees edits.
     state = path.stat()
     return _named(path, name, state.st_mtime_ns, state.st_size)
@@ -78,12 +78,12 @@ def named(path: Path, name: str) -> Facts:
 
 @cache
 def _named(path: Path, name: str, *_stamp: int) -> Facts:
-    """Parse the file, cached by its stamp."""
+    """Return (imports, assets) of a module's file; `_stamp` is part of the cache's key."""
     return facts(textfiles.read_text(path), path, name)
 
 
 def facts(text: str, path: Path, name: str) -> Facts:
-    """Return the imports and assets of a module's text."""
+    """Return (imports, assets) of a module, from its source text."""
     tree = ast.parse(text, str(path))
     # A search of the text first: reading every expression of every module takes most of a second, and few import by name.
     calls = any(name in text for name in IMPORTERS)
@@ -93,17 +93,17 @@ def facts(text: str, path: Path, name: str) -> Facts:
 def closure(
     modules: Iterable[str],
     roots: Mapping[str, Path],
-    of: Callable[[Path, str], Facts] = named,
-    place: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
+    get_facts: Callable[[Path, str], Facts] = read_facts,
+    find_file: Callable[[str, Mapping[str, Path]], Path | None] = module_file,
 ) -> dict[str, Path]:
-    """Return the files of modules, their imports at any depth, and the packages above.
+    """Return the files of modules, of all they import, and of their assets, by name.
 
     Imports under TYPE_CHECKING are left out. Files that a module names in `ASSETS` are included, under their paths from the root.
 
     Args:
         roots: the folder of each package that counts.
-        of: returns imports and assets of a file; replaceable by a cache.
-        place: returns the file of a module, likewise.
+        get_facts: returns imports and assets of a file; replaceable by a cache.
+        find_file: returns the file of a module, likewise.
     """
     files: dict[str, Path] = {}
     visited = set(EXECUTION)
@@ -113,10 +113,10 @@ def closure(
         if name in visited:
             continue
         visited.add(name)
-        if (path := place(name, roots)) is None:
+        if (path := find_file(name, roots)) is None:
             continue
         files[name] = path
-        modules, assets = of(path, name)
+        modules, assets = get_facts(path, name)
         # The packages above a module run before it, so their `__init__.py` is part of what implements it.
         waiting += [name.rpartition(".")[0], *_with_stars(modules, roots)]
         root = roots[package_of(name)]
@@ -136,15 +136,15 @@ def package_of(name: str) -> str:
     return ".".join(parts[: 3 if name.startswith(f"{PROJECT}.") else 2 if parts[0] == "qualm" else 1])
 
 
-def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, ...]:
-    """List the modules that a module imports when it runs; `a.*` for a package.
+def imported(tree: ast.Module, package: str, has_import_calls: bool = True) -> tuple[str, ...]:
+    """Return the dotted names of the modules that a module imports; `a.*` for a package.
 
     Args:
         package: the dotted name that its relative imports begin from.
-        calls: False if `import_module` is never called, so that expressions need not be read.
+        has_import_calls: False if `import_module` is never called, so that expressions need not be read.
     """
     names: list[str] = []
-    for node in _running(tree, calls):
+    for node in _running(tree, has_import_calls):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -158,7 +158,7 @@ def imported(tree: ast.Module, package: str, calls: bool = True) -> tuple[str, .
 
 
 def absolute(name: str, package: str) -> str:
-    """Resolve the name of an import within a package.
+    """Return the absolute dotted name of an import in a package.
 
     >>> absolute("a.b", "p.q"), absolute(".b", "p.q"), absolute("..b", "p.q"), absolute(".", "p.q")
     ('a.b', 'p.q.b', 'p.b', 'p.q')

@@ -44,7 +44,7 @@ ALL, MIDDLE_THIRD = "all", "middle_third"
 
 @dataclass(frozen=True)
 class Internal:
-    """A parsed column name."""
+    """Parsed name of a column of hidden states, attention, gradients or evidence."""
 
     layer: str
     """Normalised whole number or share; a range for attention and gradients; "" for evidence and token ends."""
@@ -57,7 +57,7 @@ class Internal:
 
     @property
     def signal(self) -> str:
-        """Name under which values are computed and stored, equal for greedy and sampled answers."""
+        """Name under which the values are stored, equal for greedy and sampled answers."""
         return "/".join(filter(None, (self.kind, self.layer, self.place)))
 
     @property
@@ -66,17 +66,17 @@ class Internal:
 
     @property
     def of_prompt(self) -> bool:
-        """Known before the model answers."""
+        """True if the values are known before the model answers."""
         return self.place in OF_PROMPT
 
     @property
     def exact(self) -> bool:
-        """Stored in double precision; all other kinds in float16."""
+        """True if the values are stored in double precision, not in float16."""
         return self.kind in (GRADIENT, EVIDENCE)
 
     @property
     def of_picture(self) -> bool:
-        """Requires an image."""
+        """True if the column requires an image."""
         return self.kind == INFORMATION or self.place in (IMAGE_LAST, IMAGE_MEAN, IMAGE_SHARE, IMAGE_ENTROPY)
 
 
@@ -84,12 +84,12 @@ def is_internal(column: str) -> bool:
     return column.startswith(PREFIXES)
 
 
-def internal(column: str) -> Internal:
-    """Parse a column name; its layers get the one spelling that keys use.
+def parse_internal(column: str) -> Internal:
+    """Parse a column name `KIND/LAYER/PLACE`; its layer gets one canonical spelling.
 
-    >>> internal("draw_hidden_states/middle/answer_last").column, internal("hidden_states/.50/prompt_last").column
+    >>> parse_internal("draw_hidden_states/middle/answer_last").column, parse_internal("hidden_states/.50/prompt_last").column
     ('draw_hidden_states/0.5/answer_last', 'hidden_states/0.5/prompt_last')
-    >>> internal("attention/.25:.750/previous").column, internal("draw_token_ends").column
+    >>> parse_internal("attention/.25:.750/previous").column, parse_internal("draw_token_ends").column
     ('attention/0.25:0.75/previous', 'draw_token_ends')
 
     Raises:
@@ -116,45 +116,45 @@ def internal(column: str) -> Internal:
     return Internal(_layers(column, layer), place if kind == ATTENTION else _hidden_share(column, place), False, kind)
 
 
-def given_by(word: str) -> str:
+def given_by(column: str) -> str:
     """Return the word of a model's GIVES that provides a column.
 
     >>> given_by("draw_hidden_states/0.5/answer_last"), given_by("image_information/all/0.5"), given_by("p_true")
     ('hidden_states', 'attention', 'p_true')
     """
-    if not is_internal(word):
-        return word
-    kind = word.removeprefix(DRAWN_BY).partition("/")[0]
+    if not is_internal(column):
+        return column
+    kind = column.removeprefix(DRAWN_BY).partition("/")[0]
     return ATTENTION if kind == INFORMATION else kind
 
 
-def layer_index(layer: str, layers: int) -> int | None:
-    """Return the index of a layer from 0 (embeddings) to `layers`; None if out of range.
+def layer_index(layer: str, n_layers: int) -> int | None:
+    """Return a layer's index, from 0 (embeddings) to `n_layers`; None if out of range.
 
     >>> layer_index("0.5", 28), layer_index("0.5", 7), layer_index("-1", 28), layer_index("29", 28)
     (14, 4, 28, None)
     """
     if "." in layer:
         # Half up, not Python's `round`, which takes 3.5 to 4 and 2.5 to 2.
-        return int(float(layer) * layers + 0.5)
-    index = int(layer) if not layer.startswith("-") else layers + 1 + int(layer)
-    return index if 0 <= index <= layers else None
+        return int(float(layer) * n_layers + 0.5)
+    index = int(layer) if not layer.startswith("-") else n_layers + 1 + int(layer)
+    return index if 0 <= index <= n_layers else None
 
 
-def layer_range(word: str, layers: int) -> list[int]:
-    """Return the layers of a range, counted from 1; empty if there are none.
+def layer_range(layers: str, n_layers: int) -> list[int]:
+    """Return the indices of a range of layers, from 1 to `n_layers`; [] if there are none.
 
     `middle_third` is that of LM-Polygraph's RAUQ: from layers // 3 on, counted from 0, to ceil(2 layers / 3), both included.
 
     >>> layer_range("0.25:0.75", 8), layer_range("2:-2", 4), layer_range("middle_third", 6), layer_range("3:9", 4)
     ([3, 4, 5, 6], [2, 3], [3, 4, 5], [])
     """
-    if word == ALL:
-        return list(range(1, layers + 1))
-    if word == MIDDLE_THIRD:
-        return list(range(layers // 3 + 1, min(layers, -(-2 * layers // 3) + 1) + 1))
-    first, _, last = word.partition(":")
-    low, high = layer_index(first, layers), layer_index(last, layers)
+    if layers == ALL:
+        return list(range(1, n_layers + 1))
+    if layers == MIDDLE_THIRD:
+        return list(range(n_layers // 3 + 1, min(n_layers, -(-2 * n_layers // 3) + 1) + 1))
+    first, _, last = layers.partition(":")
+    low, high = layer_index(first, n_layers), layer_index(last, n_layers)
     if low is None or high is None:
         return []
     # A share ends a layer: the first two of 8 lie before 0.25, so a range from there on begins with the third.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from qualm.registry.plugins.internals import ENDS, HIDDEN, Internal, internal, is_internal, layer_index, layer_range
+from qualm.registry.plugins.internals import ENDS, HIDDEN, Internal, is_internal, layer_index, layer_range, parse_internal
 
 _BRANCHING = frozenset({"full_attention", "sliding_attention"})
 _KINDS = {
@@ -16,13 +16,13 @@ _KINDS = {
 
 
 def text_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the language model's part of a config."""
+    """Return the config of the language model in a model's config, which may be all of it."""
     own = config.get("text_config")
     return own if isinstance(own, Mapping) else config
 
 
 def plain_reason(config: Mapping[str, Any]) -> str:
-    """Return why a model needs plain passes, or "" if it does not.
+    """Return why a model reads each prompt in plain passes, without reuse; "" if it need not.
 
     >>> plain_reason({"model_type": "mllama"}), plain_reason({"text_config": {"layer_types": ["full_attention"]}})
     ('the image enters by cross-attention', '')
@@ -36,9 +36,9 @@ def plain_reason(config: Mapping[str, Any]) -> str:
     return f"it has layers of {', '.join(others).replace('_', ' ')}" if others else _KINDS.get(str(config.get("model_type")), "")
 
 
-def not_inside(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each of these columns that a model with this config cannot give, with the reason."""
-    inside = [internal(column) for column in columns if is_internal(column)]
+def unavailable_columns(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a text `COLUMN, and REASON` for each column that such a model cannot give."""
+    inside = [parse_internal(column) for column in columns if is_internal(column)]
     if any(what.kind != ENDS for what in inside) and (reason := plain_reason(config)):
         yield f"hidden states, attention, gradients or evidence; it is read by plain passes, which give none, since {reason}"
         return

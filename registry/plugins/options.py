@@ -6,8 +6,10 @@ from typing import Any
 from qualm.registry.plugins.registry import Plugin, PluginError
 
 
-def options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:
-    """Parse and check parameters of the form `NAME=VALUE`; a text need not be quoted.
+def parse_options(plugin: Plugin, assignments: Iterable[str]) -> dict[str, Any]:
+    """Return {parameter: checked value} from assignments `NAME=VALUE`, the value in YAML.
+
+    A text need not be quoted.
 
     Raises:
         PluginError: unknown parameter, or a value of another type.

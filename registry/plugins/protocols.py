@@ -60,7 +60,7 @@ class Plugin(Protocol):
 
 
 class Dataset(Plugin, Protocol):
-    """Turn official files, or a generator, into samples.
+    """Contract of dataset adapters: turn official files, or a generator, into samples.
 
     - It streams `Image` and `Sample` (`qualm.registry.sample`), whatever the size. An image comes once, before the first sample that names
       it; `context.selected` yields both in order, and reads no image that the spec does not select.
@@ -79,7 +79,7 @@ class Dataset(Plugin, Protocol):
 
 
 class Preparation(Plugin, Protocol):
-    """Change a dataset's questions before models are asked, as in `prepare: six_options`.
+    """Contract of preparations: change questions before models are asked (`prepare:`).
 
     - It yields the selected samples in their order, with other questions, options, references, groups or meta; ids, images and splits stay.
       A sample may be left out; the stage counts those. One that cannot be prepared raises `PreparationError`.
@@ -93,7 +93,7 @@ class Preparation(Plugin, Protocol):
 
 
 class Pair(Plugin, Protocol):
-    """Make contrastive pairs of a dataset, one member answerable and one not.
+    """Contract of pair recipes: make pairs of an answerable and an unanswerable question.
 
     - It yields pairs of the parameter `category`, a path of the spec's taxonomy: the answerable member, then the unanswerable one, with
       the same `pair_id` (`pair_samples`). Images of the source are named by `image_id`; a new image is yielded before its sample.
@@ -107,7 +107,7 @@ class Pair(Plugin, Protocol):
 
 
 class Perturbation(Plugin, Protocol):
-    """Change a sample before a model sees it, with a given strength.
+    """Contract of perturbations: change a sample before a model sees it, by a strength.
 
     | MODALITY | item of `batch` and of the result |
     |---|---|
@@ -134,7 +134,9 @@ class Perturbation(Plugin, Protocol):
 
 
 class Model(Plugin, Protocol):
-    """Answer prompts (`Model`), ask somebody who does (`Remote`), or look answers up (`Recording`; `qualm.runners.contracts.models`).
+    """Contract of models: answer prompts, ask a server, or look up recorded answers.
+
+    It returns a `Model`, a `Remote` or a `Recording` (`qualm.runners.contracts.models`).
 
     - `digest` changes with everything that answers depend on: weights, config, tokenizer, processor, dtype.
     - Creating a model reads no weights and sends nothing; `load` reads them, if something has to be computed.
@@ -156,7 +158,9 @@ class Model(Plugin, Protocol):
 
 
 class Finetune(Plugin, Protocol):
-    """State what is trained, on which batches, and how the result is saved: a `TrainingRecipe` (`qualm.runners.contracts.finetunes`).
+    """Contract of fine-tunes: what is trained, on which batches, and how it is saved.
+
+    It returns a `TrainingRecipe` (`qualm.runners.contracts.finetunes`).
 
     - `batches(step)` depends only on step and seed, so that training continues after a kill. `share(step, part, parts)`, if given, returns
       one of several shares of that batch, for several devices or gradient accumulation; the mean of their losses is the batch's loss.
@@ -172,7 +176,9 @@ class Finetune(Plugin, Protocol):
 
 
 class Judge(Plugin, Protocol):
-    """Rate how right answers in words are, and whether they abstain. Numbered options need no judge.
+    """Contract of judges: rate how right answers in words are, and whether they abstain.
+
+    Numbered options need no judge.
 
     - It returns a `Judgement` (`qualm.runners.contracts.judges`) per question, in order, which depends only on its own question,
       references, prediction and evidence. Expensive ones are stored by content.
@@ -207,7 +213,7 @@ class Judge(Plugin, Protocol):
 
 
 class Estimator(Plugin, Protocol):
-    """Estimate how uncertain a model's answers to a question are.
+    """Contract of estimators: return how uncertain a model's answers to questions are.
 
     - Positional parameters are columns. Those of GENERATIONS (`qualm.registry.sample`) are of the greedy answer: a list column is a list of
       n float64 arrays, text a list of n strings, a number an array (n,). `draw_texts`, `draw_logprobs` and `draw_entropies` are lists over
@@ -227,7 +233,9 @@ class Estimator(Plugin, Protocol):
 
 
 class Probe(Plugin, Protocol):
-    """Classify hidden states or attention, to predict wrong answers: a `ProbeDesign` (`qualm.runners.contracts.probes`).
+    """Contract of probes: classify hidden states or attention, to predict wrong answers.
+
+    It returns a `ProbeDesign` (`qualm.runners.contracts.probes`).
 
     Columns come as to estimators; the features are (n, d) and a row's depend on that row. The stage `probe` trains one classifier per model
     on clean answers that are not scored (`fit:`). Its value is the probability of the target, scored as an estimator's.
@@ -244,7 +252,7 @@ class Probe(Plugin, Protocol):
 
 
 class Calibrator(Plugin, Protocol):
-    """Turn scores of answers into probabilities of being right.
+    """Contract of calibrators: turn scores of answers into probabilities of being right.
 
     - `score` (n,) are finite scores for fitting, HIGHER = MORE LIKELY RIGHT: the log odds of a confidence, or an uncertainty with its sign
       turned. `right` (n,) is 0..1. `weights` is a (B, n) matrix as for metrics. `at` (m,) are scores to convert.
@@ -264,11 +272,14 @@ class Calibrator(Plugin, Protocol):
     def __call__(self, score: Any, right: Any, weights: Any, at: Any) -> Any: ...
 
     def interval(self, score: Any, right: Any, weights: Any, at: Any) -> Any:
-        """Return both ends of an interval of the probabilities, (2, B, m), for a method with an uncertainty of its own."""
+        """Return both ends of an interval of the probabilities, (2, B, m).
+
+        For a method with an uncertainty of its own.
+        """
 
 
 class Conformal(Plugin, Protocol):
-    """Score how badly each option fits a question, from the options' probabilities.
+    """Contract of nonconformity scores: how badly each option fits, from probabilities.
 
     - `probs` (n, K) is the softmax over a question's options, NaN beyond the last one; the result is NaN exactly there. It is float64, or
       float32 under `precision: single`, where sums must stay float32.
@@ -283,7 +294,9 @@ class Conformal(Plugin, Protocol):
 
 
 class Abstention(Plugin, Protocol):
-    """Fit a rule for when a model should abstain, and return it (`qualm.runners.contracts.abstentions.AbstentionRule`).
+    """Contract of abstention methods: fit a rule for when a model should abstain.
+
+    It returns an `AbstentionRule` (`qualm.runners.contracts.abstentions`).
 
     `fit` (`Answers`) holds clean, judged open answers of one model to one dataset or category, perhaps none. Answers of confidence below
     `threshold` become "I don't know", after rescaling to sigmoid(logit(p) / temperature + shift). `statement` says in one sentence what the
@@ -295,7 +308,10 @@ class Abstention(Plugin, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricMeta:
-    """Properties of a metric and of its tests: `META = MetricMeta(higher_is_better=True, interval="proportion")`."""
+    """Properties of a metric and of its tests, for `META` in its module.
+
+    For example `META = MetricMeta(higher_is_better=True, interval="proportion")`.
+    """
 
     higher_is_better: ByArgument[bool | None] = None
     """Its direction; None if neither is better."""
@@ -326,7 +342,7 @@ class MetricMeta:
 
 
 class Metric(Plugin, Protocol):
-    """Compute one number per resample from columns of scored samples.
+    """Contract of metrics: one number per resample from columns of scored samples.
 
     Positional parameters are named after the columns that they read, float64 without NaN, (n,) except `option_probabilities`; rows that
     lack one are counted as unscored:
@@ -383,16 +399,24 @@ class Metric(Plugin, Protocol):
     def __call__(self, *columns: Any, weights: Any) -> Any: ...
 
     def why_undefined(self, *columns: Any) -> str:
-        """Return why there is no value over these rows."""
+        """Return why the metric has no value over these rows, as a phrase."""
 
     def classes(self, *columns: Any) -> Any:
-        """Return 1 for the rows of one of two contrasted classes; with few groups of either there is no interval or comparison."""
+        """Return 1 for the rows of one of two contrasted classes, 0 for the others.
+
+        With few groups of either there is no interval or comparison.
+        """
 
     def types(self, *columns: Any) -> Any:
-        """Return the type of each row, for an average over types; with few groups of one there is no interval."""
+        """Return the type of each row, for an average over types.
+
+        With few groups of a type there is no interval.
+        """
 
     def enters(self, *columns: Any) -> Any:
-        """Return 1 for rows that count in the denominator; by default those of which anything but 0 is summed.
+        """Return 1 for rows that count in the denominator, 0 for the others.
+
+        By default those count of which anything but 0 is summed.
 
         A metric that looks at single weights needs it.
         """
@@ -404,7 +428,7 @@ class Metric(Plugin, Protocol):
         """Return the expected value of an uncertainty without information on these rows."""
 
     def bounds(self, *columns: Any) -> tuple[float, float]:
-        """Return the possible range, which intervals respect.
+        """Return the lowest and highest possible value, which intervals respect.
 
         By default it is [0, 1] for `proportion` and `optimistic`, and [-1, 1] for `correlation`.
         Arguments are any columns, and `never_empty`: 1 if a prediction set has an option at every threshold.
@@ -414,11 +438,13 @@ class Metric(Plugin, Protocol):
         """Return the standard error of independent rows if this was the value: a lower bound."""
 
     def interval(self, *columns: Any, group: Any, level: float) -> tuple[float, float]:
-        """Return an interval of its own, with `interval="own"`."""
+        """Return (low, high) of the metric's own interval, with `interval="own"`."""
 
 
 class Tuning(Plugin, Protocol):
-    """Choose which weights a fine-tune changes, and save the result: a `Tuning` (`qualm.runners.contracts.tunings`).
+    """Contract of tunings: choose which weights a fine-tune changes, and save the result.
+
+    It returns a `Tuning` (`qualm.runners.contracts.tunings`).
 
     It reads the weights (`model.load`) and sets `requires_grad` for exactly those to train. `network` is called as the transformers model
     is; `save` writes files that `models: hf_vlm` and transformers load; `reference` remembers the model as it is when called.
@@ -431,7 +457,9 @@ class Tuning(Plugin, Protocol):
 
 
 class Generator(Plugin, Protocol):
-    """Answer prompts with text: a `GeneratorEngine`, `Composer` or `Rewriter` (`qualm.runners.contracts.generators`).
+    """Contract of generators: answer prompts with text, for other plugins.
+
+    It returns a `GeneratorEngine`, a `Composer` or a `Rewriter` (`qualm.runners.contracts.generators`).
 
     - Another plugin opens it: `open_generator(chosen, context.settings).complete([chat("What is this?", png)], max_new_tokens=32)`. Replies
       are stored by content in `.qualm/replies`. Creating it loads no weights and sends nothing before the first request.
@@ -445,7 +473,9 @@ class Generator(Plugin, Protocol):
 
 
 class Nli(Plugin, Protocol):
-    """Tell whether one text follows from another, contradicts it, or neither: an `NliEngine` (`qualm.runners.contracts.nli`).
+    """Contract of NLI models: whether one text follows from another or contradicts it.
+
+    It returns an `NliEngine` (`qualm.runners.contracts.nli`).
 
     - It returns the logits ENTAILMENT, NEUTRAL, CONTRADICTION per pair (`classes = 3`), or those of entailment and its absence (`classes =
       2`), which depend only on that pair, up to rounding at float32. Weights are read for the first pair. `identity` changes with
@@ -458,7 +488,9 @@ class Nli(Plugin, Protocol):
 
 
 class Saliency(Plugin, Protocol):
-    """Find the thing in an image on which an answer depends (`qualm.runners.contracts.saliency`).
+    """Contract of saliencies: find the thing in an image on which an answer depends.
+
+    See `qualm.runners.contracts.saliency`.
 
     It yields a `Target` for rows of a source dataset, in order; rows without one are dropped with `context.drop(reason)` and counted. Keys
     and randomness follow from the source's ids. `thing` is everything that has to go, under one mask. It opens no image: places are boxes
@@ -469,7 +501,9 @@ class Saliency(Plugin, Protocol):
 
 
 class Mask(Plugin, Protocol):
-    """Find the pixels of an image that show a thing (`qualm.runners.contracts.masks`).
+    """Contract of masks: find the pixels of an image that show a thing.
+
+    See `qualm.runners.contracts.masks`.
 
     It returns a function from a batch of `MaskRequest`s to one mask each, in order: bool, (height, width), True on the thing, at least one
     pixel, not dilated; or a short reason, which is counted. A mask depends only on its own request. Weights are read for the first batch.
@@ -479,7 +513,9 @@ class Mask(Plugin, Protocol):
 
 
 class Inpainter(Plugin, Protocol):
-    """Remove a thing from an image (`qualm.runners.contracts.inpainters`).
+    """Contract of inpainters: remove a thing from an image.
+
+    See `qualm.runners.contracts.inpainters`.
 
     It returns a function from a batch of `Job`s to one image each, in order, of the same size and mode. The mask is dilated; pixels outside
     stay unchanged, except by `rerender`. A result depends only on its own job, and on no random number. It is called from several threads;
@@ -490,7 +526,9 @@ class Inpainter(Plugin, Protocol):
 
 
 class Export(Plugin, Protocol):
-    """Write a benchmark in the format of another tool, for `qualm export SPEC OUT --to NAME` (`lm-eval` is `lm_eval.py`).
+    """Contract of exports: write a benchmark in the format of another tool.
+
+    `qualm export SPEC OUT --to NAME` calls it (`lm-eval` is `lm_eval.py`).
 
     - It writes to `context.folder`, which is empty and published once everything is written. Parameters are options: `-O table=tsv`.
     - Nothing is invented: no prompt template, probability or token text. For recorded answers the prompt is the recording's or missing, and
@@ -522,7 +560,10 @@ _COLUMNS = {"metrics": of_metrics, "estimators": of_estimators, "probes": of_est
 
 @cache
 def declarations(kind: str) -> dict[str, Any]:
-    """Return what plugins of a kind may declare, with types: the kind's (of metrics the fields of META), then all kinds'."""
+    """Return {constant: type} of what plugins of a kind may declare.
+
+    The kind's constants come first (for metrics the fields of META), then those of all kinds.
+    """
     protocol = PROTOCOLS[kind]
     hints = get_type_hints(protocol, include_extras=True)
     meta = get_type_hints(MetricMeta, include_extras=True) if kind == "metrics" else {}
@@ -532,7 +573,11 @@ def declarations(kind: str) -> dict[str, Any]:
 def faults(
     kind: str, name: str, reads: Collection[str], parameters: Collection[str], declares: Mapping[str, Any], computed: Collection[str]
 ) -> Iterator[str]:
-    """Yield each breach of a kind's contract; `computed` are constants but no literals."""
+    """Yield a message for each breach of its kind's contract by a plugin.
+
+    Args:
+        computed: names of constants that are expressions, no literals.
+    """
     yield from _positional_fault(kind, name, list(reads))
     there = ", ".join(parameters) or "none"
     for constant, annotation in declarations(kind).items():
@@ -570,7 +615,7 @@ def _positional_fault(kind: str, name: str, reads: list[str]) -> Iterator[str]:
 
 
 def _described(annotation: Any) -> str:
-    """Return a type in words."""
+    """Return a type in words, for an error message."""
     inner, origin = get_args(annotation), get_origin(annotation)
     if origin is Annotated:
         return next((text for text in inner[1:] if isinstance(text, str)), "") or _described(inner[0])
@@ -593,7 +638,7 @@ def _meta_faults(declares: Mapping[str, Any], computed: Collection[str]) -> Iter
 
 
 def _explained(interval: Any, why: Any) -> bool:
-    """Return whether there is a reason exactly where there is no interval."""
+    """Return whether `why` gives reasons exactly where `interval` is "none"."""
     if not isinstance(interval, Mapping):
         return bool(interval == "none") == (why is not None)
     none = {parameter: {key for key, method in of.items() if method == "none"} for parameter, of in interval.items()}

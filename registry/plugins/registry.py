@@ -25,7 +25,7 @@ import annotated_types
 
 from qualm.registry.formats import textfiles
 from qualm.registry.formats.textfiles import shorten, warn
-from qualm.registry.places import PACKAGE, own_folder
+from qualm.registry.places import PACKAGE, project_folder
 from qualm.registry.plugins.protocols import faults
 from qualm.registry.plugins.validation import fits, validator
 
@@ -82,7 +82,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 class Required:
-    """Default of a required parameter."""
+    """Type of REQUIRED, the default of a parameter that has none."""
 
     def __repr__(self) -> str:
         return "required"
@@ -97,7 +97,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 @dataclass(frozen=True)
 class Mark:
-    """Mark of a text parameter that names something on which a stage depends."""
+    """Mark of a text parameter whose value names something on which a stage depends."""
 
     names: str
     pattern: str
@@ -129,7 +129,7 @@ and turns it into a function by `load_chosen`.
 
 @dataclass(frozen=True)
 class Kind:
-    """Kind of the plugin that a `Chosen` parameter names."""
+    """Mark of a `Chosen` parameter: the kind of plugin that it names."""
 
     name: str
 
@@ -152,7 +152,7 @@ class UnknownPluginError(PluginError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One keyword-only argument: one parameter of the spec."""
+    """One keyword-only argument of a plugin, which is one key of the spec."""
 
     name: str
     annotation: Any
@@ -184,7 +184,7 @@ class Plugin:
 
 
 def names(kind: str) -> list[str]:
-    """List a kind's plugins, sorted, installed packages included."""
+    """Return the sorted names of a kind's plugins; warn about those that cannot be found."""
     present = sorted(files(kind))
     for fault in _broken(kind).values():
         warn(fault)
@@ -192,7 +192,7 @@ def names(kind: str) -> list[str]:
 
 
 def every(kind: str) -> list[Plugin]:
-    """Read all plugins of a kind; warn about those that break the rule and leave them out."""
+    """Return all valid plugins of a kind; warn about the invalid ones."""
     plugins = []
     present, broken = files(kind), _broken(kind)
     for name in names(kind):
@@ -204,7 +204,7 @@ def every(kind: str) -> list[Plugin]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """Read one plugin's signature, help and declarations from its source.
+    """Return a plugin's signature, help and declarations, read from its source.
 
     Raises:
         UnknownPluginError: no such plugin; the message suggests the nearest name (`foreign_names.get` knows other libraries' names too).
@@ -226,7 +226,7 @@ def _get(kind: str, name: str, present: Mapping[str, tuple[Path, str]], broken: 
 
 @cache
 def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
-    """Return the plugin; raise PluginError with everything that breaks its contract."""
+    """Read a plugin; raise PluginError with everything that breaks its contract."""
     plugin = _read(kind, name, path, module)
     parameters = [p.name for p in plugin.parameters]
     wrong = "; ".join(faults(plugin.kind, plugin.name, plugin.reads, parameters, plugin.declares, plugin.computed))
@@ -236,9 +236,9 @@ def _checked(kind: str, name: str, path: Path, module: str) -> Plugin:
 
 
 def contract_file() -> str:
-    """Return the file that explains the contracts of all kinds."""
+    """Return the path of the file that explains the contracts of all kinds of plugins."""
     place = "registry/plugins/protocols.py"
-    return place if own_folder(place) is None else str(ROOT / place)
+    return place if project_folder(place) is None else str(ROOT / place)
 
 
 def load(kind: str, name: str) -> Callable[..., Any]:
@@ -263,7 +263,7 @@ def load_chosen(kind: str, value: Chosen) -> Callable[..., Any]:
 
 
 def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
-    """Return the words that a model with these arguments gives, by the plugin's `GIVES`.
+    """Return the signals that a model gives with these arguments, by the plugin's `GIVES`.
 
     That is a list of words, of which `{"word": "parameter"}` is given only if that parameter (or each of a list of
     parameters) is neither null, false, 0 nor empty; or `{"parameter": {value: list}}`, a list for each value of one parameter.
@@ -276,7 +276,7 @@ def gives(plugin: Plugin, args: Mapping[str, Any]) -> frozenset[str]:
 
 
 def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) -> tuple[str, ...] | None:
-    """Return the parameters to set for these words to be given too; None if nothing helps."""
+    """Return the parameters to set so that a model gives `words` too; None if none helps."""
     args = _with_defaults(plugin, args)
     conditions = _conditions(plugin, args)
     if not conditions.keys() >= set(words):
@@ -285,14 +285,14 @@ def would_give(plugin: Plugin, args: Mapping[str, Any], words: Iterable[str]) ->
 
 
 def could_give(plugin: Plugin) -> frozenset[str]:
-    """Return every word that a model gives with some arguments."""
+    """Return all signals that a model gives with some arguments, by its `GIVES`."""
     declared = plugin.declares.get("GIVES", ())
     lists = [one for by_value in declared.values() for one in by_value.values()] if isinstance(declared, Mapping) else [declared]
     return frozenset(word for one in lists for item in one for word in ([item] if isinstance(item, str) else item))
 
 
 def meta_keys(plugin: Plugin, args: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Return the keys of `meta` that an adapter or preparation declares; None if unsaid.
+    """Return the keys of `meta` that an adapter or preparation declares; None if unknown.
 
     `META` is a list of keys, of which `{"of": "parameter"}` stands for those that this parameter lists.
     """
@@ -330,11 +330,11 @@ def _conditions(plugin: Plugin, args: Mapping[str, Any]) -> dict[str, tuple[str,
 
 
 def files(kind: str) -> dict[str, tuple[Path, str]]:
-    """Return file and module of each plugin of a kind; PluginError for an unknown kind."""
+    """Return {name: (file, module)} of a kind's plugins; PluginError for an unknown kind."""
     if kind not in KINDS:
         raise PluginError(f"no plugin kind '{kind}'; there are: {', '.join(KINDS)}")
     # The order decides nothing: a name that stands in two of them is refused (`_broken`).
-    return _of_project(kind, own_folder(KINDS[kind])) | _of_qualm(kind) | _installed(kind)[0]
+    return _of_project(kind, project_folder(KINDS[kind])) | _of_qualm(kind) | _installed(kind)[0]
 
 
 @cache
@@ -355,7 +355,7 @@ def _in_folder(folder: Path, package: str) -> dict[str, tuple[Path, str]]:
 def _broken(kind: str) -> dict[str, str]:
     # Ours last, so that the message names our file where both have the name.
     others = {**_installed(kind)[0], **_of_qualm(kind)}
-    own = _of_project(kind, own_folder(KINDS[kind]))
+    own = _of_project(kind, project_folder(KINDS[kind]))
     return _installed(kind)[1] | {
         name: f"{kind} plugin '{name}': {own[name][0]} has the same name as {others[name][0]}; rename it"
         for name in own.keys() & others.keys()
@@ -369,7 +369,7 @@ def _entry_points() -> Any:
 
 @cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
-    """Return (file, module) of each plugin of other packages, and a message for each broken entry point."""
+    """Return other packages' plugins, {name: (file, module)}, and {name: fault} of broken."""
     files: dict[str, tuple[Path, str]] = {}
     lost: dict[str, str] = {}
     for point in _entry_points().select(group=f"qualm.{kind}"):
@@ -415,7 +415,7 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def constants_of(path: Path) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return a module's UPPER-CASE literals by name, and its computed constants' names.
+    """Return {name: value} of a module's UPPER-CASE literals, and its other constants' names.
 
     `NAME = Type(key=literal, ...)` counts as a literal: the mapping of its keywords.
 
@@ -479,7 +479,7 @@ def _read(kind: str, name: str, path: Path, module: str) -> Plugin:
 
 
 def _bounded(annotation: Any, *bounds: Any) -> Any:
-    """Return an annotation with its bounds, which are complete for a number."""
+    """Return an annotation with `bounds`; a number gets default limits where one is missing."""
     kind = plain_type(annotation)
     if kind not in (int, float):
         return Annotated[(annotation, *bounds)]  # type: ignore[return-value]
@@ -543,7 +543,7 @@ def _evaluated(node: ast.expr) -> Any:
 
 
 def _text(annotation: ast.expr) -> str:
-    """Return an annotation for help, in which a nested plugin is only its kind."""
+    """Return an annotation as text for help; a nested plugin is `plugin of KIND`."""
     return re.sub(r"Annotated\[Chosen, Kind\('([a-z]+)'\)\]", r"plugin of \1", ast.unparse(annotation))
 
 

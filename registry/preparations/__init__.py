@@ -9,7 +9,7 @@ class PreparationError(Exception):
 
 @dataclass(frozen=True)
 class PreparationContext:
-    """Settings of the dataset that is prepared."""
+    """Name and seed of the dataset that is prepared."""
 
     dataset: str
     """Name in the spec, for messages."""

@@ -104,7 +104,7 @@ def _prepared(
 
 
 def _four_at_most(sample: Sample, rng: random.Random, surplus: str, fillers: str) -> tuple[list[str], int] | None:
-    """Select up to four options of a question and the right one's index.
+    """Return up to four options of a question, and the index of the right one in them.
 
     Return None if an option names letters whose meaning would change.
     """
@@ -131,7 +131,7 @@ class _Pool:
         self.dataset, self.samples = dataset, samples
 
     def draw(self, rng: random.Random, sample: Sample, taken: list[str] | None) -> str:
-        """Draw an option of a question of another group, different from `taken` if that is given."""
+        """Draw an option of a question of another group, that is none of `taken` if given."""
         for _ in range(MAX_TRIES):
             other = self.samples[rng.randrange(len(self.samples))]
             text = other.choices[rng.randrange(len(other.choices))]

@@ -41,7 +41,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def _adapter(path: Path) -> Mapping[str, Any] | None:
-    """Return the file's first member, which identifies the format."""
+    """Return a file's first member `adapter_spec`; None if it has another format."""
     try:
         for key, value in members(path, {_STATES}):
             return value if key == "adapter_spec" and isinstance(value, Mapping) else None
@@ -60,14 +60,14 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 
 def _states(path: Path) -> Iterator[tuple[str, Any]]:
     number = 0
-    for key, value in members(path, {_STATES}, once=True):
+    for key, value in members(path, {_STATES}, unique_keys=True):
         if key == _STATES:
             yield f"{path.parent.name}/{path.name} {_STATES}[{number}]", value
             number += 1
 
 
 def _question(item: tuple[str, Any]) -> Any:
-    """Return a key shared by the requests for a question's options, unique otherwise."""
+    """Return a key that is equal for the requests of a question's options, else unique."""
     where, state = item
     try:
         if state.get("reference_index") is None:
@@ -133,7 +133,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _text(prompt: Any, record: Record) -> str:
-    """Return the text of an input; other parts are paths of images."""
+    """Return the text of an input; note in the record that its images are only paths."""
     prompt = prompt if isinstance(prompt, Mapping) else {}
     media = prompt.get("multimedia_content")
     parts = media.get("media_objects") or [] if isinstance(media, Mapping) else []
@@ -188,7 +188,7 @@ def _option_numbers(states: Iterable[Mapping[str, Any]], options: Sequence[str])
 
 
 def _sum_last_tokens(tokens: Sequence[Mapping[str, Any]], option: str) -> float:
-    """Sum the log-probabilities of the last tokens that spell the option."""
+    """Return the summed log-probability of the last tokens, which spell the option."""
     text, total, any_number = "", 0.0, False
     for token in reversed(tokens):
         text, total = str(token["text"]) + text, total + float(token["logprob"])

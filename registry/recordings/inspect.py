@@ -96,7 +96,7 @@ def _head(path: Path) -> Any:
 def _samples(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix == ".json":
         number = 0
-        for key, value in members(path, {"samples"}, once=True):
+        for key, value in members(path, {"samples"}, unique_keys=True):
             if key == "samples" and isinstance(value, dict):
                 yield f"{path.name} samples[{number}]", value
                 number += 1
@@ -185,7 +185,7 @@ def _text_of(content: Any, attachments: Mapping[str, str]) -> str:
 
 
 def _read_input(record: Record, messages: Any, attachments: Mapping[str, str]) -> None:
-    """Read the user's text and images; mark several images between texts."""
+    """Set a record's prompt and images; several images between texts are marked."""
     if isinstance(messages, str):
         record.prompt = _attached(messages, attachments)
         return
@@ -237,7 +237,7 @@ class LogArchiveError(Exception):
 
 
 class Archive:
-    """An untrusted zip archive, whose members are read into memory one by one and never written to disk.
+    """An untrusted zip archive, whose members are read one by one into memory.
 
     Inspect compresses with Zstandard, which Python's zipfile opens only from 3.14 on, so compressed bytes are unpacked here, no further
     than a limit, and checked against the archive's checksum.
@@ -271,7 +271,7 @@ class Archive:
         self._handle.close()
 
     def read(self, name: str, limit: int = MAX_MEMBER) -> bytes:
-        """Return a member's bytes.
+        """Return a member's uncompressed bytes.
 
         Raises:
             LogArchiveError: it unpacks to more than `limit`, is damaged, encrypted, or compressed in another way.

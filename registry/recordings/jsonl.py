@@ -17,7 +17,10 @@ HEAD = 20
 
 
 def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield (FILE:LINE, object) of each line without a trailing `between`, or a Fault for an invalid line."""
+    """Yield (FILE:LINE, object) of each line, or a Fault for an invalid line.
+
+    A trailing `between` of a line is dropped.
+    """
     number = 0
     with path.open("rb") as handle:
         while line := handle.readline(MAX_LINE + 1):
@@ -42,7 +45,7 @@ def rows(path: Path, between: bytes = b"") -> Iterator[tuple[str, dict[str, Any]
 
 
 def keys(path: Path, between: bytes = b"") -> set[str]:
-    """Return all keys of the first objects, so that a damaged row does not matter."""
+    """Return the keys of the first objects of a file together; invalid lines do not matter."""
     names: set[str] = set()
     try:
         for item in islice(rows(path, between), HEAD):

@@ -38,7 +38,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def run_and_task(path: Path, pattern: re.Pattern[str]) -> frozenset[tuple[str, str]]:
-    """Return run and task of a file by its folder and, if it matches, its name."""
+    """Return the (run, task) pairs of a file, by its folder and name."""
     match = pattern.fullmatch(path.stem)
     if match is None:
         return frozenset({(path.parent.name, path.stem)})
@@ -63,7 +63,7 @@ def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
 def build_record(
     make: Callable[[str, dict[str, Any], ReadOptions], Record], where: str, row: dict[str, Any], how: ReadOptions
 ) -> Record | Fault:
-    """Return the record that `make` builds of a row, or a fault."""
+    """Return `make(where, row, how)`, or a fault if the row is malformed."""
     try:
         return make(where, row, how)
     except MalformedRowError as error:
@@ -118,7 +118,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
-    """Set the options of a question answered in words, and the right one if known."""
+    """Set the options of a record answered in words, and the right one if known."""
     options = listed_options(doc, (name,) if name else FIELDS)
     if "sample_id" in doc:
         right = doc.get("answer_index")
@@ -129,7 +129,7 @@ def _in_words(record: Record, doc: Mapping[str, Any], name: str | None) -> None:
 
 
 def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
-    """Return log-likelihoods if all responses are [number, flag]; None if they are texts."""
+    """Return the log-likelihoods of [number, flag] responses; None if they are texts."""
     likelihoods = []
     for response in responses:
         while isinstance(response, list) and len(response) == 1 and isinstance(response[0], list):
@@ -146,7 +146,7 @@ def log_likelihoods(responses: Sequence[Any]) -> list[float] | None:
 
 
 def generated_texts(responses: Any) -> list[str]:
-    """Return the texts of a request, nested in up to two lists."""
+    """Return the texts in a request's responses, nested in up to two lists."""
     if isinstance(responses, str):
         return [responses]
     if isinstance(responses, list) and responses:
@@ -160,7 +160,7 @@ def generated_texts(responses: Any) -> list[str]:
 
 
 def draws(native: list[dict[str, Any]], row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers, with the signals from the column of our own export if there is one."""
+    """Return answers as rows of columns, with the signals of our own export if there are any."""
     own_columns = row.get(KEY)
     if own_columns is None:
         return native
@@ -198,7 +198,7 @@ def _choices(options: Any, continuations: list[str]) -> tuple[str, ...]:
 def _gold(
     target: Any, doc: Mapping[str, Any], choices: tuple[str, ...], continuations: list[str], row: Mapping[str, Any], numbers: list[float]
 ) -> tuple[int | None, str]:
-    """Return the right option's index, or why it is unknown.
+    """Return (right option's index, ""), or (None, why it is unknown).
 
     A target may be its number, its text or its letter, and is logged as text. If two readings disagree ("1" among options that are
     numbers), an export of ours says which holds; else the logged `acc` decides if it can: the likeliest option is right exactly if it is 1.

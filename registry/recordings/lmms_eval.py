@@ -73,7 +73,7 @@ def _record(where: str, row: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def logits(numbers: list[float]) -> list[float]:
-    """Negate losses, keep log-likelihoods; raise MalformedRowError for numbers of both signs."""
+    """Return losses negated, log-likelihoods as they are; MalformedRowError for mixed signs."""
     if all(v >= 0 for v in numbers):
         return [-v for v in numbers]
     if all(v <= 0 for v in numbers):

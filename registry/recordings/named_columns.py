@@ -65,7 +65,7 @@ def names(path: Path, source: Path, how: ReadOptions) -> frozenset[tuple[str, st
 
 
 def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
-    """Yield the rows of a table, of the selected model if it has several."""
+    """Yield a record or fault for each row of a table; of several models, the selected one's."""
     found: dict[str, str | None] | None = None
     for item in _rows(path):
         if isinstance(item, Fault):
@@ -112,7 +112,7 @@ def _record(where: str, parts: dict[str, Any], how: ReadOptions) -> Record:
 
 
 def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
-    """Return the options of a row: a list in one column, or a column for each letter."""
+    """Return a row's options, from a list in one column, or a column for each letter."""
     if column is not None:
         return listed_options(row, (column,))
     letters = [letter for letter in LETTERS if row.get(letter) not in (None, "")]
@@ -120,7 +120,7 @@ def _options(row: Mapping[str, Any], column: str | None) -> tuple[str, ...]:
 
 
 def _take_images(record: Record, cell: Any) -> None:
-    """Take an image that lies in the row itself; a path is not followed."""
+    """Set a record's image if it lies in the cell itself; a path is not followed."""
     data = cell.get("bytes") if isinstance(cell, dict) else image_in_text(cell) if isinstance(cell, str) else cell
     if isinstance(data, bytes) and data:
         record.images, record.n_pictures = (data,), 1
@@ -134,7 +134,7 @@ def _text(cell: Any) -> str:
 
 
 def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Sequence[str] | Mapping[str, Any]) -> dict[str, str | None]:
-    """Return the column for each of our words; None if the table has none."""
+    """Return {our word: column of the table}; None for a word without a column."""
     lower = {name.lower(): name for name in there}
     found: dict[str, str | None] = {}
     for word in words:
@@ -156,14 +156,17 @@ def _find_columns(path: Path, there: Sequence[str], how: ReadOptions, words: Seq
 
 
 @lru_cache(64)
-def _models(path: Path, column: str, changed: int) -> tuple[str, ...]:
-    """Return the models of a table in order; `changed` is the file's mtime, for the cache."""
+def _models(path: Path, column: str, mtime_ns: int) -> tuple[str, ...]:
+    """Return the distinct models in a table's column, in order of appearance.
+
+    `mtime_ns` is part of the cache's key.
+    """
     cells = (item[1].get(column) for item in _rows(path) if not isinstance(item, Fault))
     return tuple(dict.fromkeys(str(cell) for cell in cells if cell is not None))
 
 
 def columns_of(path: Path) -> list[str]:
-    """Return the columns of a table; empty if the file is none."""
+    """Return the columns of a table; [] if the file is no table."""
     if path.suffix not in ALL_SUFFIXES:
         return []
     if path.suffix != ".json":
@@ -176,7 +179,7 @@ def columns_of(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]] | Fault]:
-    """Yield the rows of a table in any supported JSON shape."""
+    """Yield (place, row) or a fault for each row of a table in any supported format."""
     if path.suffix != ".json":
         yield from rows(path)
         return
@@ -207,7 +210,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def _listed_rows(content: Any) -> list[tuple[Any, Any]] | None:
-    """Return the rows of a JSON value with their keys; None if it has no rows.
+    """Return (key, row) for the rows in a JSON value; None if it has no rows.
 
     Rows are the items of a list, the members of an object by id, or the only list in an object.
     """

@@ -12,7 +12,7 @@ FIELDS = ("choices", "options")
 
 
 def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
-    r"""Return question and options of a prompt's last lettered list of at least two.
+    r"""Return (question, options) of a prompt's last list with letters; None without one.
 
     >>> parse_lettered("What is it?\nA. a cat\nB. a dog\nAnswer with the letter.")
     ('What is it?', ('a cat', 'a dog'))
@@ -32,7 +32,7 @@ def parse_lettered(prompt: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def listed_options(doc: Mapping[str, Any], names: Sequence[str] = FIELDS) -> tuple[str, ...]:
-    """Return the options that a document lists; empty if it lists none."""
+    """Return the options that a document lists under a usual name; () if it lists none."""
     for name in names:
         options = doc.get(name)
         options = options.get("text") if isinstance(options, dict) else options

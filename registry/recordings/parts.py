@@ -32,7 +32,7 @@ FORMATS = (
 
 @dataclass(frozen=True)
 class RecordingFile:
-    """File with the answers of a run to a task."""
+    """A file of a recording: its format, and the runs and tasks it has answers of."""
 
     path: Path
     format: str
@@ -69,7 +69,9 @@ def _check_numbers(record: Record) -> None:
 
 
 def find_parts(source: Path, form: str = "auto", how: ReadOptions | None = None) -> list[RecordingFile]:
-    """Return every file of a recording by path; plain tables only where no file is of a tool's format.
+    """Return every file of a recording, sorted by path.
+
+    Plain tables count only where no file is of a tool's format.
 
     Raises:
         RecordingError: there is none, or there are several formats and none is named.
@@ -150,7 +152,7 @@ def task_of(part: RecordingFile, run: str | None) -> str:
 
 
 def _describe_columns(source: Path) -> str:
-    """Name the columns of the first table, to follow a message; empty if there is none."""
+    """Return the end of a message on the columns of the first table; "" if there is none."""
     from qualm.registry.recordings.named_columns import columns_of
 
     found = ((path, columns) for path in sorted(_files(source)) if (columns := columns_of(path)))

@@ -51,7 +51,7 @@ class RecordingError(Exception):
 
 @dataclass(slots=True)
 class Record:
-    """Question as far as the format keeps it, with a model's answers to it."""
+    """A row of a recording: a question as far as it is known, and a model's answers."""
 
     where: str
     id: str
@@ -87,7 +87,7 @@ class Record:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Reading options from the spec."""
+    """How to read a recording, from the spec: fields, run, task, filter."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     """Our word -> the recording's field: id, question, choices, target, category."""
@@ -102,7 +102,7 @@ class ReadOptions:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Return a target or a list as texts; parse a list written as Python or JSON text."""
+    """Return a target as texts: a list, a list written as text, or one text."""
     if isinstance(value, str):
         return _split_list(value)
     if isinstance(value, list | tuple):
@@ -111,18 +111,18 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def letter_index(value: str, n: int) -> int | None:
-    """Return the index of a letter among n options; "(B)" and "B." are 1."""
+    """Return a letter's index among n options, None if it is none; "(B)" and "B." are 1."""
     bare = value.strip().strip("().").upper()
     return LETTERS.index(bare) if len(bare) == 1 and bare in LETTERS[:n] else None
 
 
 def excerpt(value: Any) -> str:
-    """Return a value for a message: short, on one line."""
+    """Return a value's `repr`, shortened to one line, for a message."""
     return _SHORT.repr(value)
 
 
 def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str, str]:
-    """Return the fields fit for slices: short, and no lists."""
+    """Return {field: text} of short texts and numbers, fit for slices, without those in `but`."""
     left = set(but)
     return {
         str(k): str(v) for k, v in values.items() if k not in left and isinstance(v, str | int | float) and v == v and 0 < len(str(v)) <= 80
@@ -130,7 +130,7 @@ def short_fields(values: Mapping[str, Any], but: Iterable[str] = ()) -> dict[str
 
 
 def _split_list(value: str) -> tuple[str, ...]:
-    """Return the items of a list that was written as text, else the text itself."""
+    """Return the items of a list that was written as text, else the text alone."""
     items = list_in_text(value) if value[:1] == "[" and value[-1:] == "]" and len(value) <= 100_000 else None
     return tuple(map(str, items)) if items and all(isinstance(v, str | int | float) for v in items) else (value,)
 
@@ -148,7 +148,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def drop_impossible(answer: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return an answer's columns without impossible values, and the reasons.
+    """Return an answer's columns without impossible values, and a reason for each.
 
     >>> drop_impossible({"text": "a", "token_logprobs": [5.0], "p_yes": 0.5})
     ({'text': 'a', 'p_yes': 0.5}, ['token_logprobs: a log-probability above 0: 5.0'])
@@ -174,7 +174,7 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
-    """Return `{"verdict": ...}` of a row's first known metric; empty if there is none.
+    """Return {"verdict": 0 to 1} of the first of `names` that a row has; {} if there is none.
 
     A metric may hold its number in an object, as lmms-eval's do: `{"mme_score": {"score": 1.0, ...}}`.
 
@@ -193,7 +193,7 @@ def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
 
 
 def graded(value: Any) -> dict[str, float]:
-    """Return `{"verdict": ...}` of a number, boolean, numeric text or grade; empty otherwise.
+    """Return {"verdict": number} of a number, boolean, numeric text or grade; {} for others.
 
     >>> graded(True), graded("0"), graded("C"), graded("12 cats"), graded(float("nan"))
     ({'verdict': 1.0}, {'verdict': 0.0}, {'verdict': 1.0}, {}, {})

@@ -30,7 +30,7 @@ class SignalError(Exception):
 
 
 def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
-    """Return a generation's non-null columns as JSON, without those in `but`.
+    """Return {column: JSON value} of a generation's non-null columns, without those in `but`.
 
     Infinities and NaN, which JSON lacks, become text. If `text` is in `but` and null, `no_text` marks that the log's text is not the
     model's.
@@ -45,7 +45,7 @@ def pack(row: Mapping[str, Any], but: Collection[str] = ()) -> dict[str, Any]:
 
 
 def unpack(value: Any) -> dict[str, Any]:
-    """Return the columns; raise SignalError for an unknown name or a value of another type."""
+    """Return {column: value} of signals that `pack` wrote, else raise SignalError."""
     if not isinstance(value, Mapping):
         raise SignalError(f"expected an object under '{KEY}', got {type(value).__name__}")
     columns: dict[str, Any] = {}

@@ -41,11 +41,11 @@ _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 
 
 class Formula(str):
-    """Cell that holds a formula."""
+    """Text of a spreadsheet cell that holds a formula."""
 
 
 def columns(path: Path) -> list[str]:
-    """Return the columns of a table from its first row; empty if the file is no table."""
+    """Return the column names of a table; [] if the file is no table."""
     try:
         if path.suffix == ".json":
             return _json_columns(path)
@@ -58,7 +58,7 @@ def columns(path: Path) -> list[str]:
 
 
 def rows(path: Path) -> Iterator[Row | Fault]:
-    """Yield (FILE:LINE, {column: cell}); cells of .tsv are text, empty ones None.
+    """Yield (FILE:LINE, {column: cell}) of each row; cells of .tsv are text, empty ones None.
 
     Raises:
         RecordingError: it is not such a table, or unpacks to too much.
@@ -99,14 +99,14 @@ def _tsv(path: Path) -> Iterator[Row | Fault]:
             header = next(reader, [])
             written = unescape_formula if EXPORT_COLUMN in header else str
             numbered = ((f"{path.name}:{reader.line_num}", [*map(written, cells)]) for cells in reader if cells)
-            yield from _named(path, header, numbered, whole=True)
+            yield from _named(path, header, numbered, every_cell=True)
         except csv.Error as error:
             kind = "tab" if path.suffix == ".tsv" else "comma"
             raise RecordingError(f"{path}:{reader.line_num}: not a table of {kind}-separated text: {error}") from error
 
 
-def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], whole: bool = False) -> Iterator[Row | Fault]:
-    """Yield rows by column name; with `whole` a row with fewer cells is a fault."""
+def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]], every_cell: bool = False) -> Iterator[Row | Fault]:
+    """Yield rows as {column: cell}; with `every_cell` a row with fewer cells is a fault."""
     names = [str(name) if name is not None else "" for name in header]
     named = [n for n in names if n]
     if len(set(named)) != len(named):
@@ -115,10 +115,10 @@ def _named(path: Path, header: list[Any], lines: Iterator[tuple[str, list[Any]]]
         if len(cells) > len(names) and any(c not in (None, "") for c in cells[len(names) :]):
             yield Fault(where, "more cells than columns", f"{len(cells)} of {len(names)}")
             continue
-        if whole and len(cells) < len(names):
+        if every_cell and len(cells) < len(names):
             yield Fault(where, "fewer cells than columns", f"{len(cells)} of {len(names)}")
             continue
-        if whole and path.suffix == ".tsv" and len(names) > 1 and any("\n" in c and c.count("\t") >= len(names) - 1 for c in cells):
+        if every_cell and path.suffix == ".tsv" and len(names) > 1 and any("\n" in c and c.count("\t") >= len(names) - 1 for c in cells):
             yield Fault(where, "a cell that holds other rows, by a quotation mark too many", str(len(cells)))
             continue
         cells = [*cells, *[None] * (len(names) - len(cells))]
@@ -164,7 +164,7 @@ def _cell(cell: Any) -> Any:
 
 
 def excel_escape(text: str) -> str:
-    """Escape characters that XML cannot hold as `_xHHHH_`, as Excel does."""
+    """Return a text with characters that XML cannot hold as `_xHHHH_`, as Excel does."""
     return _UNSAFE.sub(lambda match: f"_x{ord(match[0][0]):04X}_{match[0][1:]}", text)
 
 
@@ -186,7 +186,7 @@ def _json(path: Path) -> Iterator[Row | Fault]:
 
 
 def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
-    """Return columns and rows of VLMEvalKit's {columns, data} or {column: list}."""
+    """Return (columns, rows) of VLMEvalKit's {columns, data} or {column: list}."""
     if not isinstance(content, dict):
         return [], []
     if isinstance(content.get("columns"), list) and isinstance(content.get("data"), list):
@@ -198,7 +198,7 @@ def _by_columns(content: Any) -> tuple[list[str], list[list[Any]]]:
 
 
 def _json_columns(path: Path) -> list[str]:
-    """Return the columns of a JSON table, from the first object of a list if it is one."""
+    """Return the columns of a JSON table; [] if it is none."""
     with path.open(encoding="utf-8", errors="replace") as handle:
         start = handle.read(1 << 16)
     bare = start.lstrip()

@@ -31,7 +31,7 @@ ROTATION = 1_000_000
 
 
 def question_of(index: str) -> str:
-    """Return a row's question name, which its rotations share.
+    """Return a name for the question of a row's index, equal for all its rotations.
 
     >>> question_of("7"), question_of("3000007"), question_of("a7")
     ('question 7', 'question 7', 'question a7')
@@ -41,7 +41,7 @@ def question_of(index: str) -> str:
 
 
 def has_rotations(path: Path) -> bool:
-    """Return whether a table holds a question several times, its options rotated."""
+    """Return whether a table holds a question several times, with rotated options."""
     seen: set[str] = set()
     for item in rows(path):
         if not isinstance(item, Fault) and item[1].get("index") is not None:
@@ -61,7 +61,7 @@ def names(path: Path) -> frozenset[tuple[str, str]] | None:
 
 
 def input_tables(source: Path) -> dict[str, Path]:
-    """Return each task's table of questions and images in the recording."""
+    """Return {task: path of its table of questions and images} in a recording."""
     paths = sorted(p for p in source.rglob("*.tsv") if p.is_file() and not p.is_symlink()) if source.is_dir() else []
     tables: dict[str, Path] = {}
     for path in paths:
@@ -72,7 +72,7 @@ def input_tables(source: Path) -> dict[str, Path]:
 
 
 def read(path: Path, how: ReadOptions) -> Iterator[Record | Fault]:
-    """Yield the rows of a prediction file or an input table."""
+    """Yield a record or fault for each row of a prediction file or input table."""
     for item in rows(path):
         if isinstance(item, Fault):
             yield item
@@ -135,7 +135,7 @@ def _signals(cell: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Picture:
-    """Image cell of a row of an input table: an image or a list."""
+    """The image cell of a row of an input table: images, or the row that has them."""
 
     id: str
     index: str

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.questions import noun_phrase
 from qualm.registry.scenes.world import LEVELS, Scene
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
 def caption(scene: Scene) -> str:
-    """Describe a scene in a paragraph, the same for the same graph.
+    """Describe a scene's objects and their positions in one paragraph, without randomness.
 
     Objects are listed from left to right. Each is placed in one of nine fields of the image and, from the second on, relative to the one
     before it, by the scene's relations.
@@ -20,14 +20,14 @@ def caption(scene: Scene) -> str:
     number = _NUMBERS[len(things)] if len(things) < len(_NUMBERS) else str(len(things))
     sentences = [f"The picture shows {number} {'object' if len(things) == 1 else 'objects'} on a plain gray table."]
     for place, i in enumerate(order):
-        name = words({a: things[i][a] for a in level.attributes})
+        name = noun_phrase({a: things[i][a] for a in level.attributes})
         where = _field(things[i]["pixel_coords"], level.pixels)
         sentence = f"A {name} stands {where}"
         if place:
             before = order[place - 1]
             beside = _side_of(scene, before, i)
             if beside:
-                sentence += f", {beside} the {words({a: things[before][a] for a in level.attributes})}"
+                sentence += f", {beside} the {noun_phrase({a: things[before][a] for a in level.attributes})}"
         sentences.append(f"{sentence}.")
     return " ".join(sentences)
 
@@ -39,7 +39,7 @@ def _field(pixel: Any, pixels: int) -> str:
 
 
 def _side_of(scene: Scene, reference: int, i: int) -> str:
-    """Name the reference object's side on which object i is; "" if none is clear."""
+    """Return where object `i` stands from `reference` (`to the left of`); "" if unclear."""
     relations = scene["relationships"]
     sides = ("to the left", "to the right"), ("in front of", "behind")
     across = next((text for name, text in zip(("left", "right"), sides[0], strict=True) if i in relations[name][reference]), "")

@@ -1,6 +1,6 @@
 """Pairs of an answerable and an unanswerable question about a scene, in five categories, proved from the scene graph.
 
-A `Query` is a question's meaning; it is worded by a template and read back from the words by `understand`. `possible_answers` lists the
+A `Query` is a question's meaning; it is worded by a template and read back from the words by `parse_query`. `possible_answers` lists the
 answers in all worlds that look like the image: one if the image answers the question, several if it does not, none if the object that
 the question speaks of is absent. A scene graph fixes all that is seen and nothing else; readable signs (`signs`) add what is
 inside an object, a number of scratches, or an earlier place. `prove` checks every pair on its words alone.
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from qualm.registry.scenes.questions import Phrase, matches, matching_objects, pick, referents, words
+from qualm.registry.scenes.questions import Phrase, matches, matching_objects, noun_phrase, pick, referents
 from qualm.registry.scenes.signs import READABLE
 from qualm.registry.scenes.world import VALUES, Scene, attributes_of
 
@@ -53,7 +53,7 @@ UNSEEN: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Query:
-    """The meaning of a question."""
+    """Meaning of a question: what is asked, and of which object."""
 
     ask: str
     """An attribute, a fact, an unseen property, or `count`, `exists`, `neither`, `either`."""
@@ -66,7 +66,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Worded:
-    """A question in words, with its answer if it has one."""
+    """A question in words, its answer (None: it has none), and the objects it may mean."""
 
     text: str
     answer: str | None
@@ -79,7 +79,7 @@ class Worded:
 
 @dataclass(frozen=True)
 class Contrast:
-    """Two questions about one image, one of which it answers."""
+    """An answerable and an unanswerable question about one image, with the proof."""
 
     category: str
     answerable: Worded
@@ -139,14 +139,18 @@ FORMS = tuple(dict.fromkeys(form for forms in (*_ANSWERABLE.values(), *_UNANSWER
 
 
 def word(query: Query, template: str) -> str:
-    """Word a query by a template."""
+    """Return the question that expresses a query by a template."""
     return template.format(
-        a=query.ask, x=words(query.of), xs=words(query.of, plural=True), c=query.of.get("color", ""), ss=f"{query.other.get('shape', '')}s"
+        a=query.ask,
+        x=noun_phrase(query.of),
+        xs=noun_phrase(query.of, plural=True),
+        c=query.of.get("color", ""),
+        ss=f"{query.other.get('shape', '')}s",
     )
 
 
-def understand(text: str) -> Query:
-    """Parse the meaning of a question; raise ValueError for wording that we do not generate."""
+def parse_query(text: str) -> Query:
+    """Return the query that a generated question expresses; ValueError for other wording."""
     for (ask, when, _), pattern in zip(FORMS, _patterns(), strict=True):
         match = pattern.fullmatch(text)
         if match:
@@ -176,7 +180,7 @@ def _patterns() -> list[re.Pattern[str]]:
 
 
 def phrase_of(name: str) -> Phrase:
-    """Parse a noun phrase: `small red cubes` -> size, color, shape."""
+    """Parse a noun phrase: `small red cubes` -> {size, color, shape}."""
     *adjectives, noun = name.split()
     attribute_of = {value: attribute for attribute, values in VALUES.items() for value in values}
     phrase = {attribute_of[value]: value for value in adjectives}
@@ -188,7 +192,7 @@ def phrase_of(name: str) -> Phrase:
 
 
 def possible_answers(query: Query, scene: Scene) -> tuple[str, ...]:
-    """List the answers in all worlds that look like this image.
+    """Return the answers to a query in all worlds that look like this image.
 
     One answer means that the image answers the question, none that the object in question is absent. "The ..." may mean any object that it
     fits; each reading is a world of its own.
@@ -224,7 +228,7 @@ def _scene_answers(query: Query, scene: Scene) -> tuple[str, ...]:
 
 
 def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: Scene | None = None) -> str:
-    """Explain why a pair is answerable and unanswerable as claimed, for the sample's record.
+    """Return why the first question is answerable and the second is not, as a sentence.
 
     Args:
         other: scene of the second question, if it differs.
@@ -232,16 +236,16 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
     Raises:
         ValueError: the first question has another answer in its scene, or the second has one.
     """
-    first = possible_answers(understand(answerable), scene)
+    first = possible_answers(parse_query(answerable), scene)
     if first != (answer,):
-        raise ValueError(f"{answerable!r} was to be answered by {answer!r} alone; the scene allows {list(first)}")
-    query = understand(unanswerable)
+        raise ValueError(f"{answerable!r} should have only the answer {answer!r}; the scene allows {list(first)}")
+    query = parse_query(unanswerable)
     there = other if other is not None else scene
     second = possible_answers(query, there)
     if len(second) == 1:
-        raise ValueError(f"{unanswerable!r} was to have no answer; the scene allows {second[0]!r} alone")
+        raise ValueError(f"{unanswerable!r} should be unanswerable, but the scene has exactly one answer: {second[0]!r}")
     if not second:
-        return f"nothing here is a {words(query.of)}"
+        return f"nothing here is a {noun_phrase(query.of)}"
     if query.when != "now" or query.ask in UNSEEN:
         return f"{second[0]!r} and {second[1]!r} fit the same picture"
     return f"{len(matching_objects(there, query.of))} things are meant: {' or '.join(second)}"
@@ -251,7 +255,7 @@ def prove(scene: Scene, answerable: str, answer: str, unanswerable: str, other: 
 
 
 def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast | None:
-    """Draw a proved pair of one category about one image; None if the scene offers none.
+    """Draw a proved pair of a category about one image; None if the scene offers none.
 
     Raises:
         KeyError: unknown category, or `extraneous`, which needs two images.
@@ -266,7 +270,7 @@ def contrast(rng: np.random.Generator, scene: Scene, category: str) -> Contrast 
 
 
 def answerable(rng: np.random.Generator, scene: Scene, category: str) -> Worded | None:
-    """Draw an answerable question of a category's kind, with its answer."""
+    """Draw an answerable question of a category's kind with its answer; None if none fits."""
     ask, when, template = pick(rng, _ANSWERABLE[category])
     if ask in ("neither", "either"):
         query = Query(ask, {"color": pick(rng, _value_pool(rng, scene, "color"))}, {"shape": pick(rng, _value_pool(rng, scene, "shape"))})
@@ -312,10 +316,10 @@ def _draw_ambiguous(rng: np.random.Generator, scene: Scene) -> Worded | None:
     return _worded(query, pick(rng, _ATTRIBUTE), scene)
 
 
-def about_thing(rng: np.random.Generator, scene: Scene, taken: Sequence[int] = ()) -> Worded | None:
-    """Draw a question about one object not in `taken`, absent from the pair's second image."""
+def ask_about_object(rng: np.random.Generator, scene: Scene, excluded: Sequence[int] = ()) -> Worded | None:
+    """Draw a question about one object not in `excluded`; None if none can be named."""
     attribute = _attribute(rng, scene)
-    candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in taken]
+    candidates = [(i, phrase) for i, phrase in referents(scene, attribute) if i not in excluded]
     return _worded(Query(attribute, pick(rng, candidates)[1]), pick(rng, _ATTRIBUTE), scene) if candidates else None
 
 
@@ -328,7 +332,7 @@ def _worded(query: Query, template: str, scene: Scene) -> Worded:
         (matching_objects(scene, query.of), matching_objects(scene, query.other)) if query.other else (matching_objects(scene, query.of),)
     )
     answer = answers[0] if len(answers) == 1 else None
-    return Worded(word(query, template), answer, about, query.ask, words(query.of, plural=True))
+    return Worded(word(query, template), answer, about, query.ask, noun_phrase(query.of, plural=True))
 
 
 def _attribute(rng: np.random.Generator, scene: Scene) -> str:
@@ -357,6 +361,6 @@ REFUSALS: dict[str, tuple[str, ...]] = {
 
 
 def refusals(category: str, question: str) -> tuple[str, ...]:
-    """Return the abstaining answers of a category, worded for the question's object."""
-    of = understand(question).of
-    return tuple(text.format(x=words(of), xs=words(of, plural=True)) for text in REFUSALS[category])
+    """Return abstaining answers of a category, worded for the question's object."""
+    of = parse_query(question).of
+    return tuple(text.format(x=noun_phrase(of), xs=noun_phrase(of, plural=True)) for text in REFUSALS[category])

@@ -63,7 +63,7 @@ def ask(rng: np.random.Generator, scene: Scene, kind: str, multiple_choice: bool
 
 
 def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multiple_choice: bool = False) -> SceneQuestion | None:
-    """Draw a question of the first of `kinds` that the scene offers; None if it offers none."""
+    """Draw a question of the first kind of `kinds` that the scene offers; None without one."""
     for kind in kinds:
         question = ask(rng, scene, kind, multiple_choice)
         if question is not None:
@@ -72,7 +72,7 @@ def ask_any(rng: np.random.Generator, scene: Scene, kinds: Sequence[str], multip
 
 
 def kinds_in_turn(number: int) -> tuple[str, ...]:
-    """Return all kinds for `ask_any`, rotated so that each number begins with another kind."""
+    """Return all kinds of questions, rotated so that each `number` begins with another."""
     first = number % len(KINDS)
     return KINDS[first:] + KINDS[:first]
 
@@ -89,8 +89,8 @@ def count(scene: Scene, phrase: Phrase) -> int:
     return len(matching_objects(scene, phrase))
 
 
-def words(phrase: Phrase, plural: bool = False) -> str:
-    """Word a noun phrase, attributes in English order: `large red metal cube`, `red objects`."""
+def noun_phrase(phrase: Phrase, plural: bool = False) -> str:
+    """Return a noun phrase in words: `large red metal cube`, `red objects`."""
     noun = phrase.get("shape", "object") + ("s" if plural else "")
     return " ".join([*(phrase[a] for a in VALUES if a in phrase and a != "shape"), noun])
 
@@ -99,9 +99,12 @@ def pick(rng: np.random.Generator, items: Sequence[Any]) -> Any:
     return items[int(rng.integers(len(items)))]
 
 
-def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
-    """List (object, phrase) for every phrase without `without` that fits one object alone."""
-    attributes = [a for a in attributes_of(scene) if a != without]
+def referents(scene: Scene, excluded_attribute: str = "") -> list[tuple[int, Phrase]]:
+    """Return (object, phrase) for each phrase that fits one object only.
+
+    No phrase has `excluded_attribute`.
+    """
+    attributes = [a for a in attributes_of(scene) if a != excluded_attribute]
     subsets = [s for n in range(1, len(attributes) + 1) for s in combinations(attributes, n)]
     named = []
     for i, thing in enumerate(scene["objects"]):
@@ -113,7 +116,7 @@ def referents(scene: Scene, without: str = "") -> list[tuple[int, Phrase]]:
 
 
 def _referent(rng: np.random.Generator, scene: Scene, without: str) -> tuple[int, Phrase] | None:
-    """Draw an object that can be named, uniformly among objects, and one of its names."""
+    """Draw an object that a phrase can name, and such a phrase; None if there is none."""
     candidates = referents(scene, without)
     if not candidates:
         return None
@@ -127,7 +130,7 @@ def _attribute(kind: str) -> Callable[[np.random.Generator, Scene], QuestionDraf
         if referent is None:
             return None
         i, phrase = referent
-        name = words(phrase)
+        name = noun_phrase(phrase)
         text = pick(rng, (f"What {kind} is the {name}?", f"What is the {kind} of the {name}?"))
         return text, scene["objects"][i][kind], ((i,),)
 
@@ -159,7 +162,7 @@ def _existence(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     phrase = _present(rng, scene) if present else _absent(rng, scene)
     if phrase is None:
         return None
-    text = pick(rng, (f"Is there a {words(phrase)}?", f"Are there any {words(phrase, plural=True)}?"))
+    text = pick(rng, (f"Is there a {noun_phrase(phrase)}?", f"Are there any {noun_phrase(phrase, plural=True)}?"))
     return text, "yes" if present else "no", (matching_objects(scene, phrase),)
 
 
@@ -175,7 +178,7 @@ def _counting(rng: np.random.Generator, scene: Scene) -> QuestionDraft:
         groups.setdefault(count(scene, phrase), []).append(phrase)
     answer = pick(rng, sorted(groups))
     phrase = pick(rng, groups[answer])
-    name = words(phrase, plural=True)
+    name = noun_phrase(phrase, plural=True)
     return pick(rng, (f"How many {name} are there?", f"What number of {name} are there?")), str(answer), (matching_objects(scene, phrase),)
 
 
@@ -197,7 +200,7 @@ def _relation(rng: np.random.Generator, scene: Scene) -> QuestionDraft | None:
     answer = "yes" if i in scene["relationships"][side][j] else "no"
     if answer == "no" and i not in scene["relationships"][OPPOSITES[side]][j]:  # neither one nor the other: a matter of taste
         return None
-    return f"Is the {words(first)} {SIDES[side]} the {words(second)}?", answer, ((i,), (j,))
+    return f"Is the {noun_phrase(first)} {SIDES[side]} the {noun_phrase(second)}?", answer, ((i,), (j,))
 
 
 def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], QuestionDraft | None]:
@@ -208,7 +211,7 @@ def _direction(attribute: str) -> Callable[[np.random.Generator, Scene], Questio
         if not candidates:
             return None
         j, name, side, i = pick(rng, candidates)
-        return f"What {attribute} is the object {SIDES[side]} the {words(name)}?", scene["objects"][i][attribute], ((i,), (j,))
+        return f"What {attribute} is the object {SIDES[side]} the {noun_phrase(name)}?", scene["objects"][i][attribute], ((i,), (j,))
 
     return make
 
@@ -245,16 +248,19 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
     wrong: list[str] = []
     for _ in range(60):
         phrase = _absent(rng, scene)
-        if phrase is not None and f"a {words(phrase)}" not in wrong:
-            wrong.append(f"a {words(phrase)}")
+        if phrase is not None and f"a {noun_phrase(phrase)}" not in wrong:
+            wrong.append(f"a {noun_phrase(phrase)}")
         if len(wrong) == 3:
             phrase = _present(rng, scene)
-            return ("Which of these is in the picture?", f"a {words(phrase)}", (matching_objects(scene, phrase),)), wrong
+            return ("Which of these is in the picture?", f"a {noun_phrase(phrase)}", (matching_objects(scene, phrase),)), wrong
     return None
 
 
 def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
-    """Ask in which quadrant one object is, seen from another; None if none are apart."""
+    """Draw a question on the quadrant of one object seen from another, with wrong options.
+
+    None if no two objects are far enough apart.
+    """
     pair = _pair(rng, scene)
     if pair is None:
         return None
@@ -263,7 +269,7 @@ def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
     answer = next((text for corner, text in QUADRANTS.items() if sides == set(corner)), None)
     if answer is None:  # less than a margin apart along one axis: a matter of taste
         return None
-    return (f"Where is the {words(first)} seen from the {words(second)}?", answer, ((i,), (j,))), [
+    return (f"Where is the {noun_phrase(first)} seen from the {noun_phrase(second)}?", answer, ((i,), (j,))), [
         q for q in QUADRANTS.values() if q != answer
     ]
 

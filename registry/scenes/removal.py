@@ -8,27 +8,27 @@ from qualm.registry.scenes.render import render, silhouettes
 from qualm.registry.scenes.world import Scene, relationships
 
 
-def remove_objects(scene: Scene, taken: Collection[int]) -> Scene:
-    """Return the scene without the objects at the indices `taken`; relationships are recomputed.
+def remove_objects(scene: Scene, removed: Collection[int]) -> Scene:
+    """Return the scene without the objects at the indices `removed`.
 
     Raises:
         IndexError: the scene has no object of such an index.
     """
-    unknown = [i for i in taken if not 0 <= i < len(scene["objects"])]
+    unknown = [i for i in removed if not 0 <= i < len(scene["objects"])]
     if unknown:
         raise IndexError(f"scene {scene['image_filename']} has {len(scene['objects'])} objects; there is no number {unknown[0]}")
-    left = [thing for i, thing in enumerate(scene["objects"]) if i not in taken]
+    left = [thing for i, thing in enumerate(scene["objects"]) if i not in removed]
     return {**scene, "objects": left, "relationships": relationships([thing["3d_coords"] for thing in left])}
 
 
 def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
-    """Return the pixels that show any of these objects, edges included: (pixels, pixels) bool."""
+    """Return the mask of the pixels that show any of these objects, (pixels, pixels) bool."""
     pixels: np.ndarray = silhouettes(scene)[list(objects)].max(axis=0, initial=0.0) > 0
     return pixels
 
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
-    """Return the pixels that differ visibly without these objects: their own and shadows."""
+    """Return the mask of pixels that change visibly without these objects and their shadows."""
     before, after = (render(s).astype(np.int16) for s in (scene, remove_objects(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

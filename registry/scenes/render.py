@@ -26,7 +26,7 @@ _SHADOW = (0.46, 0.44)
 
 @dataclass(frozen=True)
 class _View:
-    """Level-dependent part of an image: oversampled rays, and the empty table."""
+    """What images of one level share: oversampled rays, and the empty table."""
 
     pixels: int
     over: int
@@ -99,7 +99,7 @@ def _view(level: str) -> _View:
 
 
 def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
-    """Compute the share of light at each spot of the table: shadows, and dark rims."""
+    """Return the share of light at each spot of the table: shadows, and dark rims."""
     light = np.ones(view.spots.shape[:2], np.float64)
     for thing in objects:
         x, y, z = thing["3d_coords"]
@@ -116,7 +116,7 @@ def _shade(view: _View, objects: list[dict[str, Any]]) -> Array:
 
 
 def silhouettes(scene: Scene) -> Array:
-    """Compute the share of each pixel that shows each object, (objects, pixels, pixels)."""
+    """Return the share of each pixel that shows each object, (objects, pixels, pixels)."""
     view = _view(scene["level"])
     things = scene["objects"]
     shares = np.zeros((len(things), view.pixels, view.pixels))
@@ -134,7 +134,7 @@ _GEOMETRY = ("shape", "size", "rotation", "3d_coords", "pixel_coords")
 
 
 def _table_in_sight(scene: Scene) -> Array:
-    """Compute the share of each pixel that no object covers, (pixels, pixels), cached."""
+    """Return the share of each pixel that no object covers, (pixels, pixels), cached."""
     things = (tuple(tuple(v) if isinstance(v := thing[name], list) else v for name in _GEOMETRY) for thing in scene["objects"])
     return _uncovered(scene["level"], tuple(things))
 
@@ -148,7 +148,7 @@ def _uncovered(level: str, things: tuple[tuple[Any, ...], ...]) -> Array:
 
 
 def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
-    """Return the visible share of object i's trail by side; 0 if it leaves the image."""
+    """Return {side: visible share of object i's trail there}; 0 if it leaves the image."""
     view, rules = _view(scene["level"]), LEVELS[scene["level"]]
     thing, free = scene["objects"][i], _table_in_sight(scene)
     reach = SIZES[thing["size"]] + TRAIL
@@ -162,7 +162,7 @@ def trails_in_sight(scene: Scene, i: int) -> dict[str, float]:
 
 
 def puddle_in_sight(scene: Scene, i: int) -> float:
-    """Return the visible share of a puddle around object i, which hides part of it."""
+    """Return the visible share of the puddle around object i, which hides part of it."""
     view = _view(scene["level"])
     pixels = puddle(view.spots, scene["objects"][i])
     return float(_table_in_sight(scene)[pixels].mean())
@@ -184,7 +184,7 @@ class _Look:
 
     @property
     def cover(self) -> Array:
-        """Share of each pixel that the object covers."""
+        """Share of each pixel of the window that the object covers."""
         share: Array = self.hit.reshape(self.split).mean((1, 3), dtype=np.float64)
         return share
 
@@ -206,7 +206,7 @@ def _look(view: _View, thing: dict[str, Any]) -> _Look | None:
 
 
 def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
-    """Trace one object and blend it over the canvas."""
+    """Trace one object and blend it over the canvas in place."""
     look = _look(view, thing)
     if look is None:
         return
@@ -228,7 +228,10 @@ def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Arra
 
 
 def _cube(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:
-    """Intersect rays with a cube's slabs; normals bend near the edges, which look rounded."""
+    """Return which rays hit a cube, and the points and normals of the hits.
+
+    Normals bend near the edges, which look rounded.
+    """
     r = radius_of(thing)
     turn = math.radians(thing["rotation"])
     c, s = math.cos(turn), math.sin(turn)
@@ -266,7 +269,7 @@ _TRACE = {"sphere": _sphere, "cube": _cube, "cylinder": _cylinder}
 
 
 def _light(rays: Array, points: Array, normals: Array, centre: Array, thing: dict[str, Any]) -> Array:
-    """Compute the linear colour of points: lights, bounce, and a studio in metal."""
+    """Return the linear colour of an object's points: lights, bounce, and a studio in metal."""
     base = _to_linear(np.array(COLORS[thing["color"]], np.float64) / 255.0)
     key = np.maximum(normals @ _LIGHT, 0.0)
     fill = np.maximum(normals @ _FILL, 0.0)

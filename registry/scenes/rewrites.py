@@ -13,7 +13,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from qualm.registry.scenes.contrast import phrase_of
-from qualm.registry.scenes.questions import SIDES, Phrase, matching_objects, referents, words
+from qualm.registry.scenes.questions import SIDES, Phrase, matching_objects, noun_phrase, referents
 from qualm.registry.scenes.world import VALUES, Scene
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ _OUTSIDE = {
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """Wording of a generated question and its phrases."""
+    """Form of a generated question, and the phrases in it by name."""
 
     form: str
     parts: dict[str, str]
@@ -113,7 +113,7 @@ def parse_question(text: str) -> ParsedQuestion | None:
 
 
 def rewrite(rng: np.random.Generator, kind: str, question: str, scene: Scene | None = None) -> Rewrite | None:
-    """Make a question invalid (inv), subjective (sbj), ambiguous (amb) or unseen (ive).
+    """Rewrite a question to be invalid (inv), subjective (sbj), ambiguous (amb), unseen (ive).
 
     Args:
         kind: one of these four; KeyError for any other.
@@ -153,12 +153,12 @@ def _ambiguous(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | 
                 candidates.append((less, answers))
         if candidates:
             less, answers = candidates[int(rng.integers(len(candidates)))]
-            return Rewrite(f"What {attribute} is the {words(less)}?", answers)
+            return Rewrite(f"What {attribute} is the {noun_phrase(less)}?", answers)
     return None
 
 
 def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None) -> Rewrite | None:
-    """Ask what no scene graph fixes; "the ..." still fits one object."""
+    """Ask for something that no scene graph fixes; "the ..." still fits one object."""
     if parsed.form in _OUTSIDE:
         return Rewrite(_mention_object(rng, parsed, scene, _OUTSIDE[parsed.form], _NOT_SEEN[-1][-1]), reason="Out of Frame")
     if scene is None or len(matching_objects(scene, phrase_of(parsed.parts["x"]))) != 1:
@@ -169,7 +169,7 @@ def _unseen(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | Non
 
 def _mention_object(rng: np.random.Generator, parsed: ParsedQuestion, scene: Scene | None, form: str, other: str) -> str:
     spoken_of = {i for p in ("x", "y") if p in parsed.parts and scene for i in matching_objects(scene, phrase_of(parsed.parts[p]))}
-    full = {} if scene is None else {i: words(phrase) for i, phrase in referents(scene) if i not in spoken_of}
+    full = {} if scene is None else {i: noun_phrase(phrase) for i, phrase in referents(scene) if i not in spoken_of}
     names = [full[i] for i in sorted(full)]
     name = other.format(names[int(rng.integers(len(names)))]) if names else ""
     return parsed.worded(form.replace("{o}", name))
@@ -188,4 +188,4 @@ def _has_phrase(name: str) -> bool:
         phrase = phrase_of(name)
     except (KeyError, ValueError):
         return False
-    return name in (words(phrase), words(phrase, plural=True))
+    return name in (noun_phrase(phrase), noun_phrase(phrase, plural=True))

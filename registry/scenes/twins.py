@@ -84,7 +84,7 @@ Drawn = tuple[tuple[Scene, Scene], tuple[Query, Query], str]
 
 
 def _proved(scenes: tuple[Scene, Scene], queries: tuple[Query, Query], template: str) -> Twins | None:
-    """Return twins, or None unless each question has an answer in its own image only."""
+    """Return twins of these scenes and queries; None unless one image answers each query."""
     texts = [word(query, template) for query in queries]
     answers, proofs = [], []
     for k, text in enumerate(texts):
@@ -119,7 +119,7 @@ def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[in
 
 
 def _renamed(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Scene | None:
-    """Recolour the two objects so that each has a name of its own, held out or not as wanted."""
+    """Recolour the two objects so that each has a unique name; None if no colors are free."""
     for i in pair:
         shape = scene["objects"][i]["shape"]
         taken = {o["color"] for k, o in enumerate(scene["objects"]) if k != i and o["shape"] == shape}
@@ -173,7 +173,7 @@ def _draw_same_name(rng: np.random.Generator, scene: Scene, pair: tuple[int, int
 
 
 def _both_queries(rng: np.random.Generator, scene: Scene, pair: tuple[int, int]) -> tuple[str | None, tuple[Query, Query]]:
-    """Ask for color or shape, naming the objects by the other; None if the names are equal."""
+    """Return the attribute to ask for and a query per object; None if both have one name."""
     attribute, by = pick(rng, (("color", "shape"), ("shape", "color")))
     first, second = ({by: scene["objects"][i][by]} for i in pair)
     return None if first == second else attribute, (Query(attribute, first), Query(attribute, second))

@@ -3,7 +3,7 @@
 import re
 
 from qualm.registry.scenes.contrast import phrase_of
-from qualm.registry.scenes.questions import SIDES, matching_objects, words
+from qualm.registry.scenes.questions import SIDES, matching_objects, noun_phrase
 from qualm.registry.scenes.world import OPPOSITES, RELATION_MARGIN, VALUES, Scene
 
 _KIND = "|".join(VALUES)
@@ -51,7 +51,7 @@ def _phrase(name: str, text: str) -> dict[str, str]:
     except KeyError:
         phrase = {}
     plural = name.endswith("s")
-    if words(phrase, plural) != name:
+    if noun_phrase(phrase, plural) != name:
         raise InvalidQuestionError(f"{text!r}: expected a noun phrase of ours, got {name!r}")
     return phrase
 

@@ -57,7 +57,7 @@ class Camera:
     """Focal length in image widths."""
 
     def axes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the position (3,) and the unit vectors right, down, forward (3, 3)."""
+        """Return the camera's position (3,), and unit vectors right, down, forward (3, 3)."""
         angle = math.radians(self.elevation)
         position = np.array([0.0, -self.distance * math.cos(angle), self.distance * math.sin(angle)])
         forward = np.array([0.0, math.cos(angle), -math.sin(angle)])
@@ -75,7 +75,7 @@ class Camera:
 
 @dataclass(frozen=True)
 class Level:
-    """Difficulty of a scene."""
+    """Settings of a level of difficulty: image size, objects, distances, camera."""
 
     pixels: int
     """Width and height of the image."""
@@ -134,7 +134,7 @@ def make_scene(seed: int, level: str, split: str, index: int) -> Scene:
 
 
 def relationships(coordinates: list[list[float]]) -> dict[str, list[list[int]]]:
-    """List, by relation, the objects j that are left of (right of...) each object i, sorted."""
+    """Return {relation: for each object i, the sorted objects j left (right...) of it}."""
     by_relation: dict[str, list[list[int]]] = {}
     for name in RELATIONS:
         d = DIRECTIONS[name]
@@ -151,7 +151,7 @@ def radius_of(thing: dict[str, Any]) -> float:
 
 
 def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
-    """Return the visible share of each object, approximating objects by discs in the image."""
+    """Return the visible share of each object, taking objects for discs in the image."""
     discs = [(x, y, _reach(o) * rules.camera.focal * rules.pixels / d, d) for o in objects for x, y, d in [o["pixel_coords"]]]
     shares = []
     for i, (x, y, r, depth) in enumerate(discs):
@@ -164,7 +164,7 @@ def visible_shares(objects: list[dict[str, Any]], rules: Level) -> list[float]:
 
 
 def _place(rng: np.random.Generator, rules: Level, count: int) -> list[dict[str, Any]] | None:
-    """Draw objects one after the other at allowed positions; None if the table gets too full."""
+    """Draw `count` objects at allowed positions; None if the table gets too full."""
     objects: list[dict[str, Any]] = []
     while len(objects) < count:
         size, color, material, shape = (str(values[int(rng.integers(len(values)))]) for values in VALUES.values())

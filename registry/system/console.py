@@ -7,7 +7,7 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from qualm.registry.text import lines
+from qualm.registry.text import escape_hidden
 
 
 class Console(RichConsole):
@@ -30,4 +30,4 @@ class Console(RichConsole):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(lines(segment.text), segment.style)
+            yield segment if segment.control else Segment(escape_hidden(segment.text), segment.style)

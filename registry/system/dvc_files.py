@@ -17,7 +17,7 @@ from qualm.registry.formats.textfiles import NoFileError, TextFileError
 
 
 class DvcStateError(Exception):
-    """A DVC file, folder or repository that cannot be read. The message says which and what to do."""
+    """A DVC file, folder or repository that cannot be read; the message says what to do."""
 
 
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}(\.dir)?$")]
@@ -63,7 +63,10 @@ class RecordedOutput:
 
 
 def read_lock(path: str | Path) -> dict[str, Any]:
-    """Read `dvc.lock` into name -> {cmd, deps, params, outs}; empty without a lock. Raises DvcStateError."""
+    """Return {stage: {cmd, deps, params, outs}} of `dvc.lock`; {} if there is no file.
+
+    Raises DvcStateError if it is malformed.
+    """
     return parse_lock(_text(path), str(path))
 
 
@@ -90,7 +93,10 @@ def parse_dvc_file(text: str | bytes | None, where: str) -> dict[str, Any]:
 
 
 def read_run(path: str | Path) -> dict[str, Any]:
-    """Read a record of DVC's run cache, which has the fields of a stage in a lock, else raise DvcStateError."""
+    """Return a record of DVC's run cache, with the fields of a stage in a lock.
+
+    Raises DvcStateError if it is malformed.
+    """
     raw: dict[str, Any] = _parse_yaml(_text(path), str(path))
     _check(_Stage, raw, str(path), "a record of a run")
     return raw
@@ -109,12 +115,15 @@ def find_dvc_file(root: Path, path: str | Path) -> tuple[str, str | None] | None
 
 
 def locked_outputs(lock: Path) -> dict[str, str]:
-    """Return path -> hash of all outputs in a lock."""
+    """Return {path: hash} of all outputs in a lock file."""
     return {out["path"]: out["md5"] for entry in read_lock(lock).values() for out in entry.get("outs") or [] if out.get("md5")}
 
 
-def recorded(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
-    """Return the record of each path, or of the output that contains it; none for what git keeps or no stage has made yet."""
+def find_records(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
+    """Return the records of the outputs that are, or contain, these paths.
+
+    A path that git tracks, or that no stage has made yet, has none.
+    """
     read, records = cache(locked_outputs), list[RecordedOutput]()
     for path in paths:
         if (tracked := find_dvc_file(root, path)) is not None:
@@ -128,7 +137,10 @@ def recorded(root: Path, paths: Iterable[str]) -> list[RecordedOutput]:
 
 
 def read_config(root: Path, shared: bool = False) -> dict[str, Any]:
-    """Return DVC's settings of a checkout: all its files merged, paths absolute; if `shared`, only those of `.dvc/config`."""
+    """Return DVC's merged settings of a checkout, paths absolute.
+
+    If `shared`, only those of `.dvc/config`.
+    """
     from dvc.config import Config
 
     with dvc_errors(f"{root / '.dvc' / 'config'}: not a DVC configuration", "correct it, or restore it from git"):
@@ -138,12 +150,12 @@ def read_config(root: Path, shared: bool = False) -> dict[str, Any]:
 
 
 def cache_folder(root: Path) -> Path:
-    """Return the folder of DVC's cache."""
+    """Return the folder of the DVC cache that a checkout uses."""
     return Path(read_config(root)["cache"].get("dir") or root / ".dvc" / "cache")
 
 
 def local_remote(root: Path) -> Path | None:
-    """Return the folder of the default remote; None without one or if it is a URL."""
+    """Return the folder of the default remote; None if there is none or it is a URL."""
     settings = read_config(root)
     url = settings["remote"].get(settings["core"].get("remote"), {}).get("url", "")
     return Path(url) if url and "://" not in url else None

@@ -27,7 +27,10 @@ DAMAGED = Path(".qualm/damaged")
 
 @contextmanager
 def open_repo(root: Path) -> Iterator[Any]:
-    """Open a checkout as `dvc.repo.Repo`, or raise DvcStateError; None where `dvc init` was never run and nothing is remembered."""
+    """Yield a checkout as `dvc.repo.Repo`; None if `dvc init` was never run there.
+
+    Raises DvcStateError if DVC cannot read it. Without a repository, no hashes are remembered.
+    """
     if not (root / ".dvc").is_dir():
         yield None
         return
@@ -40,7 +43,7 @@ def open_repo(root: Path) -> Iterator[Any]:
 
 
 def hash_path(root: Path, path: str | Path, repo: Any = None) -> str | None:
-    """Return the hash that DVC gives a file or folder of a checkout; None where there is none.
+    """Return the hash that DVC gives a file or folder; None if there is none at the path.
 
     Every byte is read, unless `repo` is given (`open_repo`): then DVC's memory of hashes counts.
     """
@@ -51,12 +54,12 @@ def hash_path(root: Path, path: str | Path, repo: Any = None) -> str | None:
 
 
 def hash_files(root: Path, folder: str | Path) -> dict[str, str]:
-    """Return relative POSIX path -> MD5 of the files of a folder that DVC counts, every byte read."""
+    """Return {relative POSIX path: MD5} of a folder's files that DVC counts, all read."""
     return {"/".join(key): str(found.value) for key, (_, found) in _build(root, root / folder).iteritems()}
 
 
 def folder_md5(hashes: Mapping[str, str]) -> str:
-    """Return the hash of a folder with these files, relative POSIX path -> MD5."""
+    """Return DVC's hash of a folder with these files, {relative POSIX path: MD5}."""
     from dvc_data.hashfile.tree import Tree
 
     tree = Tree.from_list([{"relpath": name, "md5": md5} for name, md5 in hashes.items()])
@@ -90,7 +93,7 @@ def object_path(store: Path, md5: str) -> Path:
 
 
 def listing(store: Path, md5: str) -> dict[str, str] | None:
-    """Read the list of a folder's files in a cache or remote: relative path -> MD5.
+    """Return {relative path: MD5} of a folder's files, from its list in a cache or remote.
 
     None where the list is missing or damaged, or names a path outside of the folder.
     """
@@ -104,25 +107,25 @@ def listing(store: Path, md5: str) -> dict[str, str] | None:
 
 
 def holds(store: Path, md5: str) -> bool:
-    """Return whether a cache or remote on disk has a file, or a folder with all files that it lists."""
+    """Return whether a cache or remote on disk has an object, and of a folder all its files."""
     files = listing(store, md5) if md5.endswith(".dir") else {"": md5}
     return files is not None and all(object_path(store, h).is_file() for h in files.values())
 
 
 def is_damaged(file: Path, md5: str) -> bool:
-    """Return whether an object's bytes are not those of its name."""
+    """Return whether a file's MD5 differs from `md5` (a suffix `.dir` is ignored)."""
     return file_md5(file) != md5.removesuffix(".dir")
 
 
 def damaged_objects(root: Path, md5: str) -> list[Path]:
-    """Return the damaged objects in the cache of a file or folder, its list of files among them."""
+    """Return the files in the cache of an output, a file or folder, that are damaged."""
     store = cache_folder(root)
     members = (listing(store, md5) or {}).values() if md5.endswith(".dir") else ()
     return [file for h in dict.fromkeys([md5, *members]) if (file := object_path(store, h)).is_file() and is_damaged(file, h)]
 
 
 def set_aside(root: Path, record: RecordedOutput, tree: bool = True) -> Path:
-    """Move a damaged output out of the working tree and its damaged objects out of the cache; return the folder that holds them now.
+    """Move a damaged output and its damaged cache files to a folder; return that folder.
 
     DVC then restores, fetches or makes again what is missing. If `tree` is false, the working tree stays as it is.
     """
@@ -149,7 +152,7 @@ def _make_folders(folder: Path) -> Iterator[Path]:
 
 
 def link(store: Path, md5: str, place: Path) -> None:
-    """Link a file, or all files of a folder, from a cache that holds it to a path that is free.
+    """Link a file, or all files of a folder, from a cache to the free path `place`.
 
     Hard links or copies replace symbolic links where the system allows none, as Windows does by default.
     """
@@ -170,7 +173,7 @@ def _link_file(source: Path, place: Path) -> None:
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Return whether a path leads to something in the folder, or to DVC's cache by a link.
+    """Return whether a path leads into `folder`, or by a link into DVC's cache.
 
     No other link is followed: it could show a file of this machine to whoever sees the results.
 

@@ -12,7 +12,10 @@ from qualm.registry.system.dvc_files import dvc_errors
 
 
 class RemoteStore:
-    """A remote of a checkout. As a context it holds DVC's lock of the checkout. Every method may raise DvcStateError."""
+    """A remote of a checkout; as a context it holds DVC's lock of the checkout.
+
+    Every method may raise DvcStateError.
+    """
 
     def __init__(self, root: Path, name: str) -> None:
         for library in ("dvc", "dvc_data"):
@@ -36,12 +39,15 @@ class RemoteStore:
         self._repo.close()
 
     def has(self, hashes: Collection[str]) -> set[str]:
-        """Return those hashes whose object is there by name: asked now, never remembered."""
+        """Return the hashes whose objects the remote has now, by their names."""
         with self._errors():
             return set(self._odb.oids_exist(set(hashes))) if hashes else set()
 
     def put(self, hashes: Collection[str]) -> set[str]:
-        """Send objects of the cache that the remote lacks, folders after their files; return those that failed."""
+        """Send objects of the cache that the remote lacks; return the hashes that failed.
+
+        Folders are sent after their files.
+        """
         before = self._unfinished()
         failed = self._transfer(hashes, self._repo.cache.local, self._odb, "sending to")
         for file in self._unfinished() - before if failed else ():  # on a full disk they are in the way
@@ -51,11 +57,14 @@ class RemoteStore:
         return failed
 
     def get(self, hashes: Iterable[str]) -> None:
-        """Bring objects that the remote has into the cache, hashed anew; a folder without its files."""
+        """Fetch the objects of `hashes` that the remote has into the cache, checking hashes.
+
+        Of a folder only its list of files is fetched.
+        """
         self._transfer(self.has(set(hashes)), self._odb, self._repo.cache.local, "fetching from", verify=True)
 
     def put_runs(self) -> int | None:
-        """Send the records of the run cache; return how many were sent, None for a remote that cannot keep any."""
+        """Send the run cache's records; return their number, None if the remote keeps none."""
         from dvc.stage.cache import RunCacheNotSupported
 
         with self._errors():
@@ -65,12 +74,15 @@ class RemoteStore:
                 return None
 
     def remove(self, md5: str) -> None:
-        """Remove an object, such as a damaged one: DVC replaces none that is there by name."""
+        """Remove an object, such as a damaged one, from the remote.
+
+        DVC replaces none that is there by name.
+        """
         with self._errors():
             self._odb.fs.remove(self._odb.oid_to_path(md5))
 
     def _unfinished(self) -> set[Path]:
-        """Return the temporary files of interrupted uploads; none if the remote is elsewhere."""
+        """Return the temporary files of interrupted uploads; none if the remote is not on disk."""
         return set(Path(self._odb.path).glob("*/.*.tmp")) if self._odb.fs.protocol == "local" else set()
 
     def _transfer(self, hashes: Collection[str], source: Any, target: Any, doing: str, **options: Any) -> set[str]:

@@ -27,7 +27,7 @@ def summarize_error(error: BaseException) -> str:
 
 
 def log_error(error: BaseException, name: str, root: Path | None) -> str:
-    """Write an error's traceback and the versions of all libraries to a log file.
+    """Log an error's traceback and library versions; return a sentence on where the log is.
 
     Args:
         name: of the stage or command that failed; part of the file's name.

@@ -16,7 +16,7 @@ class GitError(Exception):
 
 
 def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
-    """Return the output of a git command.
+    """Run a git command in `root` and return its standard output.
 
     Raises:
         GitError: git is not installed, refuses, or takes more than `seconds`.
@@ -35,7 +35,7 @@ def git(root: Path, *arguments: str, seconds: float | None = None) -> str:
 
 
 def file_contents(root: Path, blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yield the bytes of objects that git has by these names."""
+    """Yield (object name, bytes) of git objects."""
     done = subprocess.run(
         ["git", *READ_ONLY, "cat-file", "--batch"], cwd=root, input="\n".join(blobs).encode(), capture_output=True, check=True
     )
@@ -56,7 +56,7 @@ def output(root: Path, *arguments: str) -> str | None:
 
 
 def refusal(root: Path) -> str:
-    """Return why git cannot read the repository of a folder, in its own words; empty if it can."""
+    """Return git's message on why it cannot read a folder's repository; "" if it can."""
     try:
         git(root, "rev-parse", "--git-dir", seconds=TIMEOUT)
     except GitError as error:
@@ -65,7 +65,7 @@ def refusal(root: Path) -> str:
 
 
 def head(root: Path) -> tuple[str, bool]:
-    """Return the current commit and whether tracked files differ from it; ("", False) if git cannot say."""
+    """Return the commit and whether tracked files differ from it; ("", False) if git fails."""
     try:
         commit = git(root, "rev-parse", "HEAD", seconds=TIMEOUT).strip()
         return commit, bool(git(root, "status", "--porcelain", "--untracked-files=no", seconds=TIMEOUT).strip())

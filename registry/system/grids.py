@@ -17,7 +17,7 @@ RIGHT = "right"
 
 @dataclass
 class Grid:
-    """A table whose rows begin with a name."""
+    """A terminal table whose rows begin with a name, and which fits any width."""
 
     columns: Sequence[tuple[str, str]]
     """(heading, `left` or `right`) of each column; the first one holds the names."""
@@ -72,7 +72,7 @@ class Grid:
 
 
 def in_parts(names: Sequence[str], build: Callable[[Sequence[str]], Grid], width: int) -> Iterator[Grid]:
-    """Split a table into grids of as many columns as fit the width, at least one each."""
+    """Yield the table in grids of as many columns as fit `width`, at least one each."""
     start = 0
     while start < len(names):
         end = start + 1

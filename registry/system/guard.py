@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, TextIO
 
 from qualm.registry.machine import WINDOWS
-from qualm.registry.text import is_hidden, lines
+from qualm.registry.text import escape_hidden, is_hidden
 
 
 class Guarded:
@@ -20,7 +20,7 @@ class Guarded:
         self.rich_proxied_file = stream
 
     def write(self, text: str) -> int:
-        self.rich_proxied_file.write(lines(text))
+        self.rich_proxied_file.write(escape_hidden(text))
         return len(text)
 
     def writelines(self, texts: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from qualm.registry.system.console import Console
 
 
 def plain_table(title: Text) -> Table:
-    """Return a table without lines, its title on the left."""
+    """Return an empty Rich table without lines, its title on the left."""
     if title.cell_len <= Console().width:
         title.no_wrap, title.overflow = True, "ignore"  # it may be wider than the table
     return Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
@@ -21,7 +21,7 @@ MIN_FILLED = 95
 
 
 def folded(text: str, width: int) -> str:
-    """Rewrap a docstring to a width, indenting the lines below a parameter's name."""
+    """Return a docstring rewrapped to `width` characters, parameters' texts indented."""
     lines: list[str] = []
     long = False
     for line in text.splitlines():

@@ -20,7 +20,7 @@ UNLISTED_EXTRAS = frozenset({"all", "dev", "docs"})
 
 
 def describe_versions() -> list[str]:
-    """Return lines with the versions of Qualm, Python, the platform and the libraries.
+    """Return lines of text with the versions of Qualm, Python, the platform and libraries.
 
     The libraries of the base installation come first, then those of each extra; last the libraries that are newer than tested.
     """
@@ -63,7 +63,7 @@ def tested_versions() -> dict[str, str]:
 
 
 def library_groups() -> dict[str, list[str]]:
-    """Return the normalised names of the libraries that Qualm requires itself, by extra.
+    """Return {extra: names of the libraries that Qualm requires for it}.
 
     A library that several groups require is listed in the first one. Where Qualm is on the path but not installed there are no groups.
     """

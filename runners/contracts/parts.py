@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from qualm.registry import SHOWN_DRAWS
-from qualm.registry.plugins.internals import Internal, internal, is_internal
+from qualm.registry.plugins.internals import Internal, is_internal, parse_internal
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -47,7 +47,7 @@ def internal_parts(need: str, draws: int) -> list[str]:
     >>> internal_parts("draw_hidden_states/0.5/answer_last", 2)
     ['hidden_states/0.5/answer_last 1', 'hidden_states/0.5/answer_last 2']
     """
-    of = internal(need)
+    of = parse_internal(need)
     return [f"{of.signal} {draw}" for draw in range(1, draws + 1)] if of.drawn else [of.signal]
 
 
@@ -56,7 +56,7 @@ def internal_of(part: str) -> tuple[Internal, int] | None:
     if not is_internal(part):
         return None
     signal, _, draw = part.partition(" ")
-    return internal(signal), int(draw or 0)
+    return parse_internal(signal), int(draw or 0)
 
 
 def is_signal(part: str) -> bool:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from qualm.registry.formats import atomic
-from qualm.registry.plugins.internals import internal
+from qualm.registry.plugins.internals import parse_internal
 from qualm.runners.runtime.records import RecordError
 
 GROUP_BYTES = 16 * 2**20
@@ -24,7 +24,7 @@ _KEY = (("sample_id", pa.string()), ("variant", pa.string()), ("draw", pa.int16(
 
 def schema(signals: Sequence[str]) -> pa.Schema:
     """Return the schema of a table of these signals."""
-    return pa.schema([*_KEY, *((signal, pa.list_(pa.float64() if internal(signal).exact else pa.float16())) for signal in signals)])
+    return pa.schema([*_KEY, *((signal, pa.list_(pa.float64() if parse_internal(signal).exact else pa.float16())) for signal in signals)])
 
 
 def write_internals(path: Path, tables: Iterable[pa.Table], signals: Sequence[str], provenance: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from qualm.registry import GREEDY
-from qualm.registry.plugins.internals import internal
+from qualm.registry.plugins.internals import parse_internal
 from qualm.runners.contracts.parts import internal_of
 from qualm.runners.data.internals import GROUP_BYTES, schema, write_internals
 from qualm.runners.inference.keys import stored_keys
@@ -32,7 +32,7 @@ def write(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
         store: holds all their parts; LostError if one is gone.
         provenance: see `qualm.runners.runtime.records.write_table`.
     """
-    signals = tuple(dict.fromkeys(internal(need).signal for need in asker.internals))
+    signals = tuple(dict.fromkeys(parse_internal(need).signal for need in asker.internals))
     mine = [cell for cell in cells if cell.place.dataset == number and _parts(asker, cell)]
     # By variant, so that a reader of one variant skips the row groups of all others.
     mine.sort(key=lambda cell: cell.place.variant)
@@ -73,7 +73,7 @@ def _table(asker: Asker, cells: Sequence[SampleVariant], store: Store, signals: 
         source = np.full(len(rows), -1)
         for row, at in filled[signal]:
             source[row] = at
-        columns.append((numbers if internal(signal).exact else states).take(pa.array(source, mask=source < 0)))
+        columns.append((numbers if parse_internal(signal).exact else states).take(pa.array(source, mask=source < 0)))
     return pa.table(columns, schema=schema(signals))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from PIL.Image import Image
 
 from qualm.registry.plugins.column_names import IN_WORDS
-from qualm.registry.plugins.internals import internal, is_internal
+from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.runners.contracts.models import (
     ANSWER,
     DRAWS,
@@ -141,7 +141,7 @@ class Asker:
         self.internals = tuple(sorted(filter(is_internal, needs)))
         """Columns of hidden states and attention."""
         self._internals = tuple(dict.fromkeys(part for need in self.internals for part in internal_parts(need, self.draws)))
-        self._of_prompt = tuple(need for need in self.internals if internal(need).of_prompt)
+        self._of_prompt = tuple(need for need in self.internals if parse_internal(need).of_prompt)
         self._digest_caches: list[PixelDigestCache] = []
         self._decoded = _Decoded()
         self._decodings: dict[tuple[str, int], bytes] = {}

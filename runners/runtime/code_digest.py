@@ -16,7 +16,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from qualm.registry.plugins import imports
-from qualm.registry.plugins.engine_versions import FOLDERS, SIGNALS, VERSIONS, plugin_of, versioned
+from qualm.registry.plugins.engine_versions import FOLDERS, SIGNALS, VERSIONS, plugin_of, versioned_kinds
 from qualm.registry.plugins.imports import module_file, roots_of
 from qualm.registry.plugins.registry import ROOT
 from qualm.runners.runtime.libraries import library_version, library_versions, series
@@ -70,7 +70,7 @@ def engine(module: str, *kinds: str) -> Engine:
     files = {name: _file(name) for name in named} if named else closure(module)
     plugins, versions, others = parted([module], files, kinds)
     rest = {name: source_digest(path) for name, path in others.items()}
-    if named and versioned(module) is None:
+    if named and versioned_kinds(module) is None:
         # Plugins that list the same modules must not share answers.
         rest["plugin"] = module
     first = module.partition(".")[0]
@@ -95,11 +95,11 @@ def parted(
     # Adding or removing an empty `__init__.py` changes nothing.
     files = {name: path for name, path in sorted(files.items()) if path.name != "__init__.py" or path.stat().st_size}
     asked = [(module, plugin) for module in sorted({*modules, *files}) if (plugin := plugin_of(module)) and plugin[0] in FOLDERS]
-    kinds = {*kinds, *(kind for module, (folder, _) in asked for kind in versioned(module) or FOLDERS[folder])}
+    kinds = {*kinds, *(kind for module, (folder, _) in asked for kind in versioned_kinds(module) or FOLDERS[folder])}
     if not kinds:
         return (), {}, files
-    plugins = tuple("/".join(plugin) for module, plugin in asked if versioned(module) and not plugin[1].startswith("_"))
-    return plugins, {kind: VERSIONS[kind] for kind in sorted(kinds)}, {n: path for n, path in files.items() if versioned(n) is None}
+    plugins = tuple("/".join(plugin) for module, plugin in asked if versioned_kinds(module) and not plugin[1].startswith("_"))
+    return plugins, {kind: VERSIONS[kind] for kind in sorted(kinds)}, {n: path for n, path in files.items() if versioned_kinds(n) is None}
 
 
 def engine_digest(module: str, *kinds: str) -> str:
@@ -115,7 +115,7 @@ def _digest(value: object) -> str:
 def imported_versions(module: str) -> dict[str, str]:
     """Return the versions of all distributions that a module imports."""
     modules = [(path, name) for name, path in closure(module).items() if path.suffix == ".py"]
-    names = {n.partition(".")[0] for path, name in modules for n in imports.named(path, name)[0]}
+    names = {n.partition(".")[0] for path, name in modules for n in imports.read_facts(path, name)[0]}
     outside = names - {OURS} - sys.stdlib_module_names
     distributions = packages_distributions()
     return {library: library_version(library) for name in sorted(outside) for library in sorted(set(distributions.get(name, ())))}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qualm.registry.system.dvc_files import recorded
+from qualm.registry.system.dvc_files import find_records
 from qualm.registry.system.dvc_objects import hash_path, open_repo, set_aside
 from qualm.runners.runtime import status
 from qualm.runners.runtime.stage import Stage, StageError
@@ -19,7 +19,7 @@ def check_inputs(stage: Stage, root: Path) -> None:
     if status.STARTED_BY_DVC not in os.environ:  # runs by hand use what is there
         return
     damaged = []
-    for record in recorded(root, input_paths(stage.inputs)):
+    for record in find_records(root, input_paths(stage.inputs)):
         actual = hash_path(root, record.path)
         if actual in (None, record.md5):
             continue

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.column_names import CONTEXT, QUESTION
 from qualm.registry.plugins.columns import columns, drawn_from, variants_of
-from qualm.registry.plugins.internals import Internal, internal, is_internal
+from qualm.registry.plugins.internals import Internal, is_internal, parse_internal
 from qualm.registry.plugins.registry import Plugin, PluginError
 from qualm.registry.sample import CLEAN, GENERATIONS, GREEDY, UNCERTAINTIES
 from qualm.runners.contracts.estimators import EstimatorContext
@@ -58,7 +58,7 @@ class LabelledEstimator:
     @property
     def internals(self) -> list[Internal]:
         """Internals of the model that it reads, a few answers at a time."""
-        return [internal(column) for column in self.columns.values() if column is not None and is_internal(column)]
+        return [parse_internal(column) for column in self.columns.values() if column is not None and is_internal(column)]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from qualm.registry import CLEAN, GREEDY, VALIDATION
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns
-from qualm.registry.plugins.internals import internal, is_internal
+from qualm.registry.plugins.internals import is_internal, parse_internal
 from qualm.registry.plugins.registry import Plugin
 from qualm.registry.sample import PROBE_FITS, UNCERTAINTIES
 from qualm.runners.contracts.probes import ProbeDesign
@@ -190,7 +190,7 @@ def _designs(probe: ProbeTask, answers: ProbedAnswers, variant: str, rows_read: 
     """Yield row numbers and features of the wanted rows, a part in memory at a time."""
     where = f"{answers.where}, {variant}"
     plain = [name for name in probe.reads if not is_internal(name)]
-    inside = [internal(name) for name in probe.reads if is_internal(name)]
+    inside = [parse_internal(name) for name in probe.reads if is_internal(name)]
     greedy = answers.greedy.get(variant)
     if greedy is None:
         return

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
-from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, where, words
+from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, noun_phrase, where
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
 
@@ -122,7 +122,7 @@ def place_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer:
     name = {"color": thing["color"], "shape": thing["shape"]}
     here = [t for t in things if _cell(scene, t) == (row, column)]
     if rng.random() < 0.5 and count(scene, name) == 1:
-        return f"Where is the {words(name)}?", f"row {row} column {column}", ((i,),)
+        return f"Where is the {noun_phrase(name)}?", f"row {row} column {column}", ((i,),)
     if len(here) > 1:
         return describe(scene)
     return f"What is at row {row} column {column}?", _full(thing), ((i,),)
@@ -140,7 +140,7 @@ def _cell(scene: Scene, thing: dict[str, Any]) -> tuple[int, int]:
 
 
 def _full(thing: dict[str, Any]) -> str:
-    return words({a: thing[a] for a in VALUES})
+    return noun_phrase({a: thing[a] for a in VALUES})
 
 
 IMAGE, USER, ASSISTANT, END, PAD, UNKNOWN = "<image>", "<user>", "<assistant>", "</s>", "<pad>", "<unk>"

@@ -7,7 +7,7 @@ from typing import Any
 import lightning
 import numpy as np
 
-from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.questions import noun_phrase
 from qualm.registry.scenes.world import LEVELS, Scene
 from qualm.runners.training.pictures import MEAN, STD, ScenePictures, normalise
 
@@ -16,7 +16,7 @@ def listing(scene: Scene) -> str:
     """List the objects of a scene from left to right: "large red cube, small blue sphere"."""
     attributes = LEVELS[scene["level"]].attributes
     order = sorted(scene["objects"], key=lambda thing: thing["pixel_coords"][0])
-    return ", ".join(words({a: thing[a] for a in attributes}) for thing in order)
+    return ", ".join(noun_phrase({a: thing[a] for a in attributes}) for thing in order)
 
 
 def build_clip(tokenizer: Any, *, pixels: int, patch: int, width: int, layers: int, heads: int) -> Any:

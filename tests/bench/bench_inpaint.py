@@ -22,7 +22,7 @@ import PIL.Image
 
 from qualm.registry.plugins.registry import load
 from qualm.registry.sample import Sample
-from qualm.registry.scenes.contrast import about_thing
+from qualm.registry.scenes.contrast import ask_about_object
 from qualm.registry.scenes.questions import matching_objects
 from qualm.registry.scenes.removal import remove_objects, silhouette, traces
 from qualm.registry.scenes.render import render
@@ -42,20 +42,20 @@ RADII = {"telea": (1.0, 3.0, 9.0), "navier_stokes": (1.0, 3.0, 9.0)}
 
 def things(level, count):
     """(scene, target, picture, truth, silhouette) of scenes that show more than one thing."""
-    from qualm.registry.scenes.contrast import understand
-    from qualm.registry.scenes.questions import words
+    from qualm.registry.scenes.contrast import parse_query
+    from qualm.registry.scenes.questions import noun_phrase
 
     index = 0
     while count:
         scene = make_scene(11, level, "bench", index)
         index += 1
-        asked = about_thing(stream(11, index, "bench"), scene)
+        asked = ask_about_object(stream(11, index, "bench"), scene)
         if asked is None or len(scene["objects"]) < 2:
             continue
         count -= 1
-        phrase = understand(asked.text).of
+        phrase = parse_query(asked.text).of
         objects = matching_objects(scene, phrase)
-        what = Thing(words(phrase), words(phrase, plural=True), objects=objects)
+        what = Thing(noun_phrase(phrase), noun_phrase(phrase, plural=True), objects=objects)
         target = Target(str(index), {}, asked.text, asked.answer, what, scene=scene)
         yield target, render(scene), render(remove_objects(scene, objects)), silhouette(scene, objects)
 

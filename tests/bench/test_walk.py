@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from qualm.registry.formats import textfiles
-from qualm.registry.plugins.imports import named
+from qualm.registry.plugins.imports import read_facts
 from tests.bench.walk import ROOT, room_of, walk
 
 
@@ -21,7 +21,7 @@ def test_a_plugin_s_room_is_its_folder() -> None:
 def test_a_call_between_rooms_is_noted_and_one_within_a_room_is_not(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
     file.write_text("import json\n")
-    noted = walk(lambda: named(file, "module"))
+    noted = walk(lambda: read_facts(file, "module"))
     assert noted.rooms == ["registry/plugins", "registry/formats"]
     assert noted.calls == {("registry/plugins", "registry/formats"): 1}
     assert noted.both_ways == []

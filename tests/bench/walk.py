@@ -84,12 +84,12 @@ def walk(run: Callable[[], Any]) -> Walk:
 
 def compile_spec(name: str) -> None:
     """Validate, resolve and plan a spec, and make the text of its pipeline."""
-    from qualm.compiler.plan.emit import texts
+    from qualm.compiler.plan.emit import compiled_texts
     from qualm.compiler.plan.make import make_plan
     from qualm.compiler.spec.resolve import read_run_wide, resolve_file
 
     run_wide = read_run_wide(ROOT)
-    texts(make_plan(resolve_file(ROOT / "specs" / f"{name}.yaml", ROOT, run_wide), ROOT), run_wide.default)
+    compiled_texts(make_plan(resolve_file(ROOT / "specs" / f"{name}.yaml", ROOT, run_wide), ROOT), run_wide.default)
 
 
 def run_stage(key: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qualm.compiler.plan.emit import texts
+from qualm.compiler.plan.emit import compiled_texts
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.spec.errors import SpecError
@@ -107,7 +107,7 @@ def of_values(text: str, rng: random.Random) -> str:
 
 def is_sound(plan: Plan) -> None:
     """What would be written: files of this spec alone, that can be read again, and whose commands are names."""
-    written = texts(plan, "t")
+    written = compiled_texts(plan, "t")
     for path, text in written.items():
         assert path.startswith((f"specs/{plan.spec}/", f"results/{plan.spec}/")) and ".." not in path.split("/")
         if path.endswith(".json"):

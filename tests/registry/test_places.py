@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.registry.places import PACKAGE, is_checkout, own_folder, project_root
+from qualm.registry.places import PACKAGE, is_checkout, project_folder, project_root
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def test_the_project_is_the_nearest_folder_upwards(project: Path, monkeypatch: p
 
 def test_a_checkout_has_no_folders_of_its_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(PACKAGE)
-    assert is_checkout(PACKAGE) and own_folder("registry/cards") is None
+    assert is_checkout(PACKAGE) and project_folder("registry/cards") is None
     monkeypatch.chdir(project.parent)
-    assert own_folder("registry/cards") is None
+    assert project_folder("registry/cards") is None
     monkeypatch.chdir(project)
-    assert not is_checkout(project) and own_folder("registry/cards") == project / "registry/cards"
+    assert not is_checkout(project) and project_folder("registry/cards") == project / "registry/cards"

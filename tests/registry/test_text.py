@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qualm.registry.system.console import Console
 from qualm.registry.system.guard import Guarded
-from qualm.registry.text import complain, format_size, is_hidden, lines, masked, one_line, print_json, quoted, visible
+from qualm.registry.text import complain, escape_hidden, format_size, is_hidden, masked, one_line, print_json, quoted, visible
 from tests.support.checks.sources import syntax_nodes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,11 +21,11 @@ FOREIGN = st.text(st.one_of(st.sampled_from(sorted(STEERS)), st.sampled_from("\x
 
 @given(FOREIGN)
 def test_nothing_steers(text):
-    for made in (one_line(text), lines(text), visible(text), guarded(text), in_colours(text)):
+    for made in (one_line(text), escape_hidden(text), visible(text), guarded(text), in_colours(text)):
         assert not STEERS & set(made)
         made.encode()
     assert one_line(text).isprintable()
-    assert lines(lines(text)) == lines(text) and len(lines(text).split("\n")) == len(text.split("\n"))
+    assert escape_hidden(escape_hidden(text)) == escape_hidden(text) and len(escape_hidden(text).split("\n")) == len(text.split("\n"))
 
 
 def guarded(text):
@@ -42,7 +42,7 @@ def in_colours(text):
 
 @pytest.mark.parametrize("text", ["plain", "café 😀 مرحبا", "two\nlines\twith a tab", "a\u200db", "a\xa0b"])
 def test_what_is_plain_stays(text):
-    assert lines(text) == text and not any(map(is_hidden, text))
+    assert escape_hidden(text) == text and not any(map(is_hidden, text))
 
 
 def test_colours_are_the_consoles_own():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from annotated_types import Ge
 
 from qualm.registry.formats.atomic import create_folder
-from qualm.registry.formats.pictures import as_shown, suffix_of
+from qualm.registry.formats.pictures import suffix_of, to_displayable
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.runners.data.labels import FILE
 from qualm.runners.data.splits import rule
@@ -78,7 +78,7 @@ def _shuffled(seed: int, sample_id: str) -> bytes:
 def _picture(folder: Path, data: bytes) -> str:
     """Write an image under a digest of it, once; return its path."""
     create_folder(folder / "pictures")
-    shown = as_shown(data)
+    shown = to_displayable(data)
     path = f"pictures/{hashlib.sha256(shown).hexdigest()[:16]}{suffix_of(shown)}"
     (folder / path).write_bytes(shown)
     return path

@@ -9,7 +9,7 @@ from typing import Annotated
 from annotated_types import Ge
 
 from qualm.registry.formats.atomic import create_folder
-from qualm.registry.formats.pictures import as_shown, suffix_of, tile_images
+from qualm.registry.formats.pictures import suffix_of, tile_images, to_displayable
 from qualm.registry.formats.text_tables import escape_formula
 from qualm.registry.recordings.record import blind_id
 from qualm.runners.data.dataset import DatasetFolder
@@ -70,7 +70,7 @@ def _picture(folder: Path, name: str, data: bytes | None) -> str:
     """Write an image under a neutral name; return its path, "" without one."""
     if data is None:
         return ""
-    shown = as_shown(data)
+    shown = to_displayable(data)
     path = f"pictures/{name}{suffix_of(shown)}"
     (folder / path).write_bytes(shown)
     return path

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from qualm.registry import HELD_BACK, OVER_LIMIT
-from qualm.registry.formats.pictures import PictureError, as_shown
+from qualm.registry.formats.pictures import PictureError, to_displayable
 from qualm.runners.contracts.generators import ChatRequest, GeneratorContext, GeneratorError, Message, Reply
 from qualm.runners.servers.client import Client, FatalRequestError, RequestRejectedError, ServerError, UnusableReplyError
 from qualm.runners.servers.protocol import data_url
@@ -111,7 +111,7 @@ def _turn(message: Message) -> dict[str, Any]:
     if not message.images:
         return {"role": message.role, "content": message.text}
     try:
-        pictures = [{"type": "image_url", "image_url": {"url": data_url(as_shown(image))}} for image in message.images]
+        pictures = [{"type": "image_url", "image_url": {"url": data_url(to_displayable(image))}} for image in message.images]
     except PictureError as error:
         raise GeneratorError(f"an image of the request cannot be decoded: {error}") from error
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.text}]}

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 import PIL.Image
 
-from qualm.registry.scenes.contrast import possible_answers, prove, understand
+from qualm.registry.scenes.contrast import parse_query, possible_answers, prove
 from qualm.registry.scenes.removal import remove_objects, silhouette
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.inpainters import Inpainter, Job
@@ -163,7 +163,7 @@ def proved(target: Target) -> str | None:
     assert target.scene is not None
     reduced = remove_objects(target.scene, target.thing.objects)
     try:
-        if possible_answers(understand(target.question), reduced):
+        if possible_answers(parse_query(target.question), reduced):
             return None
         why = prove(target.scene, target.question, target.answer, target.question, reduced)
     except ValueError:
@@ -175,7 +175,7 @@ def control_proved(target: Target, other: Thing) -> str | None:
     """Prove that the answer survives another object's removal; "" without a scene graph."""
     if target.scene is None:
         return ""
-    left = possible_answers(understand(target.question), remove_objects(target.scene, other.objects))
+    left = possible_answers(parse_query(target.question), remove_objects(target.scene, other.objects))
     return f"without the {other.name} the picture still allows {target.answer!r} alone" if left == (target.answer,) else None
 
 

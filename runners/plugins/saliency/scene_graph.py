@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from qualm.registry.scenes.contrast import FORMS, Query, about_thing, possible_answers, understand, word
-from qualm.registry.scenes.questions import matching_objects, referents, words
+from qualm.registry.scenes.contrast import FORMS, Query, ask_about_object, parse_query, possible_answers, word
+from qualm.registry.scenes.questions import matching_objects, noun_phrase, referents
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.contracts.pairs import PairContext, PairError, by_image
 from qualm.runners.contracts.saliency import Row, Target, Thing
@@ -61,7 +61,7 @@ def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[
     rng = context.rng("question", row["image_id"])
     taken: list[int] = []
     for k in range(each):
-        tries = (about_thing(rng, scene, taken) for _ in range(TRIES))
+        tries = (ask_about_object(rng, scene, taken) for _ in range(TRIES))
         question = next((q for q in tries if q is not None and q.answer is not None), None)
         if question is None:
             context.drop("no object that is unique")
@@ -73,7 +73,7 @@ def _drawn(context: PairContext, scene: Scene, row: Row, each: int) -> Iterator[
 def _own(context: PairContext, scene: Scene, rows: Sequence[Row]) -> Iterator[Target]:
     for row in rows:
         try:
-            query = understand(row["question"])
+            query = parse_query(row["question"])
         except ValueError:
             context.drop("asks for no attribute of a thing")
             continue
@@ -87,16 +87,16 @@ def _own(context: PairContext, scene: Scene, rows: Sequence[Row]) -> Iterator[Ta
 
 
 def _target(key: str, row: Row, scene: Scene, question: str, answer: str) -> Target:
-    phrase = understand(question).of
+    phrase = parse_query(question).of
     meant = matching_objects(scene, phrase)
     others = tuple(_thing(scene, i) for i in range(len(scene["objects"])) if i not in meant)
-    thing = Thing(words(phrase), words(phrase, plural=True), objects=meant)
+    thing = Thing(noun_phrase(phrase), noun_phrase(phrase, plural=True), objects=meant)
     return Target(key, row, question, answer, thing, partial(_asks, scene, meant, question), others, scene)
 
 
 def _thing(scene: Scene, i: int) -> Thing:
     phrase = {a: scene["objects"][i][a] for a in LEVELS[scene["level"]].attributes}
-    return Thing(words(phrase), words(phrase, plural=True), objects=(i,))
+    return Thing(noun_phrase(phrase), noun_phrase(phrase, plural=True), objects=(i,))
 
 
 def _asks(scene: Scene, meant: Sequence[int], question: str) -> list[tuple[str, str]]:

@@ -139,7 +139,7 @@ def _readings_on(
         for label, one in zip(names_of_each, of_setting, strict=False):
             yield f"{metric.label}[{label}]", [one]
         yield f"{metric.label}[{name}]" if name else metric.label, of_setting
-    if columns.recalibrated(metric.reads, metric.args):
+    if columns.is_recalibrated(metric.reads, metric.args):
         for of in selection.cell.recalibrations:
             read = selection.cell.columns | {"is_calibration": selection.nothing_calibrates} | coded | of.columns
             rows = selection.rows(metric, read, selection.evaluated(universe, of))

@@ -15,7 +15,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import declarations_of
-from qualm.registry.plugins.options import options
+from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.protocols import PROTOCOLS, declarations
 from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT
 from tests.support.processes.command_line import qualm
@@ -88,7 +88,7 @@ def test_the_validator_accepts_the_models_of_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", registry.names("exports"))
 def test_options_of_an_export_are_its_own(name: str) -> None:
     words = command(registry.get("exports", name)).split()
-    options(registry.get("exports", name), [words[i + 1] for i, word in enumerate(words) if word == "-O"])
+    parse_options(registry.get("exports", name), [words[i + 1] for i, word in enumerate(words) if word == "-O"])
 
 
 def test_the_command_prints_that_example() -> None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from qualm.compiler.plan.compiled_files import owner
-from qualm.compiler.plan.emit import LAUNCHER, pipeline, texts, write
+from qualm.compiler.plan.emit import LAUNCHER, compiled_texts, pipeline, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -51,7 +51,7 @@ def plan(spec: str = "demo") -> Plan:
 
 @pytest.mark.parametrize(("default", "name"), [("demo", "root"), ("other", "nested")])
 def test_golden_text(default: str, name: str) -> None:
-    found = "".join(f"=== {path}\n{text}" for path, text in sorted(texts(plan(), default).items()))
+    found = "".join(f"=== {path}\n{text}" for path, text in sorted(compiled_texts(plan(), default).items()))
     golden = GOLDEN / f"{name}.txt"
     if os.environ.get("HELD") == "write":
         golden.write_text(found, encoding="utf-8")
@@ -77,7 +77,7 @@ def test_the_repositorys_own_pipelines_are_in_dvcs_grammar() -> None:
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     first = write(tmp_path, [plan()], "demo")
-    assert set(first.written) == {LAUNCHER, *texts(plan(), "demo")}
+    assert set(first.written) == {LAUNCHER, *compiled_texts(plan(), "demo")}
     stamps = {p: (tmp_path / p).stat().st_mtime_ns for p in first.written}
     second = write(tmp_path, [plan()], "demo")
     assert not second

@@ -12,7 +12,7 @@ from qualm.compiler.commands.main import app
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.kept_answers import _CacheHitCounter, kept_answers
 from qualm.compiler.project.rebuilds import forecast
-from qualm.compiler.project.views import in_words
+from qualm.compiler.project.views import describe_kept
 from qualm.runners.data import answers
 from qualm.runners.data.refusal import refuse
 from qualm.runners.runtime import code_digest, libraries
@@ -91,8 +91,8 @@ def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
     assert f"+ {INFER} will run" in text and "our draws: version 1 -> 2" in text and "data-scenes" not in text
     line = "12 answers, 12 signals kept from version 0.1.0, at most 24 draws to compute"
     assert f"{INFER}: {line}" in text
-    assert in_words(foretold(project)) == line
-    assert told(project).computed == {} and "24 draws" in in_words(told(project))
+    assert describe_kept(foretold(project)) == line
+    assert told(project).computed == {} and "24 draws" in describe_kept(told(project))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_changed_sampling_rule_computes_the_draws(project, monkeypatch):
 )
 def test_an_edit_of_the_spec_is_reckoned(project, changes, line):
     edited(project, *changes)
-    assert in_words(foretold(project)) == line
+    assert describe_kept(foretold(project)) == line
 
 
 def test_questions_that_change_are_not_reckoned(project):
@@ -139,7 +139,9 @@ def test_answers_of_several_releases(project, monkeypatch):
     edited(project, ("draws: 2", "draws: 3"))
     monkeypatch.setattr(answers, "__version__", "9.9.9")
     make(project, INFER)
-    assert in_words(told(project)) == "12 answers, 36 draws, 12 signals kept (48 from version 0.1.0, 12 from version 9.9.9), 0 to compute"
+    assert (
+        describe_kept(told(project)) == "12 answers, 36 draws, 12 signals kept (48 from version 0.1.0, 12 from version 9.9.9), 0 to compute"
+    )
 
 
 def test_without_a_record_nothing_is_claimed(project):

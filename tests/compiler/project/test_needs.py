@@ -7,7 +7,7 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.project.needs import Need, lines, needs
+from qualm.compiler.project.needs import Need, format_needs, needs
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.project.views import print_needs
 from qualm.compiler.spec.errors import SpecError
@@ -87,7 +87,7 @@ def found(tmp_path: Path, action: str = "run", text: str = SPEC, cluster: str = 
 
 
 def test_everything_that_is_missing_stands_there_once(tmp_path: Path) -> None:
-    listed = "\n".join(lines(found(tmp_path)))
+    listed = "\n".join(format_needs(found(tmp_path)))
     assert (
         listed
         == """\

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from qualm.compiler.commands.main import app
 from qualm.compiler.project import resources
 from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
-from qualm.compiler.project.resources import CARDS, Workload, card, largest_batch, measured, memory, seconds
+from qualm.compiler.project.resources import CARDS, Workload, largest_batch, measured, memory, parse_gpu, seconds
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.published_models import published
 from qualm.runners.contracts.models import ModelContext, Request
@@ -99,11 +99,11 @@ def test_what_fits():
 
 
 def test_cards():
-    assert card("H200") is CARDS["h200"]
-    made = card("100 500 16")
+    assert parse_gpu("H200") is CARDS["h200"]
+    made = parse_gpu("100 500 16")
     assert (made.half, made.traffic, made.memory) == (1e14, 5e11, 16 * 2**30)
     with pytest.raises(ProjectError, match="gpu 'h20': expected b200, "):
-        card("h20")
+        parse_gpu("h20")
 
 
 def test_damaged_files_are_a_reason(tmp_path):

@@ -305,7 +305,7 @@ def test_what_is_kept_of_answers(lines) -> None:  # type: ignore[no-untyped-def]
         "c: stored answers: not [known]; at all",
         "1,203 answers, 24 draws kept (1,225 from version 0.1.0, 2 from version 0.2.0), at most 6 draws to compute",
     ]
-    assert views.in_words(KeptAnswers("d", {}, {}, {})) == "0 answers kept, 0 to compute"
+    assert views.describe_kept(KeptAnswers("d", {}, {}, {})) == "0 answers kept, 0 to compute"
     assert lines(views.print_kept, [KeptAnswers("c", why=("unknown",))]) == ["c: stored answers: unknown"]
 
 

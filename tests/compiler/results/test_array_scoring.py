@@ -139,7 +139,7 @@ def test_p_values_are_corrected_over_all_metrics_of_the_call() -> None:
         (lambda: qualm.compare(ANSWERS, ANSWERS | {"correct": [-1] * N}, ["accuracy"]), "correct: row 0"),
         (
             lambda: qualm.score({"option_probabilities": [[0.5, 0.5]], "right_option": [2]}, ["accuracy"]),
-            "row 0: expected 0 to 1 of 2 options",
+            "row 0: expected an option index from 0 to 1 (2 options)",
         ),
         (lambda: qualm.score({"option_probabilities": [[0.5, 0.6]], "right_option": [0]}, ["accuracy"]), "sum to 1, got a sum of 1.1"),
         (lambda: qualm.score({"option_probabilities": [[]], "right_option": [0]}, ["accuracy"]), "option_probabilities: expected a list"),

@@ -319,4 +319,4 @@ def test_half_right_ratings_have_no_mcnemar(checkout: Checkout) -> None:
     side = compare.side_here(checkout, "s")
     cells = compare.clean_cells(side, {"a": "a", "b": "b"})
     cells["a", "d"].columns["correct"][0] = 0.5
-    assert paired.tests([(cells["a", "d"], cells["b", "d"])], metrics("accuracy")) == []
+    assert paired.mcnemar_tests([(cells["a", "d"], cells["b", "d"])], metrics("accuracy")) == []

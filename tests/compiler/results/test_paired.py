@@ -69,12 +69,12 @@ def test_right_and_wrong_answers_are_counted_where_both_have_a_verdict():
     counted = cells("x", [1, 1, 1, 0, 0, 1, none, 1], [1, 1, 0, 1, 0, 0, 1, none])
     apart = cells("y", [1] * 8, [0] * 8)
     left_out = [cells("half", [1, 0.5], [1, 1]), cells("other half", [1, 1], [0.5, 0]), cells("none", [none, 1], [0, none])]
-    x, y = paired.tests([counted, *left_out, apart], accuracy)
+    x, y = paired.mcnemar_tests([counted, *left_out, apart], accuracy)
     assert x.as_json() == {
         "dataset": "x", "metric": "accuracy", "n": 6, "both_right": 2, "only_a": 2, "only_b": 1, "both_wrong": 1, "p": 1.0, "p_holm": 1.0,
     }  # fmt: skip
     assert (y.dataset, y.both_right, y.only_a, y.only_b, y.both_wrong) == ("y", 0, 8, 0, 0)
-    assert (y.p, y.p_holm) == pytest.approx((2 / 256, 4 / 256)) and paired.tests(left_out, accuracy) == []
+    assert (y.p, y.p_holm) == pytest.approx((2 / 256, 4 / 256)) and paired.mcnemar_tests(left_out, accuracy) == []
 
 
 def test_mcnemars_test_is_over_the_rows_of_the_accuracy_above_it():
@@ -83,11 +83,11 @@ def test_mcnemars_test_is_over_the_rows_of_the_accuracy_above_it():
     a[3], b[7] = np.nan, np.nan
     pair = cells("d", a, b, {"ours": Setting((np.arange(40) < 15) * 1.0)})
     rows = {d["metric"]: d for d, _ in differences(*pair, metrics("accuracy", "ece"), 20, 0.95, 3)}
-    found = {t.metric: t for t in paired.tests([pair], metrics("accuracy", "ece"))}
+    found = {t.metric: t for t in paired.mcnemar_tests([pair], metrics("accuracy", "ece"))}
     assert set(found) == {"accuracy", "accuracy[ours]"}
     for label, test in found.items():
         assert test.n == rows[label]["n"] and (test.only_b - test.only_a) / test.n == pytest.approx(rows[label]["difference"])
-    assert (found["accuracy"].n, found["accuracy[ours]"].n) == (38, 25) and paired.tests([pair], metrics("ece")) == []
+    assert (found["accuracy"].n, found["accuracy[ours]"].n) == (38, 25) and paired.mcnemar_tests([pair], metrics("ece")) == []
 
 
 def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():
@@ -113,7 +113,7 @@ def test_cells_are_joined_by_question_and_a_gap_of_one_is_one_of_both():
     assert gaps == [[False] * 7, [i in (0, 3) for i in sorted(turned)]], "each keeps its own scored share"
     assert np.isnan(one.uncertainties["u"]).tolist() == [i == 5 for i in sorted(turned)]
     ((found,), accuracy) = (
-        paired.tests([(one, other)], metrics("accuracy")),
+        paired.mcnemar_tests([(one, other)], metrics("accuracy")),
         differences(one, other, metrics("accuracy"), 20, 0.95, 3)[0][0],
     )
     assert found.n == accuracy["n"] == 5 and (accuracy["scored_share_a"], accuracy["scored_share_b"]) == (1.0, pytest.approx(5 / 7))

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.compiler.plan.plan import PlannedStage
 from qualm.compiler.results.compare import compare_scores
-from qualm.compiler.results.revisions import RESULTS, TESTED, compared, diff_revision, evidence
+from qualm.compiler.results.revisions import RESULTS, TESTED, diff_files, diff_revision, evidence
 from tests.compiler.results.test_at_revision import AFTER, BEFORE, History, history
 from tests.compiler.results.test_compare import of
 from tests.support.data.score_files import write_scores
@@ -27,7 +27,7 @@ def files(results, **stages):
 
 def test_stages_that_came_and_went_and_parameters_that_changed():
     changed = {**STAGE, "params": {"metrics": [{"label": "ece", "plugin": "ece", "args": {"bins": 10}}]}}
-    parameters, results = compared(files({}, score=STAGE, old=STAGE), files({}, score=changed, new=STAGE))
+    parameters, results = diff_files(files({}, score=STAGE, old=STAGE), files({}, score=changed, new=STAGE))
     assert results == [] and [(p["stage"], p["change"]) for p in parameters if p["stage"] != "score"] == [
         ("new", "is new"),
         ("old", "is gone"),
@@ -39,13 +39,13 @@ def test_stages_that_came_and_went_and_parameters_that_changed():
 def test_results_that_differ_with_their_change():
     old = {"m": {"d": {"ece": 0.25, "acc": 0.5, "gone": 1.0}}}
     new = {"m": {"d": {"ece": 0.5, "acc": 0.5}}, "n": {"d": {"acc": 0.75}}}
-    _, results = compared(files(old), files(new))
+    _, results = diff_files(files(old), files(new))
     assert results == [
         {"model": "m", "dataset": "d", "variant": "clean", "metric": "ece", "old": 0.25, "new": 0.5, "change": 0.25},
         {"model": "m", "dataset": "d", "variant": "clean", "metric": "gone", "old": 1.0, "new": None, "change": None},
         {"model": "n", "dataset": "d", "variant": "clean", "metric": "acc", "old": None, "new": 0.75, "change": None},
     ]
-    assert compared(files(old, s=STAGE), files(old, s=STAGE)) == ([], [])
+    assert diff_files(files(old, s=STAGE), files(old, s=STAGE)) == ([], [])
 
 
 def change(metric: str, old: float, new: float) -> dict:

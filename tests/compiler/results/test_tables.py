@@ -1,6 +1,6 @@
 from rich.text import Text
 
-from qualm.compiler.results.tables import measure, metrics_down, value_text
+from qualm.compiler.results.tables import format_measure, metrics_down, value_text
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
 
@@ -9,7 +9,7 @@ def row(n, unscored=0, value=0.5):
 
 
 def shown(cell):
-    return Text("-" if cell is None else measure(cell["value"]))
+    return Text("-" if cell is None else format_measure(cell["value"]))
 
 
 def printed(cells, models, **options):
@@ -17,7 +17,12 @@ def printed(cells, models, **options):
 
 
 def test_measures_have_three_decimals_and_a_minus_that_can_be_copied():
-    assert (measure(0.12349), measure(-0.5), measure(None), measure(2.0)) == ("0.123", "-0.500", "undefined", "2.000")
+    assert (format_measure(0.12349), format_measure(-0.5), format_measure(None), format_measure(2.0)) == (
+        "0.123",
+        "-0.500",
+        "undefined",
+        "2.000",
+    )
 
 
 def test_metrics_go_down_and_models_across():

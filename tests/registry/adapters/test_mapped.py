@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from qualm.registry.adapters import AdapterError
-from qualm.registry.adapters._mapped import Columns, image_path, parts, picture_prefix
+from qualm.registry.adapters._mapped import Columns, files_by_split, image_path, picture_prefix
 from qualm.registry.sample import Sample
 
 
@@ -197,18 +197,18 @@ def test_files_of_splits(tmp_path: Path) -> None:
     for name in ("in/data/train-1.csv", "in/data/train-0.csv", "in/test.csv", "out.csv"):
         (tmp_path / name).write_text("x")
     (tmp_path / "in/link.csv").symlink_to(tmp_path / "out.csv")
-    found = list(parts(tmp_path / "in", {"train": "data/train-*.csv", "test": "*.csv"}))
+    found = list(files_by_split(tmp_path / "in", {"train": "data/train-*.csv", "test": "*.csv"}))
     assert [(split, prefix, path.name) for split, prefix, path in found] == [
         ("train", "train_", "train-0.csv"),
         ("train", "train_", "train-1.csv"),
         ("test", "test_", "test.csv"),
     ]
-    assert [prefix for _, prefix, _ in parts(tmp_path / "in", {"test": "test.csv"})] == [""]
+    assert [prefix for _, prefix, _ in files_by_split(tmp_path / "in", {"test": "test.csv"})] == [""]
     for pattern in ("../out.csv", "/etc/*", "", "x**.csv"):
         with pytest.raises(AdapterError, match="expected a path or pattern inside the source"):
-            list(parts(tmp_path / "in", {"test": pattern}))
+            list(files_by_split(tmp_path / "in", {"test": pattern}))
     with pytest.raises(AdapterError, match=r"no file fits 'x\*'; there are: data, link.csv, test.csv"):
-        list(parts(tmp_path / "in", {"test": "x*"}))
+        list(files_by_split(tmp_path / "in", {"test": "x*"}))
 
 
 def test_places_of_pictures() -> None:

@@ -193,7 +193,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
     [
         ({"name": "y"}, "name: expected 'x' as the file is called, got 'y'"),
         ({"name": "A b"}, "name: expected lower-case letters"),
-        ({"kind": "model"}, "a dataset names one, a model and reviews none"),
+        ({"kind": "model"}, "adapter, missing: only a dataset has them; remove them from this card of kind 'model'"),
         ({"layout": []}, "official files need one"),
         ({"subsets": {"easy": "level == *"}}, "subsets: easy: character 10: invalid syntax"),
         ({"subsets": {"easy": "(" * 60}}, "subsets: easy: character 59: '(' was never closed"),
@@ -202,7 +202,10 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ({"subsets": {"category": "level == 1"}}, "subsets: category: expected a name"),
         ({"adapter": None}, "adapter: a dataset names one, or says under `missing` what will read it"),
         ({"missing": "a reader"}, "adapter: a dataset names one, or says under `missing` what will read it"),
-        ({"kind": "model", "adapter": None, "missing": "a reader"}, "a dataset names one, a model and reviews none"),
+        (
+            {"kind": "model", "adapter": None, "missing": "a reader"},
+            "adapter, missing: only a dataset has them; remove them from this card of kind 'model'",
+        ),
     ],
 )
 def test_cards_that_contradict_themselves(tmp_path: Path, changes: dict[str, object], message: str) -> None:

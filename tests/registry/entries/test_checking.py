@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from qualm.registry.adapters import AdapterContext, AdapterError, find_problem
 from qualm.registry.entries.card import Card, CardError, load_card
-from qualm.registry.entries.checking import check_entries, check_records, check_results, results
+from qualm.registry.entries.checking import check_entries, check_records, check_results, recorded_results
 from qualm.registry.entries.cli import app
 from qualm.registry.entries.entries import EntryError
 from qualm.registry.sample import Image, Sample
@@ -216,11 +216,11 @@ def test_a_cache_elsewhere_is_named_by_its_whole_path(root: Path, tmp_path_facto
 
 def test_results_are_those_of_every_lock(root: Path) -> None:
     one, two, three = (keep(root, data) for data in (b"1", b"2", b"3"))
-    assert results(root) == {}
+    assert recorded_results(root) == {}
     lock(root, "dvc.lock", {"results/main/a.json": one, "results/main/deep/b.json": two})
     lock(root, "specs/z/dvc.lock", {"results/z/a.json": three})
     lock(root, "specs/b/dvc.lock", {"results/b/a.json": one})
-    assert results(root) == {
+    assert recorded_results(root) == {
         "results/main": [RecordedOutput("results/main/a.json", one), RecordedOutput("results/main/deep/b.json", two)],
         "results/b": [RecordedOutput("results/b/a.json", one)],
         "results/z": [RecordedOutput("results/z/a.json", three)],

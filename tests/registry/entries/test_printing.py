@@ -81,7 +81,7 @@ def test_columns_by_the_terminal_s_width(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: int, columns: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    printing.listed([ROW])
+    printing.print_entries([ROW])
     shown = lines(capsys)
     head = ["name", "kind", "version", "size", "files", "where", "splits", "licence"] if columns != 4 else ["name", "kind", "size", "where"]
     assert shown[0].split() == head[:columns]
@@ -99,7 +99,7 @@ def test_columns_by_the_terminal_s_width(
 
 def test_a_long_licence_goes_on_below_itself(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "130")
-    printing.listed([{**ROW, "licence": "one of many words " * 9, "skip_bad": True}])
+    printing.print_entries([{**ROW, "licence": "one of many words " * 9, "skip_bad": True}])
     shown = lines(capsys)
     assert "here, in part" in shown[1] and "2.0 KiB" in shown[1] and len(shown) > 2
     assert " ".join(shown).split().count("many") == 9
@@ -107,14 +107,14 @@ def test_a_long_licence_goes_on_below_itself(root: Path, monkeypatch: pytest.Mon
 
 def test_what_is_not_known_or_not_verified(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unknown = {**ROW, "kind": None, "version": None, "bytes": None, "files": None, "licence": None, "splits": {}}
-    printing.listed([{**ROW, "verified": False, "skip_bad": True}, {**unknown, "verified": None, "where": "cache"}])
+    printing.print_entries([{**ROW, "verified": False, "skip_bad": True}, {**unknown, "verified": None, "where": "cache"}])
     shown = lines(capsys)
     assert shown[1].startswith("mine* ") and "here, in part" in shown[1]
     assert shown[2].split() == ["mine", "?", "-", "-", "-", "cache", "?"]
 
 
 def test_zero_files_are_a_number(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printing.listed([{**ROW, "files": 0}])
+    printing.print_entries([{**ROW, "files": 0}])
     assert lines(capsys)[1].split()[5] == "0"
 
 
@@ -215,7 +215,7 @@ OLD, NEW = version("mine@1", "a" * 32), version("mine", "b" * 32)
 def test_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
     files = Changes(["new\n.txt"], [f"f{i}" for i in range(12)], {"c.txt": []}, 1000)
     samples = Changes([], [], {"s1": ["question", "image"], "s2": ["question"]}, 5)
-    printing.difference(OLD, NEW, VersionDifferences(files, samples))
+    printing.print_difference(OLD, NEW, VersionDifferences(files, samples))
     assert lines(capsys) == [
         "mine@1 (aaaaaaaaaa) -> mine (bbbbbbbbbb)",
         "  files: 1 added, 12 removed, 1 changed, 1,000 the same",
@@ -231,14 +231,14 @@ def test_a_difference(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_difference_without_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    printing.difference(OLD, NEW, VersionDifferences(Changes(same=3), None, "nothing reads it"))
+    printing.print_difference(OLD, NEW, VersionDifferences(Changes(same=3), None, "nothing reads it"))
     assert lines(capsys)[1:] == ["  files: nothing reads it", "  samples: not compared: nothing reads it"]
-    printing.difference(OLD, NEW, VersionDifferences(Changes(same=3), Changes(same=4)))
+    printing.print_difference(OLD, NEW, VersionDifferences(Changes(same=3), Changes(same=4)))
     assert lines(capsys)[1:] == [
         "  files: 0 added, 0 removed, 0 changed, 3 the same",
         "  samples: 0 added, 0 removed, 0 changed, 4 the same",
     ]
-    printing.difference(OLD, NEW, VersionDifferences(Changes([f"f{i}" for i in range(10)]), None, "w"))
+    printing.print_difference(OLD, NEW, VersionDifferences(Changes([f"f{i}" for i in range(10)]), None, "w"))
     assert lines(capsys)[1:-1] == ["  files: 10 added, 0 removed, 0 changed, w", *(f"    + f{i}" for i in range(10))]
 
 

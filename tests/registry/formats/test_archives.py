@@ -253,5 +253,5 @@ def test_only_what_is_wanted_is_unpacked(tmp_path: Path, target: Path) -> None:
         for i in range(30_000):
             archive.writestr(f"f/{i}", b"x")
         archive.writestr("a.json", b"[1]")
-    others = unpack(tmp_path / "a.zip", target, lambda member, size: None, takes=lambda name: name == "a.json")
+    others = unpack(tmp_path / "a.zip", target, lambda member, size: None, is_wanted=lambda name: name == "a.json")
     assert files(target) == {"a.json": b"[1]"} and len(others) == 30_000 and others[0] == "f/0"

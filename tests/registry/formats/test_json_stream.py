@@ -169,7 +169,7 @@ def test_a_key_that_comes_again_is_refused_where_it_matters(tmp_path):
     path.write_text('{"q": {"a": 1, "b": 2, "b": 3, "a": 4}}')
     assert list(members(path)) == [("q", {"a": 4, "b": 3})]
     with pytest.raises(JsonStreamError, match="line 1: the key 'a' occurs twice"):
-        list(members(path, once=True))
+        list(members(path, unique_keys=True))
 
 
 @pytest.mark.parametrize("length", [100, 101])

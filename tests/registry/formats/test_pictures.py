@@ -169,9 +169,9 @@ def test_media_types_and_suffixes(form: str, kind: str, suffix: str) -> None:
 
 def test_a_file_is_passed_on_as_it_is_only_where_everyone_shows_the_same() -> None:
     plain = encoded(PIL.Image.new("RGB", (8, 8), (9, 9, 9)))
-    assert pictures.as_shown(plain) == plain
+    assert pictures.to_displayable(plain) == plain
     for data in (black_on_transparent("RGBA"), encoded(PIL.Image.new("CMYK", (8, 8)), "TIFF")):
-        shown = pictures.as_shown(data)
+        shown = pictures.to_displayable(data)
         assert pictures.media_type(shown) == "image/png"
         assert (np.asarray(PIL.Image.open(io.BytesIO(shown))) == np.asarray(decoded(data))).all()
 
@@ -227,8 +227,8 @@ def test_huge_pictures_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> Non
     data = encoded(PIL.Image.new("L", (30, 20)))
     assert facts(data) == Facts("PNG", 30, 20)
     with pytest.raises(HugePictureError, match="30 × 20"):
-        decoded(data, most=599)
-    assert decoded(data, most=600).size == (30, 20)
+        decoded(data, max_pixels=599)
+    assert decoded(data, max_pixels=600).size == (30, 20)
     monkeypatch.setattr(PIL.Image, "MAX_IMAGE_PIXELS", 200)
     for attempt in (decoded, facts):
         with pytest.raises(HugePictureError):

@@ -15,7 +15,7 @@ from qualm.registry.formats.textfiles import (
     MAX_VALUES,
     NoFileError,
     TextFileError,
-    expanded,
+    expanded_size,
     is_file,
     parse_yaml,
     read_bytes,
@@ -128,7 +128,7 @@ def test_notes_stand_behind_the_reason() -> None:
     [("", 1, 1), ("x", 1, 1), ("[]", 1, 1), ("{a: 1}", 3, 2), ("[&a [x, y], *a]", 7, 3), ("{a: &a [x], b: {c: *a}}", 9, 4)],
 )
 def test_what_a_node_stands_for_with_its_aliases_written_out(text: str, values: int, depth: int) -> None:
-    assert expanded(yaml.compose(text, Loader=safe_loader()), {}) == (values, depth)
+    assert expanded_size(yaml.compose(text, Loader=safe_loader()), {}) == (values, depth)
 
 
 @pytest.mark.parametrize("digits", [MAX_DIGITS, MAX_DIGITS + 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from qualm.registry.plugins.engine_versions import FOLDERS, PLUGINS, VERSIONS, plugin_of, versioned
+from qualm.registry.plugins.engine_versions import FOLDERS, PLUGINS, VERSIONS, plugin_of, versioned_kinds
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from qualm.registry.plugins.engine_versions import FOLDERS, PLUGINS, VERSIONS, p
     ],
 )
 def test_versions_that_stand_for_a_file(module: str, kinds: tuple[str, ...] | None) -> None:
-    assert versioned(module) == kinds
+    assert versioned_kinds(module) == kinds
 
 
 @pytest.mark.parametrize(

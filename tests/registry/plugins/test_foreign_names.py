@@ -63,11 +63,11 @@ def test_a_name_that_others_use_leads_to_ours(other: str, ours: str) -> None:
 
 
 def test_called_by_any_name_of_any_kind() -> None:
-    assert foreign_names.called("Eigen-Score") == [("estimators", "eigen_score")]
-    assert foreign_names.called("exact_match") == [("judges", "exact_match"), ("estimators", "self_consistency")]
-    assert foreign_names.called("MCNSE") == [("estimators", "predictive_entropy: {per: token}")]
-    assert foreign_names.called("no such method") == [] and foreign_names.left_out("no such method") == ""
-    assert foreign_names.left_out("mondrian").startswith("a key of a setting")
+    assert foreign_names.find_by_name("Eigen-Score") == [("estimators", "eigen_score")]
+    assert foreign_names.find_by_name("exact_match") == [("judges", "exact_match"), ("estimators", "self_consistency")]
+    assert foreign_names.find_by_name("MCNSE") == [("estimators", "predictive_entropy: {per: token}")]
+    assert foreign_names.find_by_name("no such method") == [] and foreign_names.missing_advice("no such method") == ""
+    assert foreign_names.missing_advice("mondrian").startswith("a key of a setting")
     assert foreign_names.nearest("semantic_entropi")[0] == ("estimators", "semantic_entropy")
 
 
@@ -123,4 +123,4 @@ CREPES = "hinge margin MondrianCategorizer"
 
 @pytest.mark.parametrize("name", sorted(set(f"{LM_POLYGRAPH} {UQLM} {TORCH_UNCERTAINTY} {NETCAL} {MAPIE} {CREPES} mondrian".split())))
 def test_methods_of_other_libraries_are_known(name) -> None:
-    assert foreign_names.called(name) or foreign_names.left_out(name)
+    assert foreign_names.find_by_name(name) or foreign_names.missing_advice(name)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from qualm.registry.plugins.internals import LOOKS, PLACES, given_by, internal, is_internal, layer_index, layer_range
+from qualm.registry.plugins.internals import LOOKS, PLACES, given_by, is_internal, layer_index, layer_range, parse_internal
 
 
 @pytest.mark.parametrize(
@@ -13,8 +13,8 @@ from qualm.registry.plugins.internals import LOOKS, PLACES, given_by, internal, 
 )
 def test_every_way_to_name_a_layer_has_one_text(word, stored):
     for place in PLACES:
-        assert internal(f"hidden_states/{word}/{place}").signal == f"hidden_states/{stored}/{place}"
-    drawn = internal(f"draw_hidden_states/{word}/answer_mean")
+        assert parse_internal(f"hidden_states/{word}/{place}").signal == f"hidden_states/{stored}/{place}"
+    drawn = parse_internal(f"draw_hidden_states/{word}/answer_mean")
     assert drawn.drawn and drawn.signal == f"hidden_states/{stored}/answer_mean" and not drawn.of_prompt
 
 
@@ -56,10 +56,10 @@ def test_every_way_to_name_a_layer_has_one_text(word, stored):
 def test_what_there_is_not(column, words):
     assert is_internal(column) == (not column.startswith(("other", "draw_attention", "draw_image", "draw_gradient")))
     if words is None:
-        assert internal(column).layer == "0"
+        assert parse_internal(column).layer == "0"
         return
     with pytest.raises(ValueError, match=re.escape(words) if "(" in words else words.replace("`", "`")) as caught:
-        internal(column)
+        parse_internal(column)
     assert str(caught.value).startswith(column)
 
 
@@ -78,18 +78,21 @@ def test_ranges_of_layers():
         there = [n + 1 for n in range(layers // 3, int(np.ceil(layers / 3 * 2)) + 1) if n < layers]
         assert layer_range("middle_third", layers) == there
     assert layer_range("0.3125:0.78125", 32) == list(range(11, 26))  # VAUQ's code: 10 to 25, counted from 0, the last left out
-    assert internal("attention/.3125:last/previous").signal == "attention/0.3125:-1/previous"
+    assert parse_internal("attention/.3125:last/previous").signal == "attention/0.3125:-1/previous"
     for look in LOOKS:
-        assert internal(f"attention/all/{look}").column == f"attention/all/{look}"
-    assert internal("image_information/middle_third/.50").column == "image_information/middle_third/0.5"
-    assert internal("gradient/.50:last/-3").signal == "gradient/0.5:-1/-3" and internal("evidence/conflict").column == "evidence/conflict"
-    assert internal("draw_token_ends").signal == "token_ends" and internal("token_ends").column == "token_ends"
+        assert parse_internal(f"attention/all/{look}").column == f"attention/all/{look}"
+    assert parse_internal("image_information/middle_third/.50").column == "image_information/middle_third/0.5"
+    assert (
+        parse_internal("gradient/.50:last/-3").signal == "gradient/0.5:-1/-3"
+        and parse_internal("evidence/conflict").column == "evidence/conflict"
+    )
+    assert parse_internal("draw_token_ends").signal == "token_ends" and parse_internal("token_ends").column == "token_ends"
 
 
 def test_what_needs_a_picture():
     of_picture = ("attention/all/image_share", "image_information/all/1", "hidden_states/0/image_mean")
-    assert all(internal(column).of_picture for column in of_picture)
-    assert not any(internal(column).of_picture for column in ("attention/all/previous", "token_ends", "hidden_states/0/prompt_last"))
+    assert all(parse_internal(column).of_picture for column in of_picture)
+    assert not any(parse_internal(column).of_picture for column in ("attention/all/previous", "token_ends", "hidden_states/0/prompt_last"))
 
 
 def test_what_a_model_must_give():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qualm.registry.plugins.model_configs import not_inside, plain_reason, text_of
+from qualm.registry.plugins.model_configs import plain_reason, text_of, unavailable_columns
 from qualm.runners.inference.hf.plain import plain_reason as of_transformers
 from tests.support.models.tiny_models import FAMILIES, PLAIN
 
@@ -25,17 +25,17 @@ def test_the_file_says_what_transformers_knows(family, tmp_path):
     folder = {**FAMILIES, **PLAIN}[family](tmp_path)
     config = json.loads((folder / "config.json").read_text())
     assert plain_reason(config) == of_transformers(AutoConfig.from_pretrained(folder))
-    wrong = list(not_inside(COLUMNS, config))
+    wrong = list(unavailable_columns(COLUMNS, config))
     assert bool(wrong) == (family in PLAIN) and all("plain passes, which give none, since" in one for one in wrong)
 
 
 def test_layers_that_there_are_not():
     config = {"text_config": {"num_hidden_layers": 4}}
-    assert text_of(config)["num_hidden_layers"] == 4 and list(not_inside(COLUMNS, config)) == []
+    assert text_of(config)["num_hidden_layers"] == 4 and list(unavailable_columns(COLUMNS, config)) == []
     asked = ["hidden_states/5/answer_last", "attention/3:9/image_share", "image_information/all/0.5", "hidden_states/-6/prompt_last"]
     asked += ["gradient/0.5:-2/-1", "gradient/4:3/-1"]
-    assert list(not_inside(asked, config)) == [f"{asked[i]}, and it has 4 layers" for i in (0, 1, 3, 5)]
-    assert list(not_inside(asked, {})) == []
+    assert list(unavailable_columns(asked, config)) == [f"{asked[i]}, and it has 4 layers" for i in (0, 1, 3, 5)]
+    assert list(unavailable_columns(asked, {})) == []
 
 
 def test_types_of_which_a_config_may_leave_it_unsaid():

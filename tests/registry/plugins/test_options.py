@@ -1,6 +1,6 @@
 import pytest
 
-from qualm.registry.plugins.options import options
+from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import PluginError, get
 
 
@@ -20,7 +20,7 @@ from qualm.registry.plugins.registry import PluginError, get
     ],
 )
 def test_values_are_yaml(adapter: str, given: str, value: object) -> None:
-    assert options(get("datasets", adapter), [given]) == {given.partition("=")[0]: value}
+    assert parse_options(get("datasets", adapter), [given]) == {given.partition("=")[0]: value}
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_values_are_yaml(adapter: str, given: str, value: object) -> None:
 )
 def test_what_is_none(given: str, said: str) -> None:
     with pytest.raises(PluginError, match=said):
-        options(get("datasets", "image_table"), [given])
+        parse_options(get("datasets", "image_table"), [given])

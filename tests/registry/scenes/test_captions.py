@@ -3,7 +3,7 @@ import re
 import pytest
 
 from qualm.registry.scenes.captions import caption
-from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.questions import noun_phrase
 from qualm.registry.scenes.world import LEVELS, make_scene
 
 
@@ -16,7 +16,7 @@ def test_it_says_what_the_graph_says(level):
         sentences = text.split(". ")
         assert len(sentences) == len(scene["objects"]) + 1
         for thing in scene["objects"]:
-            assert f"A {words({a: thing[a] for a in LEVELS[level].attributes})} stands" in text
+            assert f"A {noun_phrase({a: thing[a] for a in LEVELS[level].attributes})} stands" in text
 
 
 def test_sides_follow_the_relations():

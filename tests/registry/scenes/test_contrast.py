@@ -13,13 +13,13 @@ from qualm.registry.scenes.contrast import (
     FORMS,
     UNSEEN,
     Query,
-    about_thing,
     answerable,
+    ask_about_object,
     contrast,
+    parse_query,
     possible_answers,
     prove,
     refusals,
-    understand,
     word,
 )
 from qualm.registry.scenes.signs import sign
@@ -50,7 +50,7 @@ def test_ambiguous_questions_fit_things_that_differ_and_clear_ones_fit_one() -> 
             continue
         seen += 1
         for worded, several in ((pair.answerable, False), (pair.unanswerable, True)):
-            query = understand(worded.text)
+            query = parse_query(worded.text)
             fits = [t for t in scene["objects"] if all(t[a] == v for a, v in query.of.items())]
             assert (len({t[query.ask] for t in fits}) > 1) is several
             assert several or {t[query.ask] for t in fits} == {worded.answer}
@@ -66,7 +66,7 @@ def test_words_and_meaning_are_two_ways_to_say_one_thing() -> None:
             query = Query(attribute, phrase, {}, when)
             if ask in ("neither", "either"):
                 query = Query(ask, {"color": str(rng.choice(list(VALUES["color"])))}, {"shape": str(rng.choice(VALUES["shape"]))})
-            assert understand(word(query, template)) == query
+            assert parse_query(word(query, template)) == query
 
 
 def test_facts_of_shapes_and_counts_by_hand() -> None:
@@ -91,7 +91,7 @@ def test_facts_of_shapes_and_counts_by_hand() -> None:
         ("Will there be a cylinder tomorrow?", ("yes", "no")),
         ("What color was the sphere yesterday?", tuple(VALUES["color"])),
     ):
-        assert possible_answers(understand(text), scene) == expected, text
+        assert possible_answers(parse_query(text), scene) == expected, text
     assert FACTS["flat sides"]["cylinder"] == "2"
 
 
@@ -106,12 +106,12 @@ def test_a_sign_that_can_be_read_fixes_what_nothing_else_does() -> None:
     for ask, question in asked.items():
         value = {"contents": "blue", "scratches": "3", "place": "front"}[ask]
         told, untold = ({"level": "easy", "objects": [{**thing, "signs": {ask: sign(value, readable)}}]} for readable in (True, False))
-        assert possible_answers(understand(question), told) == (value,)
-        assert possible_answers(understand(question), untold) == hidden[ask]
-        assert len(possible_answers(understand(question), {"level": "easy", "objects": [thing]})) == 2
+        assert possible_answers(parse_query(question), told) == (value,)
+        assert possible_answers(parse_query(question), untold) == hidden[ask]
+        assert len(possible_answers(parse_query(question), {"level": "easy", "objects": [thing]})) == 2
         assert prove(told, question, value, question, untold) == f"{hidden[ask][0]!r} and {hidden[ask][1]!r} fit the same picture"
     gone_on = {"level": "easy", "objects": [{**thing, "signs": {"place": sign("left", True)}}]}
-    assert len(possible_answers(understand("Where will the cube be next?"), gone_on)) == 2, "a trail says nothing of tomorrow"
+    assert len(possible_answers(parse_query("Where will the cube be next?"), gone_on)) == 2, "a trail says nothing of tomorrow"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_is_no_contrast_is_refused(answerable_text: str, answer: str, unans
 
 def test_a_thing_that_was_taken_away_leaves_its_question_without_an_answer() -> None:
     for i, scene in enumerate(SCENES[:80]):
-        asked = about_thing(stream(2, i), scene)
+        asked = ask_about_object(stream(2, i), scene)
         if asked is None or asked.answer is None:
             continue
         gone = {**scene, "objects": [t for k, t in enumerate(scene["objects"]) if k not in asked.about[0]]}

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from qualm.registry.scenes.contrast import CATEGORIES, possible_answers, prove, understand
+from qualm.registry.scenes.contrast import CATEGORIES, parse_query, possible_answers, prove
 from qualm.registry.scenes.render import render
 from qualm.registry.scenes.signs import READABLE, sign
 from qualm.registry.scenes.twins import is_held_out, twins
@@ -29,7 +29,7 @@ def test_each_picture_answers_one_question_and_each_question_is_answered_once(ca
     pairs = made(category)
     assert len(pairs) > 15
     for pair in pairs:
-        table = [[len(possible_answers(understand(q), s)) == 1 for q in pair.questions] for s in pair.scenes]
+        table = [[len(possible_answers(parse_query(q), s)) == 1 for q in pair.questions] for s in pair.scenes]
         assert table == [[True, False], [False, True]]
         assert len(set(pair.questions)) == 2
         for k in range(2):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qualm.registry.system.dvc_files import RecordedOutput, locked_outputs, recorded
+from qualm.registry.system.dvc_files import RecordedOutput, find_records, locked_outputs
 from qualm.registry.system.dvc_objects import DAMAGED, damaged_objects, hash_path, is_damaged, object_path, open_repo, set_aside
 
 FILE, FOLDER = "registry/data/one.txt", "registry/data/many"
@@ -45,7 +45,7 @@ def root(added: Path, tmp_path: Path) -> Path:
 
 
 def folder_md5(root: Path) -> str:
-    (record,) = recorded(root, [FOLDER])
+    (record,) = find_records(root, [FOLDER])
     return record.md5
 
 
@@ -61,8 +61,8 @@ def spoil(file: Path, data: bytes = b"x") -> None:
 def test_what_is_on_record_of_a_path_or_of_what_it_lies_in(root: Path) -> None:
     one, many = RecordedOutput(FILE, md5(b"one")), RecordedOutput(FOLDER, folder_md5(root))
     assert many.md5.endswith(".dir")
-    assert recorded(root, [FILE, f"{FOLDER}/sub/b.txt", FOLDER, FILE]) == [one, many]
-    assert recorded(root, ["registry/data", "README.md", "registry/cards/x.yaml"]) == []
+    assert find_records(root, [FILE, f"{FOLDER}/sub/b.txt", FOLDER, FILE]) == [one, many]
+    assert find_records(root, ["registry/data", "README.md", "registry/cards/x.yaml"]) == []
 
 
 def lock(path: Path, outs: dict[str, str | None]) -> None:
@@ -76,9 +76,9 @@ def test_results_are_on_record_in_the_spec_s_lock_and_then_in_the_default_s(root
     lock(root / "specs/s/dvc.lock", {"results/s/a": f"{one}.dir", "results/s/none": None})
     lock(root / "dvc.lock", {"results/s/a": f"{two}.dir", "results/s/b": three, "results/c": four})
     assert locked_outputs(root / "specs/s/dvc.lock") == {"results/s/a": f"{one}.dir"}
-    assert recorded(root, ["results/s/a/x/y"]) == [RecordedOutput("results/s/a", f"{one}.dir")]
-    assert recorded(root, ["results/s/b", "results/s/none", "results/other/b"]) == [RecordedOutput("results/s/b", three)]
-    assert recorded(root, ["results/s", "elsewhere/s/a"]) == []
+    assert find_records(root, ["results/s/a/x/y"]) == [RecordedOutput("results/s/a", f"{one}.dir")]
+    assert find_records(root, ["results/s/b", "results/s/none", "results/other/b"]) == [RecordedOutput("results/s/b", three)]
+    assert find_records(root, ["results/s", "elsewhere/s/a"]) == []
 
 
 def test_content_is_read_anew_and_without_what_dvc_ignores(root: Path) -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from qualm.registry.system.dvc_files import recorded
+from qualm.registry.system.dvc_files import find_records
 from qualm.runners.runtime.intact import check_inputs, input_paths
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.runtime.status import STARTED_BY_DVC
@@ -42,7 +42,7 @@ def damage(file: Path, text: str) -> None:
 
 def test_whole_inputs_pass_and_all_of_them_are_looked_at(root: Path) -> None:
     assert list(input_paths(STAGE.inputs)) == ["data/d", "data/a.txt", "data/none", "3"]
-    assert [record.path for record in recorded(root, input_paths(STAGE.inputs))] == ["data/d", "data/a.txt"]
+    assert [record.path for record in find_records(root, input_paths(STAGE.inputs))] == ["data/d", "data/a.txt"]
     check_inputs(STAGE, root)  # type: ignore[arg-type]
     assert not (root / ".qualm").exists()
 

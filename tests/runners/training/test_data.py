@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from qualm.registry.scenes.contrast import CATEGORIES, contrast, refusals, understand
+from qualm.registry.scenes.contrast import CATEGORIES, contrast, parse_query, refusals
 from qualm.registry.scenes.questions import KINDS, OPTION_KINDS, ask
 from qualm.registry.scenes.world import make_scene, stream
 from qualm.runners.prompts.question import LETTERS, p_true, render_question, verification
@@ -77,7 +77,7 @@ def test_category_questions_are_answerable_and_mean_what_they_say():
     made = [category_question(stream(3, i), scene) for i, scene in enumerate(SCENES)]
     assert sum(m is not None for m in made) > 120
     for example in (m for m in made if m is not None):
-        assert understand(example[0]).when == "now"
+        assert parse_query(example[0]).when == "now"
 
 
 def test_the_tokenizer_gives_back_sentences_as_they_are_written():

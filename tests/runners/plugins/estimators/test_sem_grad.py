@@ -4,7 +4,7 @@ import torch
 
 from qualm.registry.plugins import registry
 from qualm.registry.plugins.columns import columns, signals
-from qualm.registry.plugins.internals import internal, layer_range
+from qualm.registry.plugins.internals import layer_range, parse_internal
 from qualm.runners.plugins.estimators.sem_grad import sem_grad
 
 
@@ -31,7 +31,7 @@ def test_the_layers_of_the_paper():
     (column, _) = columns(registry.get("estimators", "sem_grad"), {}).values()
     assert column == "gradient/0.5:-2/-1" and signals([column]) == {column}
     for layers in (36, 32, 40):
-        assert layer_range(internal(column).layer, layers) == list(range(layers // 2 + 1, layers))
+        assert layer_range(parse_internal(column).layer, layers) == list(range(layers // 2 + 1, layers))
 
 
 def test_edges():

@@ -9,7 +9,7 @@ import pytest
 
 import qualm.runners.stages.pair as pair
 from qualm.registry.sample import IMAGES, SAMPLES, Image, Sample
-from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.contrast import parse_query, possible_answers
 from qualm.registry.scenes.removal import remove_objects
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.pairs import PairContext, PairError
@@ -56,7 +56,7 @@ def test_pairs_are_proved_and_carry_what_the_source_says(folder):
             (row["split"], row["group"], "epistemic/extraneous", "inpainted")
         }
         scene = scenes[first.image_id]
-        query = understand(first.question)
+        query = parse_query(first.question)
         assert possible_answers(query, scene) == first.references
         gone = [i for i, o in enumerate(scene["objects"]) if all(o[a] == v for a, v in query.of.items())]
         assert possible_answers(query, remove_objects(scene, gone)) == ()
@@ -70,7 +70,7 @@ def test_drawn_again_it_is_the_renderer_on_the_reduced_graph(folder):
     assert len({image.data for image in images.values()}) == len(images)  # no empty table, which would be one picture on all splits
     for first, second in zip(samples[::2], samples[1::2], strict=True):
         scene = scenes[first.image_id]
-        query = understand(first.question)
+        query = parse_query(first.question)
         left = [o for o in scene["objects"] if not all(o[a] == v for a, v in query.of.items())]
         assert (decoded(images[second.image_id].data) == render({**scene, "objects": left})).all()
 
@@ -100,7 +100,7 @@ def test_controls_show_both_members_painted_and_stay_answerable(folder):
         assert first.meta["removed"] != second.meta["removed"] == first.meta["object"]
         assert first.image_id in images and second.image_id in images
         scene = scenes[first.image_id.removesuffix("-control").removesuffix("-erased").rpartition("-")[0]]
-        query = understand(first.question)
+        query = parse_query(first.question)
         away = [i for i, o in enumerate(scene["objects"]) if f"{o['color']} {o['shape']}" == first.meta["removed"]]
         assert any(possible_answers(query, remove_objects(scene, [i])) == first.references for i in away)
         assert f"still allows {first.references[0]!r} alone" in first.meta["control_proof"]
@@ -115,7 +115,7 @@ def test_the_control_leaves_the_things_own_pixels_alone(folder):
         source = first.group
         scene = read_scenes(folder, {source})[source] if first is samples[0] else None
         if scene is not None:
-            query = understand(first.question)
+            query = parse_query(first.question)
             own = [i for i, o in enumerate(scene["objects"]) if all(o[a] == v for a, v in query.of.items())]
             shown = silhouette(scene, own)
             assert (decoded(images[first.image_id].data)[shown] == pictures[source][shown]).all()
@@ -128,7 +128,7 @@ def test_templates_ask_something_else(folder):
     scenes = read_scenes(folder)
     assert [s.sample_id for s in same] == [s.sample_id for s in other]
     assert sum(a.question != b.question for a, b in zip(same, other, strict=True)) == len(same)
-    assert all(possible_answers(understand(s.question), scenes[s.image_id]) == s.references for s in other[::2])
+    assert all(possible_answers(parse_query(s.question), scenes[s.image_id]) == s.references for s in other[::2])
 
 
 @pytest.mark.parametrize("args", [{}, {"control": True, "inpaint": "navier_stokes"}])

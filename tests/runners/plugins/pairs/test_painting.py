@@ -6,7 +6,7 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.contrast import parse_query, possible_answers
 from qualm.registry.scenes.removal import remove_objects, silhouette
 from qualm.registry.scenes.render import render
 from qualm.runners.contracts.masks import dilated
@@ -196,8 +196,8 @@ def of_scene(question=QUESTION, answer="rubber", objects=BROWN, others=()):
 def test_a_pair_is_proved_by_its_scene_graph():
     scene, _ = scene_and_picture()
     assert [o["color"] for o in scene["objects"]] == ["brown", "cyan"]
-    assert possible_answers(understand(QUESTION), scene) == ("rubber",) and not possible_answers(
-        understand(QUESTION), remove_objects(scene, BROWN)
+    assert possible_answers(parse_query(QUESTION), scene) == ("rubber",) and not possible_answers(
+        parse_query(QUESTION), remove_objects(scene, BROWN)
     )
     assert proved(of_scene()).startswith("the first picture allows 'rubber' alone; in the second ")
     assert proved(of_scene(objects=CYAN)) is None, "without that the question still has its answer"

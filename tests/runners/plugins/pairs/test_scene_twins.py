@@ -8,8 +8,8 @@ import pytest
 
 import qualm.runners.stages.pair as pair
 from qualm.registry.sample import SAMPLES, Image, Sample
-from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, understand
-from qualm.registry.scenes.questions import words
+from qualm.registry.scenes.contrast import CATEGORIES, REFUSALS, parse_query
+from qualm.registry.scenes.questions import noun_phrase
 from qualm.registry.scenes.twins import is_held_out
 from qualm.runners.contracts.pairs import PairContext, PairError
 from qualm.runners.plugins.judges._refusals import is_refusal
@@ -89,14 +89,14 @@ def test_pairs_carry_what_the_source_says(folder, sets):
 def test_names_that_are_asked_about_in_test_are_never_in_train(sets):
     for category in ("epistemic/knowledge", "epistemic/complexity", "aleatoric/temporal"):
         context, samples, _ = sets[category]
-        names = {split: {words(understand(s.question).of) for s in samples if s.split == split} for split in ("train", "test")}
+        names = {split: {noun_phrase(parse_query(s.question).of) for s in samples if s.split == split} for split in ("train", "test")}
         assert names["test"] <= set(context.notes["held_out"]) and names["train"].isdisjoint(context.notes["held_out"])
         assert all(is_held_out(*name.split()) for name in context.notes["held_out"]) and len(context.notes["held_out"]) == 6
 
 
 def test_names_may_also_be_shared(folder):
     context, samples, _ = make(folder, "epistemic/knowledge", held_out=False)
-    names = {split: {words(understand(s.question).of) for s in samples if s.split == split} for split in ("train", "test")}
+    names = {split: {noun_phrase(parse_query(s.question).of) for s in samples if s.split == split} for split in ("train", "test")}
     assert names["train"] & names["test"] and context.notes["held_out"] == []
 
 

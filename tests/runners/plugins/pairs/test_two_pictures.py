@@ -8,7 +8,7 @@ import PIL.Image
 import pytest
 
 from qualm.registry.sample import Sample
-from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.contrast import parse_query, possible_answers
 from qualm.registry.scenes.removal import remove_objects
 from qualm.runners.contracts.generators import NoPairError
 from qualm.runners.contracts.pairs import PairContext, PairError
@@ -74,7 +74,7 @@ def test_both_pictures_are_shown_and_only_what_can_be_proved_is_kept(folder):
     assert context.counters["replies computed"] == len(server.bodies)
     for first, second in zip(samples[::2], samples[1::2], strict=True):
         scene = scenes[first.image_id]
-        query = understand(first.question)
+        query = parse_query(first.question)
         assert possible_answers(query, scene) == first.references
         gone = [i for i, o in enumerate(scene["objects"]) if o["shape"] == query.of["shape"]]
         assert possible_answers(query, remove_objects(scene, gone)) == ()

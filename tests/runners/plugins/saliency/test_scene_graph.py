@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.sample import SAMPLES
-from qualm.registry.scenes.contrast import possible_answers, understand
+from qualm.registry.scenes.contrast import parse_query, possible_answers
 from qualm.registry.scenes.questions import matches
 from qualm.runners.contracts.pairs import PairError
 from qualm.runners.contracts.saliency import answer_of
@@ -32,7 +32,7 @@ def test_drawn_questions_are_about_one_object_and_the_graph_answers_them(folder)
     assert len(found) + one.dropped["no object that is unique"] >= len(pictures)
     for t in found:
         (i,) = t.thing.objects
-        query = understand(t.question)
+        query = parse_query(t.question)
         assert matches(t.scene["objects"][i], query.of) and possible_answers(query, t.scene) == (t.answer,)
         assert t.scene["objects"][i][query.ask] == t.answer
         assert t.thing.name in t.question
@@ -47,8 +47,8 @@ def test_templates_ask_something_else_about_the_same_object(folder):
         asks = dict(t.asks())
         assert t.question not in asks
         for text, answer in asks.items():
-            assert possible_answers(understand(text), t.scene) == (answer,)
-            assert all(matches(t.scene["objects"][i], understand(text).of) for i in t.thing.objects)
+            assert possible_answers(parse_query(text), t.scene) == (answer,)
+            assert all(matches(t.scene["objects"][i], parse_query(text).of) for i in t.thing.objects)
     assert np.mean([len(list(t.asks())) for t in found]) > 2
 
 
