@@ -21,7 +21,7 @@ from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, Resolved
-from qualm.compiler.viewing.serving import OPENING, own_name, until_stopped
+from qualm.compiler.viewing.serving import OPENING, login_name, until_stopped
 from qualm.registry.formats import atomic
 from qualm.registry.plugins.column_names import CONTEXT
 from qualm.runners.runtime.parameters import to_lists
@@ -48,7 +48,7 @@ def calibrate(project: Project, spec: str | None, request: StrengthRequest) -> b
     path = project.spec_path(spec)
     resolved, plan = project.resolve(spec), project.plan(spec)
     entry = find_entry(path, project.root, resolved, request.perturbation)
-    own_file = edit_yaml.holds(path, project.root)
+    own_file = edit_yaml.perturbations_file(path, project.root)
     goal = goal_of(request, entry) if request.auto else None
     if request.write and own_file != path:
         raise ProjectError(
@@ -72,9 +72,9 @@ def serve_page(
     request: StrengthRequest,
     entry: PerturbationEntry,
     place: edit_yaml.EditTarget,
-    own: bool,
+    can_write: bool,
 ) -> None:
-    """Serve the page until Ctrl-C; only an `own` spec can be written to."""
+    """Serve the calibration page until Ctrl-C; its button writes if `can_write` is True."""
     from qualm.runners.review.strength_page import serve
     from qualm.runners.review.strength_session import StrengthSession, WriteError
     from qualm.runners.review.votes import Votes
@@ -91,9 +91,9 @@ def serve_page(
             points[parameter] = value
         return say.WRITTEN_COMPILE_NEXT.format(written=done, spec=place.file.stem)
 
-    reviewer = request.reviewer or own_name()
+    reviewer = request.reviewer or login_name()
     votes = Votes(Path(OUTPUT) / resolved.spec.name / "votes.csv")
-    session = StrengthSession(bench, knobs, votes, reviewer, write if own else None)
+    session = StrengthSession(bench, knobs, votes, reviewer, write if can_write else None)
     title = f"{entry.plugin.name} in {resolved.spec.name}"
     until_stopped(
         lambda: serve(session, title, request.port),
@@ -110,7 +110,7 @@ FALLBACK = "max_sequence_probability"
 def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
-    """Yield samples with perturbation and model, strengths and stage; for one process."""
+    """Yield the bench (samples, perturbation, model), the strengths, and the stage that asks."""
     from qualm.runners.review.bench import Bench, Subject, open_dataset
     from qualm.runners.review.live import Workshop
     from qualm.runners.runtime.stage import Stage, only_writer
@@ -132,7 +132,9 @@ def open_bench(
     model = None
     if request.model is not None or (goal is not None and goal.name == "share"):
         model = _named(list(resolved.models), request.model, "model", lambda m: m.ref.label)
-    stage = Stage(f"{name}/strength", name, "strength", "infer", _asked_as(plan, model, use.label), {}, {}, resolved.seed, project.settings)
+    stage = Stage(
+        f"{name}/strength", name, "strength", "infer", _answering_params(plan, model, use.label), {}, {}, resolved.seed, project.settings
+    )
     modality = str(entry.plugin.declares.get("MODALITY"))
     dataset = open_dataset(use.label, Path(folder), use.splits, modality, request.samples, resolved.seed)
     asks = entry.plugin.reads[:1] == (CONTEXT,)
@@ -147,8 +149,8 @@ def open_bench(
         yield Bench(dataset, subject, resolved.seed, respondent), knobs, stage
 
 
-def _asked_as(plan: Plan, model: ModelUse | None, dataset: str) -> dict[str, Any]:
-    """Return the parameters of the stage in which a model answers a dataset: prompt, splits, lengths; none without a model."""
+def _answering_params(plan: Plan, model: ModelUse | None, dataset: str) -> dict[str, Any]:
+    """Return the parameters of the stage in which a model answers a dataset; {} without one."""
     if model is None:
         return {}
     stages = (s for s in plan.writers("generations") if s.params["model"]["label"] == model.ref.label)
@@ -192,7 +194,7 @@ def search_strength(
     place: edit_yaml.EditTarget,
     stage: Stage,
 ) -> bool:
-    """Search the strength, print and save the curve, and write it into the spec on request.
+    """Search the strength of an effect, print and save the curve; on request, edit the spec.
 
     Returns:
         False if no strength has the effect.

@@ -28,7 +28,7 @@ _PLACES = {"models": "mine", "finetunes": "tuned", "abstentions": "careful", "pr
 
 
 def example(plugin: Plugin) -> dict[str, Any]:
-    """Return the part of a spec that uses a plugin, with valid values."""
+    """Return an example part of a spec, as a dict, that uses a plugin with valid values."""
     if plugin.kind == "datasets":
         return {"datasets": {"mine": _dataset(plugin)}}
     if plugin.kind == "preparations":
@@ -36,7 +36,7 @@ def example(plugin: Plugin) -> dict[str, Any]:
     if plugin.kind in NESTED:
         host, parameter = _host(plugin.kind)
         return _placed(host, {**_arguments(host), parameter: _value(plugin)})
-    beside = {"metrics": _beside, "estimators": _perturbed, "probes": _learnt_from}.get(plugin.kind)
+    beside = {"metrics": _sections_for, "estimators": _perturbed, "probes": _learnt_from}.get(plugin.kind)
     return {**_placed(plugin, _arguments(plugin)), **(beside(plugin) if beside else {})}
 
 
@@ -46,7 +46,7 @@ def text(part: dict[str, Any]) -> str:
 
 
 def placeholders(written: str) -> dict[str, str]:
-    """Return the names in an example that readers replace, with their meaning."""
+    """Map the names in an example's YAML that readers must replace to their meaning."""
     return {name: meaning for name, meaning in say.PLACEHOLDERS.items() if name in _words(written)}
 
 
@@ -65,8 +65,8 @@ def _placed(plugin: Plugin, arguments: dict[str, Any]) -> dict[str, Any]:
     return {plugin.kind: {_PLACES[plugin.kind]: {plugin.name: arguments}} if plugin.kind in _PLACES else [named]}
 
 
-def _beside(metric: Plugin) -> dict[str, Any]:
-    """Return the sections that a metric reads from."""
+def _sections_for(metric: Plugin) -> dict[str, Any]:
+    """Return the further sections that a spec with this metric needs, such as `judges`."""
     read = {column for column in columns(metric, {}).values() if column is not None}
     marks = {mark for mark in map(mark_of, read) if mark}
     fields = {field_of(c) for c in read if c.startswith((GROUP_OF, CODE_OF))} - set(FIELDS)
@@ -97,7 +97,7 @@ def _learnt_from(probe: Plugin) -> dict[str, Any]:
 
 
 def _dataset(plugin: Plugin) -> dict[str, Any]:
-    """Return a dataset of a card that uses the adapter, or of the reader's own card."""
+    """Return an example dataset for an adapter: of a card that names it, or of `my-card`."""
     of_adapter = [c for c in map(cards.load_card, cards.card_names()) if c.adapter == plugin.name]
     if not of_adapter or plugin.name in SUFFIXES:
         return {"card": "my-card"}
@@ -120,7 +120,7 @@ def _value(plugin: Plugin) -> Any:
 
 
 def _arguments(plugin: Plugin) -> dict[str, Any]:
-    """Return the required arguments, or else one default as an illustration."""
+    """Return example values of the required arguments; without any, one argument's default."""
     if required := _required(plugin):
         return required
     where = next((p for p in plugin.parameters if _holds(p.annotation, Artifact) and plugin.kind == "models"), None)

@@ -89,7 +89,7 @@ def fetch(
 
 
 def _unfinished(project: Project, plan: Plan) -> list[Plan]:
-    """Return the plans of specs whose models a plan reads and that are not finished here."""
+    """Return the plans of unfinished specs whose models `plan` reads."""
     from qualm.compiler.project.rebuilds import ACTIVE, forecast
 
     default, before = project.run_wide.default, project.before(plan)
@@ -115,7 +115,7 @@ def _bring(item: FetchItem, done: dict[str, str], failures: dict[str, str], as_j
 
 
 def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
-    """Exit with status 2 unless all terms were accepted, by the option or on the terminal."""
+    """Raise ProjectError unless all licence terms are accepted, by option or in the terminal."""
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
         typer.echo(say.TERMS_OF.format(name=item.what, terms=item.terms, licence=item.licence))
         if not (sys.stdin.isatty() and typer.confirm(say.ACCEPT_TERMS)):

@@ -61,7 +61,7 @@ def _check_kind(kind: str | None) -> None:
 
 
 def print_named(name: str, as_json: bool) -> None:
-    """Print the plugins with a name, here or in other libraries, or that mention it.
+    """Print plugins by a name that they have here or in other libraries, or that mention it.
 
     Raises:
         ProjectError: there is none; the message says what to do instead.
@@ -115,7 +115,7 @@ def print_plugin(kind: str, name: str, as_json: bool) -> None:
     for title, lines in (("Parameters", _parameters(plugin)), ("Declares", _declarations(plugin))):
         if text := folded("\n".join(lines), out.width - 2):
             _print_block(out, title, text)
-    title, lines = (say.ON_COMMAND_LINE, [command(plugin)]) if kind in COMMANDS else (say.IN_A_SPEC, list(_in_a_spec(plugin)))
+    title, lines = (say.ON_COMMAND_LINE, [export_command(plugin)]) if kind in COMMANDS else (say.IN_A_SPEC, list(_in_a_spec(plugin)))
     _print_block(out, title, "\n".join(lines))
 
 
@@ -123,8 +123,8 @@ def _print_block(out: Console, title: str, text: str) -> None:
     out.print(Text.assemble((f"\n{title}\n", "bold"), textwrap.indent(text, "  ")))
 
 
-def command(plugin: Plugin) -> str:
-    """Return the command that uses a plugin which no spec names."""
+def export_command(plugin: Plugin) -> str:
+    """Return an example `qualm export` command for an export plugin."""
     options = "".join(f" -O {p.name}={json.dumps(p.default)}" for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
     return say.EXPORT_COMMAND.format(format=plugin.name.replace("_", "-"), options=options.replace('"', ""))
 
@@ -195,7 +195,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
 
 
 def _memories(m: Published) -> dict[str, float]:
-    """Return GiB of the weights by form, and KiB of cache per token."""
+    """Map number formats to GiB of weights, and `cache_kib` to KiB of cache per token."""
     size = of_published(m)
     if size is None:
         return {}

@@ -113,7 +113,7 @@ def _options(
 
 
 def _filled(help: str) -> str:
-    """Join the lines of each paragraph, so that the terminal breaks them; keep indented examples."""
+    """Return a help text with each paragraph on one line, except for indented examples."""
     paragraphs = inspect.cleandoc(help).split("\n\n")
     return "\n\n".join(part if re.search("^ ", part, re.MULTILINE) else " ".join(part.split()) for part in paragraphs)
 
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def run_guarded(command: Callable[[], Any]) -> Any:
-    """Call a command and return its result; turn expected errors into one clear message and exit 2."""
+    """Call a command and return its result; print an error as one message, and exit."""
     guard()
     try:
         return command()

@@ -95,10 +95,10 @@ def plan(
     beside = None
     if jobs is not None or on is not None:
         from qualm.compiler.project.parallel import forecast_parallel
-        from qualm.compiler.run.cluster import check_address, resources
+        from qualm.compiler.run.cluster import check_address, cluster_resources
 
         check_address(on)
-        cluster = resources(on, project.settings) if on else None
+        cluster = cluster_resources(on, project.settings) if on else None
         beside = forecast_parallel(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
     if as_json:
         answers = {k.stage: k.as_json() for k in stored_answers}

@@ -60,7 +60,7 @@ def goal_of(request: StrengthRequest, entry: PerturbationEntry) -> Goal:
 
 
 def range_of(request: StrengthRequest, knob: Knob) -> tuple[float, float] | None:
-    """Return the range to search; None if it is open.
+    """Return the (low, high) range to search, of `--range`; None if it is not given.
 
     Raises:
         ProjectError: the range is malformed, or outside the strength's bounds.

@@ -14,7 +14,7 @@ from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.resolved import Resolved
-from qualm.compiler.viewing.serving import OPENING, own_name, until_stopped
+from qualm.compiler.viewing.serving import OPENING, login_name, until_stopped
 from qualm.runners.data.splits import SplitRule
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def verify(project: Project, spec: str | None, request: ReviewRequest) -> None:
     try:
         publish(project.root, target.entry)  # decisions of a killed session
         pool = _pool(project, target, request)
-        journal = ReviewJournal(project.root, target.entry, request.reviewer or own_name())
+        journal = ReviewJournal(project.root, target.entry, request.reviewer or login_name())
         try:
             _review(ReviewSession(pool, journal, request.skipped), f"{target.name} ({target.spec})", request, project.root)
         finally:

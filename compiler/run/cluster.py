@@ -32,8 +32,8 @@ def check_address(on: str | None) -> None:
 
 
 @contextmanager
-def reached(on: str) -> Iterator[str]:
-    """Yield the address of a cluster, empty for none; raise ProjectError without Ray."""
+def open_cluster(on: str) -> Iterator[str]:
+    """Yield the address of the cluster `on`, after starting one for `ray`; empty for none."""
     if on and not is_installed("cluster"):
         raise ProjectError(f"--on {on}: Ray is not installed: `{install_line('cluster')}`")
     if on != HERE:
@@ -48,11 +48,11 @@ def reached(on: str) -> Iterator[str]:
         ray.shutdown()
 
 
-def resources(on: str, settings: Settings) -> dict[str, float]:
-    """Return a cluster's resources by Ray's names; for this machine, what Ray would offer.
+def cluster_resources(on: str, settings: Settings) -> dict[str, float]:
+    """Return what a cluster, or this machine, offers: `CPU`, `GPU`, `memory` in bytes.
 
     Raises:
-        ProjectError: Ray is not installed, or the cluster cannot be reached.
+        ProjectError: Ray is not installed, or the cluster cannot be open_cluster.
     """
     if on == HERE:
         return {"CPU": float(usable_cores()), "GPU": float(len(visible_gpus())), "memory": FREE * total_memory()}
@@ -67,8 +67,8 @@ def resources(on: str, settings: Settings) -> dict[str, float]:
         ray.shutdown()
 
 
-def note_memory(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> None:
-    """Save the estimated memory of a worker for each stage."""
+def save_memory_estimates(plan: Plan, forecasts: Sequence[Forecast], root: Path, settings: Settings) -> None:
+    """Write the estimated bytes of memory per worker of each inference stage to a file."""
     sizes = {e.stage: int(e.memory.total) for e in estimate(plan, forecasts, root, settings) if e.memory is not None}
     # By a file and not a parameter: an estimate must not make a stage run anew.
     atomic.write_text(root / MEMORY / f"{plan.spec}.json", json.dumps(sizes, sort_keys=True) + "\n")

@@ -43,7 +43,7 @@ _REPORTED = re.compile(rf"ERROR: failed to reproduce (?:'.+': failed to run: {ST
 def start(
     root: Path, arguments: Sequence[str], environment: Mapping[str, str], log: Path, output: IO[bytes] | None
 ) -> subprocess.Popen[bytes]:
-    """Start `dvc ARGUMENTS` in a project's root.
+    """Start the process `dvc ARGUMENTS` in a project's root; DVC's messages go to `log`.
 
     Args:
         output: file for what stages print; None leaves it on the streams of this process.
@@ -54,7 +54,7 @@ def start(
 
 
 class LogReader:
-    """Turn lines of DVC's log into events: begin, end, failed, interrupted, error."""
+    """Parser of DVC's log: lines become events begin, end, failed, interrupted and error."""
 
     def __init__(self) -> None:
         self._stage, self._outcome = "", ""
@@ -94,7 +94,7 @@ class LogReader:
 
 
 def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which DVC hashes what it fetches from any remote.
+    """Return `base` and a DVC configuration that verifies the hash of every download.
 
     It is set at the level of the system's configuration, so that the user's own files stay as they are.
     """
@@ -114,7 +114,7 @@ def has_remote(root: Path) -> bool:
 
 
 def remove_stale_locks(root: Path) -> None:
-    """Remove DVC's list of used paths if it is cut short, or its processes have ended.
+    """Remove DVC's lock file `rwlock` if a kill cut it short or its processes have ended.
 
     DVC refuses a list that a kill cut short, and takes a zombie, or another process of the same number, for the one in the list.
     """
@@ -132,10 +132,10 @@ def remove_stale_locks(root: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _may_hold(pid: int, written: float) -> bool:
-    """Return whether a process runs that began before a file was last written."""
+def _may_hold(pid: int, written_at: float) -> bool:
+    """Return whether process `pid` runs and began before the lock was written (seconds)."""
     try:
-        return is_running(pid) and bool(psutil.Process(pid).create_time() <= written + CLOCK_TOLERANCE)
+        return is_running(pid) and bool(psutil.Process(pid).create_time() <= written_at + CLOCK_TOLERANCE)
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:
@@ -143,7 +143,7 @@ def _may_hold(pid: int, written: float) -> bool:
 
 
 def mend_lock(path: Path) -> bool:
-    """Drop the last entry of a `dvc.lock` that a kill cut short; return whether it was.
+    """Drop the last entry of a `dvc.lock` that a kill cut short; return True if it was cut.
 
     DVC restores the stage of the dropped entry from its run cache. A lock that is damaged in another way is left as it is.
     """

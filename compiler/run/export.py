@@ -96,7 +96,7 @@ def export_results(project: Project, request: ExportRequest) -> bool:
                 revision=_revision(project.root),
                 decoding=_decoding(resolved, plan),
                 models={m.ref.label: {"plugin": m.ref.plugin.name, "args": m.ref.args} for m in resolved.models},
-                about=_about(resolved),
+                about=_credits(resolved),
                 tables=_tables(plan),
                 scored=bool(plan.writers("scores")),
                 place=out.name,
@@ -163,7 +163,7 @@ def _parts(plan: Plan, request: ExportRequest) -> tuple[ExportPart, ...]:
 
 
 def _datasets(resolved: Resolved, plan: Plan, request: ExportRequest) -> dict[str, Path]:
-    """Return the folders of the requested datasets, by default of pair sets."""
+    """Map each requested dataset, by default each pair set, to its folder."""
     if request.models or request.variants:
         raise ProjectError(f"--to {request.to} writes datasets, of which no model or variant is a part; say which dataset with -d")
     stage_of = plan.makers
@@ -222,8 +222,8 @@ def _decoding(resolved: Resolved, plan: Plan) -> dict[str, Any]:
     return {k: settings[k] for k in sorted(settings) if any(k in s.params for s in plan.writers("generations"))}
 
 
-def _about(resolved: Resolved) -> dict[str, DatasetCredits]:
-    """Return each dataset's credits; a pair set joins those of its sources."""
+def _credits(resolved: Resolved) -> dict[str, DatasetCredits]:
+    """Map each dataset to its credits; a pair set joins the credits of its sources."""
     from qualm.runners.plugins.exports import DatasetCredits
 
     about_of: dict[str, DatasetCredits] = {}
@@ -260,14 +260,14 @@ def _revision(root: Path) -> str:
 
 
 def _now() -> datetime:
-    """Return the time, or SOURCE_DATE_EPOCH for exports that are equal byte for byte."""
+    """Return the current time, or SOURCE_DATE_EPOCH, which makes exports repeatable."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     return datetime.fromtimestamp(int(fixed), UTC) if fixed and fixed.isdecimal() else datetime.now(UTC)
 
 
 @contextmanager
 def _staging(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder from which files can be moved to `out` by renaming."""
+    """Yield a temporary folder near `out`, so that renaming moves its files there."""
     parent = next(p for p in (out, *out.parents) if p.is_dir())
     folder = Path(tempfile.mkdtemp(prefix=".qualm-export-", dir=parent))
     try:

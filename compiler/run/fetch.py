@@ -32,7 +32,7 @@ HERE, TO_FETCH, BY_HAND, FAILED, BY_RUN = "here", "to fetch", "by hand", "no ans
 
 @dataclass
 class FetchItem:
-    """A line of the table of `qualm fetch`."""
+    """A dataset, model or spec that a spec needs: a row of `qualm fetch`, and its download."""
 
     what: str
     kind: str
@@ -72,7 +72,7 @@ class FetchItem:
 
 
 def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: Sequence[Plan] = ()) -> list[FetchItem]:
-    """Return everything that a spec's stages read and no stage makes.
+    """Return an item for each dataset and model that a spec's stages read and none makes.
 
     Args:
         before: specs that a run of this one runs first, for their models.
@@ -94,7 +94,7 @@ def items_of(plan: Plan, root: Path, limit: int | None, upgrade: bool, before: S
 
 
 def _describe_models(other: Plan, plan: Plan) -> str:
-    """Say which models of another spec a plan reads, and what makes them."""
+    """Say which models of spec `other` a plan reads, and that a run makes them first."""
     start = f"results/{other.spec}/models/"
     models = {path.removeprefix(start) for stage in plan.stages for path in leaves(stage.inputs) if path.startswith(start)}
     if models:
@@ -103,7 +103,12 @@ def _describe_models(other: Plan, plan: Plan) -> str:
 
 
 def item_of_card(root: Path, name: str, upgrade: bool) -> FetchItem:
-    """Return the item of a card that no spec needs to name; raise CardError if there is none, ProjectError if it has no files."""
+    """Return the item of a card, which no spec needs to name.
+
+    Raises:
+        CardError: there is no such card.
+        ProjectError: its data are generated, so there are no files to fetch.
+    """
     card = load_card(name)
     if not card.layout:
         raise ProjectError(f"{name}: is generated, there is nothing to fetch; name its card in a spec")
@@ -180,14 +185,14 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
 
 
 def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | None) -> fetching.MissingFiles | None:
-    """Return what finds the missing images of a few questions; None if an archive must come whole."""
+    """Return a function that lists a folder's missing images; None to fetch all files."""
     params = [
         ({**{k: v for k, v in stage.params.items() if k != "balance"}, "limit": limit} if limit else stage.params, stage.seed)
         for stage in sources
     ]
     if card.fetch is None or not card.fetch.single or not params:
         return None
-    if not all(is_early(one, True) and _questions(one) <= MAX_SINGLE for one, _ in params):
+    if not all(is_early(one, True) and _max_questions(one) <= MAX_SINGLE for one, _ in params):
         return None
 
     def missing(folder: Path) -> list[Sequence[str]]:
@@ -196,8 +201,8 @@ def _missing_files(card: Card, sources: Sequence[PlannedStage], limit: int | Non
     return missing
 
 
-def _questions(params: Mapping[str, Any]) -> int:
-    """Return how many questions a data stage takes at most, by its `balance` (of two classes) or `limit`."""
+def _max_questions(params: Mapping[str, Any]) -> int:
+    """Return the maximum number of questions of a data stage, by its `balance` or `limit`."""
     if "balance" in params:
         return 2 * int(params["balance"]["take"])
     limit = params["limit"]
@@ -210,7 +215,7 @@ def _pin(root: Path, name: str) -> str:
 
 
 def _host(card: Card) -> str:
-    """Return the hub repository or the hosts that a card's files come from."""
+    """Format the source of a card's files: the hub repository, or the first host and a count."""
     if card.fetch is None:
         return card.source.split("/")[2] if "//" in card.source else card.source
     if card.fetch.repo:

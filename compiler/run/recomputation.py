@@ -29,7 +29,7 @@ Answer = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class AnswerSelection:
-    """Answers to compute anew; an empty field means all."""
+    """Samples, variants and models whose answers `--again` recomputes; empty means all."""
 
     samples: Sequence[str] = ()
     variants: Sequence[str] = ()
@@ -37,10 +37,10 @@ class AnswerSelection:
 
 
 class Recomputation:
-    """Stored answers of a finished spec, to be computed anew."""
+    """Recomputation of a finished spec's answers: find, remove, and compare with the new ones."""
 
     def __init__(self, project: Project, plan: Plan, forecasts: Iterable[Forecast], selection: AnswerSelection) -> None:
-        """Find the answers, without reading weights.
+        """Find the selected answers in the store and the tables, without reading weights.
 
         Raises:
             ProjectError: an unknown sample, variant or model; answers that are out of date or recorded.
@@ -76,19 +76,19 @@ class Recomputation:
         return [stage.name for stage, _, _ in self._found]
 
     def announce(self, out: Console) -> None:
-        """Print what is computed anew, and what may come out differently."""
+        """Print how many answers are recomputed, and whether they may come out differently."""
         parts = ", ".join(f"{n:,} {name}" for name, n in self._counts.items())
         out.print(say.RECOMPUTED_ANSWERS.format(counts=parts, stages=escape(", ".join(self.stages))))
         out.print(say.SERVED_ANSWERS_DIFFER if self._is_served else say.LOCAL_ANSWERS_REPEAT, soft_wrap=True)
 
     def forget(self) -> None:
-        """Remove the answers from the store."""
+        """Remove the selected answers from the store, so that the next run computes them."""
         with chdir(self._project.root):
             for _, store, keys in self._found:
                 store.forget(keys)
 
     def report(self, out: Console) -> None:
-        """Print how many answers came out the same, and the others."""
+        """Print how many recomputed answers are the same, and list those that differ."""
         after = self._read()
         changed = [place for place in sorted(self._before) if after.get(place) != self._before[place]]
         n, n_changed = len(self._before), len(changed)
@@ -152,7 +152,7 @@ class Recomputation:
         self._found.append((planned, store, kept))
 
     def _read(self) -> dict[Answer, dict[int, Any]]:
-        """Return text, or the option picked, of each draw of each answer in the tables."""
+        """Map each selected answer to its text or chosen option, by number of the draw."""
         return {place: draws for stage, _, _ in self._found for place, draws in self._rows(stage) if place in self._places}
 
     def _rows(self, stage: PlannedStage) -> Iterator[tuple[Answer, dict[int, Any]]]:

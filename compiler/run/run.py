@@ -21,7 +21,7 @@ from qualm.compiler.project.extras import advice, missing_extras
 from qualm.compiler.project.rebuilds import ACTIVE, forecast
 from qualm.compiler.project.views import console
 from qualm.compiler.run import dvc
-from qualm.compiler.run.cluster import check_address, note_memory, reached
+from qualm.compiler.run.cluster import check_address, open_cluster, save_memory_estimates
 from qualm.compiler.run.recomputation import AnswerSelection, Recomputation
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
 from qualm.compiler.spec.errors import ProjectError
@@ -68,7 +68,7 @@ def run_pipeline(
     check_address(on)
     if {"-i", "--interactive"} & {*arguments}:
         raise ProjectError("`qualm run` asks nothing; `dvc repro --interactive` asks before every stage")
-    with only_run(project.root) as other:
+    with hold_run_lock(project.root) as other:
         if other is not None:
             console().print(f"[red]{escape(other)}[/]")
             return 1
@@ -116,8 +116,8 @@ def _run(
     if recomputation:
         recomputation.announce(out)
     if on:
-        note_memory(plan, forecasts, project.root, project.settings)
-    with reached(on) as cluster:
+        save_memory_estimates(plan, forecasts, project.root, project.settings)
+    with open_cluster(on) as cluster:
         environment = {
             **project.environment,
             **lifeline_environment(),
@@ -142,7 +142,7 @@ def _run(
         out.print(f"[red]{escape(_describe_lock_holder(project.root))}[/]")
         return 1
     if code != 0:
-        for disk in no_room(project.root):
+        for disk in full_disks(project.root):
             out.print(say.DISK_IS_FULL.format(disk=escape(disk)))
         out.print(say.RUN_STOPPED)
         return 1
@@ -159,7 +159,7 @@ def _run(
 
 
 def _parallel_stages(project: Project, plans: Sequence[Plan], jobs: int) -> ParallelStages:
-    """Return the stages that are not up to date, with the GPUs for them."""
+    """Return the stages that are not up to date, and the GPUs that they share."""
     default, settings, stages = project.run_wide.default, project.settings, dict[str, PlannedStage]()
     for number, plan in enumerate(plans):
         of = {f.stage: f.action for f in forecast(plan, project.root, default, plans[:number])}
@@ -181,8 +181,8 @@ def _stage_address(plan: Plan, stage: str, default: str) -> str:
     return stage if place == "dvc.yaml" else f"{place}:{stage}"
 
 
-def no_room(root: Path) -> list[str]:
-    """Return the full disks that a run writes to, since DVC's messages name files instead."""
+def full_disks(root: Path) -> list[str]:
+    """Describe each full disk that a run writes to; DVC's own messages name only files."""
     disks = {place.stat().st_dev: place for place in (cache_folder(root), root) if place.is_dir()}
     left = {place: shutil.disk_usage(place).free for place in disks.values()}
     return [say.SPACE_LEFT.format(folder=place, size=format_size(free)) for place, free in left.items() if free < MIN_FREE_BYTES]
@@ -204,8 +204,8 @@ def _warn(project: Project, plan: Plan, out: Console) -> None:
 
 
 @contextmanager
-def only_run(root: Path) -> Iterator[str | None]:
-    """Hold a project's run lock; yield None, or a message that names the run which holds it."""
+def hold_run_lock(root: Path) -> Iterator[str | None]:
+    """Hold a project's run lock; yield None, or a message about the run that already has it."""
     lock = ProcessLock(root / RUN_LOCK)
     if not lock.acquire(f"process {os.getpid()}, since {time.strftime('%H:%M:%S')}: {shlex.join(['qualm', *sys.argv[1:]])}"):
         yield say.WAIT_OR_STOP.format(busy=say.RUN_BUSY.format(process=lock.holder or say.RUN_JUST_BEGAN))
@@ -217,7 +217,7 @@ def only_run(root: Path) -> Iterator[str | None]:
 
 
 def _describe_lock_holder(root: Path) -> str:
-    """Describe the DVC process that holds the locks, as far as they name it."""
+    """Return a message that names the DVC process which holds the locks, if they name it."""
     try:
         held = json.loads((root / ".dvc/tmp/rwlock").read_text(encoding="utf-8"))
         first = next(iter([*held.get("write", {}).values(), *(who for readers in held.get("read", {}).values() for who in readers)]), None)

@@ -63,7 +63,7 @@ class _Process:
 
 
 class Session:
-    """Run DVC in a project. Use it as a context."""
+    """Context that runs DVC processes for one `qualm run`, and handles its signals."""
 
     def __init__(
         self, root: Path, environment: Mapping[str, str], console: Console, outputs: Mapping[str, Sequence[str]], verbose: bool
@@ -118,7 +118,7 @@ class Session:
         return code
 
     def force(self, stages: Sequence[str]) -> int:
-        """Run stages even if they are up to date, none before or after them; return DVC's exit status."""
+        """Rerun exactly these stages, up to date or not; return DVC's exit status."""
         return self._wait(self._start(["repro", "--force", "--single-item", *stages]))
 
     def reproduce(self, pipeline: str, options: Sequence[str], parallel: ParallelStages | None = None, is_pulling: bool = True) -> int:
@@ -155,7 +155,7 @@ class Session:
         return code
 
     def _run_parallel(self, parallel: ParallelStages, options: list[str]) -> tuple[int, bool]:
-        """Run parallel stages; return the first error's exit status, and whether a stage failed."""
+        """Run stages in parallel; return the first failed status or 0, and if a command failed."""
         before = parallel.dependencies()
         waiting = longest_chain_first(list(before), before)
         keep_going = bool({"-k", "--keep-going"} & {*options})
@@ -181,7 +181,7 @@ class Session:
         return (codes[0] if codes else 0), any(process.reader.has_failed_command for process in failed)
 
     def _start(self, arguments: Sequence[str], stage: str = "", gpu: str = "") -> _Process:
-        """Start DVC; with `stage` its output goes to a file of its own."""
+        """Start a DVC process; if it runs a single `stage`, its output goes to its own file."""
         name = re.sub(r"[^A-Za-z0-9_-]", "_", stage)
         log = self._logs / (f"stages/{name}.dvc.log" if stage else "run.dvc.log")
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ class Session:
         return process.popen.returncode
 
     def _update(self) -> list[_Process]:
-        """Show what is new and wait a moment; return the processes that have ended."""
+        """Show new events and output, wait briefly, and return the processes that have ended."""
         ended = [process for process in self._processes if process.popen.poll() is not None]
         for process in self._processes:
             for line in process.log.lines():
@@ -247,7 +247,7 @@ class Session:
         return any(json.loads(line)["event"] == "damaged" for line in [*self._found.lines()])
 
     def _set_damaged_aside(self) -> bool:
-        """Set aside damaged files that DVC restored or fetched; return True if there are any."""
+        """Set aside damaged files that DVC restored or fetched; return True on any damage."""
         paths = [out for stage in self._restored for out in self._outputs.get(stage, [stage.removesuffix(".dvc")])]
         self._restored.clear()
         damaged = [r for r in find_records(self._root, paths) if hash_path(self._root, r.path) not in (None, r.md5)]
@@ -265,7 +265,7 @@ class Session:
                     link.unlink()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """End the run: at once, or orderly on the first Ctrl-C.
+        """Handle a signal: let DVC end on the first Ctrl-C, otherwise kill it.
 
         SIGINT from elsewhere (`kill -INT`, a cancelled CI job) comes to this process alone, so it is sent on.
         """

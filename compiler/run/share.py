@@ -57,7 +57,7 @@ class ShareRequest:
 
 @dataclass
 class ShareResult:
-    """Obstacles to sharing, and what was sent."""
+    """Result of `qualm share`: obstacles, and numbers of objects sent and needed."""
 
     to: ShareTarget
     obstacles: list[Obstacle] = field(default_factory=list)
@@ -90,7 +90,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
         ProjectError: there is no such remote.
         DvcStateError: the remote cannot be reached.
     """
-    outcome = ShareResult(target(project, request.remote))
+    outcome = ShareResult(find_remote(project, request.remote))
     specs = shared_specs(project, request.spec)
     outcome.obstacles += obstacles(project, outcome.to, specs)
     if not request.dry and (request.anyway or outcome.good):
@@ -107,7 +107,7 @@ def share(project: Project, request: ShareRequest, as_json: bool) -> bool:
 
 
 def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
-    """Send objects that the remote lacks; add obstacles for what a clone would still lack."""
+    """Send the objects that the remote lacks; add an obstacle for each kind still missing."""
     cache, now, (history, unreadable) = cache_folder(root), objects_now(root), objects_of_history(root)
     store.get({h for h in now if h.endswith(".dir") and listing(cache, h) is None})  # listings name the needed files
     needed, before = with_files(now, cache), with_files({**objects_of_runs(root), **history}, cache)
@@ -153,7 +153,7 @@ def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
 
 
 def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool, specs: list[str]) -> None:
-    """Clone this commit, pull with every object hashed, and ask the clone what it would run."""
+    """Pull in a clone of this commit; add obstacles for damage and for stages it would run."""
     outcome.checked, local_cache = True, cache_folder(root)
     (root / ".qualm").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="clone-", dir=root / ".qualm", ignore_cleanup_errors=True) as folder:
@@ -262,8 +262,8 @@ class ShareTarget:
         return Path(self.url) if "://" not in self.url else None
 
 
-def target(project: Project, remote: str | None) -> ShareTarget:
-    """Return a remote by name, or the default one.
+def find_remote(project: Project, remote: str | None) -> ShareTarget:
+    """Return the DVC remote to share to, by its name or the default one.
 
     Raises:
         ProjectError: no remote has that name, no default is set, or the remote is a folder of this repository.
@@ -291,7 +291,7 @@ def obstacles(project: Project, to: ShareTarget, specs: list[str]) -> list[Obsta
 
 
 def shared_specs(project: Project, spec: str | None = None) -> list[str]:
-    """Return the specs that have run; with `spec`, only that one and those it reads.
+    """Return the names of specs that have run, or only of `spec` and those that it reads.
 
     Raises:
         ProjectError: it has not run.
@@ -307,7 +307,7 @@ def shared_specs(project: Project, spec: str | None = None) -> list[str]:
 
 
 def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
-    """Yield an obstacle for each spec that a fresh clone would run."""
+    """Yield an obstacle for each spec of which a fresh clone would run stages."""
     for spec, stages in forecasts.items():
         if stages:
             first = "; ".join(f"{f.stage}: {f.reasons[0]}" for f in stages[:3])

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from qualm.compiler.viewing.chunks import PackedColumn, column, finite
+from qualm.compiler.viewing.chunks import PackedColumn, finite, pack_column
 from qualm.compiler.viewing.failures import expected_answer
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
@@ -31,7 +31,7 @@ class AnswerTable:
     """Answers of a spec, sorted by question, variant and model."""
 
     def __init__(self, results: Results, models: Sequence[str]) -> None:
-        """Read answers; `models` are in the order of the page."""
+        """Make the table; `models` are in the order of the page."""
         self.results, self.models = results, models
 
     @cached_property
@@ -45,7 +45,7 @@ class AnswerTable:
 
     @cached_property
     def rows(self) -> pl.DataFrame:
-        """Return the answers with the column `sample`."""
+        """Return one row per answer in page order; `sample` is the row number of its question."""
         order = {"variant": self.variants, "model": self.models}
         placed = self._answers.join(self.samples.select("dataset", "sample_id", "sample"), on=["dataset", "sample_id"])
         ranks = [pl.col(name).replace_strict(texts, range(len(texts)), return_dtype=pl.Int32) for name, texts in order.items()]
@@ -62,15 +62,15 @@ class AnswerTable:
 
     @cached_property
     def columns(self) -> list[PackedColumn]:
-        """Return the columns for filtering and sorting."""
+        """Return the packed columns by which the page filters and sorts answers."""
         orders = {"model": self.models, "variant": self.variants, "dataset": self.results.datasets}
-        coded = (column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
+        coded = (pack_column(self.rows[name], orders.get(name)) for name in self.rows.columns if name not in (*OF_TEXTS, "sample"))
         numbers = PackedColumn("sample", None, self.rows["sample"].to_numpy().astype("<u4"))
         return [numbers, *(c for c in coded if c is not None)]
 
     @cached_property
     def percentiles(self) -> pl.DataFrame:
-        """Return for each row and estimator the share of the model's answers, of all datasets and variants, that are less uncertain."""
+        """Return, for each answer and estimator, the share of its model's less uncertain answers."""
         return self.rows.select(
             ((pl.col(f"uncertainty[{name}]").rank("min") - 1) / pl.col(f"uncertainty[{name}]").count())
             .over("model")
@@ -80,17 +80,17 @@ class AnswerTable:
 
     @cached_property
     def ids(self) -> NDArray[np.uint32]:
-        """Return a number per question that its address contains."""
-        return np.array([address(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
+        """Return a hash per question, which its address on the page contains."""
+        return np.array([question_hash(*names) for names in self.samples.select("dataset", "sample_id").rows()], dtype="<u4")
 
     @property
     def per_detail(self) -> int:
-        """Return the number of questions in a chunk of details."""
+        """Return the number of questions in one chunk of details, at least 1."""
         return max(1, DETAIL_ROWS * self.samples.height // max(1, self.rows.height))
 
     @cached_property
     def pictures(self) -> dict[str, list[str]]:
-        """Return the image names of each dataset; positions are their numbers."""
+        """Map each dataset to its image names; the page refers to images by position."""
         of: dict[str, dict[str, None]] = {name: {} for name in self.results.datasets}
         for dataset, names in self.samples.select("dataset", "image_id").rows():
             of[dataset].update(dict.fromkeys(picture_ids(names)))
@@ -108,7 +108,7 @@ class AnswerTable:
         return self.rows["text"].slice(part * TEXT_ROWS, TEXT_ROWS).str.slice(0, MAX_TEXT).to_list()
 
     def index(self) -> dict[str, Any]:
-        """Return what the page needs before it shows answers."""
+        """Return the answers' index as JSON: sizes, names, columns, and sizes of chunks."""
         sizes = dict(self.samples.group_by("dataset").len().rows())
         return {
             "rows": self.rows.height,
@@ -141,8 +141,8 @@ class AnswerTable:
         return {name: finite(value) for name, value in fields.items() if value is not None}
 
 
-def address(dataset: str, sample_id: str) -> int:
-    """Hash dataset and question (FNV-1a, 32 bits) for the address of a question."""
+def question_hash(dataset: str, sample_id: str) -> int:
+    """Hash a dataset and sample id (FNV-1a, 32 bits), for the question's address."""
     value = 0x811C9DC5
     for byte in f"{dataset}\0{sample_id}".encode():
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

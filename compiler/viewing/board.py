@@ -25,19 +25,19 @@ MODELS, ESTIMATORS = "models", "estimators"
 
 
 def board(results: Results) -> dict[str, Any]:
-    """Return all scores by column, and titles and directions of metrics."""
+    """Return the leaderboard as JSON: scores by column, and titles of metrics and estimators."""
     scores = ranked(results)
     rows = labelled(scores.lazy()).collect()
     scores = scores.with_columns(with_decimals(rows, column_decimals(rows.filter(ALL_CLEAN)))["decimals"])
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
-    return packed(scores.to_dicts(), [name for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns]) | {
+    return pack_columns(scores.to_dicts(), [name for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns]) | {
         "metrics": {name: {"title": titled(name), "higher_is_better": better} for name, better in metrics},
         "estimators": {name: words(name) for name in scores["estimator"].drop_nulls().unique(maintain_order=True)},
     }
 
 
 def ranked(results: Results) -> pl.DataFrame:
-    """Return the scores with ranks of models or estimators; null if unranked."""
+    """Add rank columns of models or of estimators to the scores; null where unranked."""
     by_estimator = pl.col("estimator").is_not_null()
     scores = results.scores.with_columns(
         family=pl.when(by_estimator)
@@ -62,10 +62,10 @@ def ranked(results: Results) -> pl.DataFrame:
     return scores.join(places.unique(list(KEY), keep="first"), on=list(KEY), how="left", maintain_order="left")
 
 
-def packed(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
-    """Return rows by column: `n` and `columns`, in which repeated texts are codes of a list; absent values are None.
+def pack_columns(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
+    """Convert rows to JSON columns: texts become codes into a list, missing values None.
 
-    >>> packed([{"a": "x", "b": 1}, {"a": None, "b": 2}], ("a", "b"))
+    >>> pack_columns([{"a": "x", "b": 1}, {"a": None, "b": 2}], ("a", "b"))
     {'n': 2, 'columns': {'a': {'texts': ['x'], 'codes': [0, -1]}, 'b': [1, 2]}}
     """
     return {"n": len(rows), "columns": {name: _coded([finite(row.get(name)) for row in rows]) for name in names}}

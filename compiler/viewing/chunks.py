@@ -28,7 +28,7 @@ def chunk(name: str, content: bytes) -> bytes:
 
 
 def content_of(file: bytes) -> bytes:
-    """Return the content of a chunk.
+    """Return the uncompressed content of a chunk file.
 
     >>> content_of(chunk("a", b"</script>"))
     b'</script>'
@@ -51,12 +51,12 @@ class PackedColumn:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Return the column's entry in the index."""
+        """Return name, number type and texts of the column, as the page's index lists them."""
         return {"name": self.name, "type": self.data.dtype.str[1:], "values": None if self.values is None else list(self.values)}
 
 
-def column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColumn | None:
-    """Pack a series; None if it is empty, or neither numeric nor a short list of texts.
+def pack_column(series: pl.Series, values: Sequence[str] | None = None) -> PackedColumn | None:
+    """Pack a series for the page; None if all null, of other types, or of too many texts.
 
     Args:
         values: order of texts; by default that of their first occurrence.

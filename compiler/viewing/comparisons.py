@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.compiler import sentences as say
 from qualm.compiler.results.compare import compare_models
-from qualm.compiler.viewing.board import packed
+from qualm.compiler.viewing.board import pack_columns
 from qualm.registry import CLEAN
 from qualm.runners.reporting.load import decimals_of, with_decimals
 from qualm.runners.reporting.text import titled
@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tested pairs of models and of estimators, by column, as the score stage wrote them.
+    """Return the run's paired tests of models and of estimators as JSON, with notes.
 
     Args:
         params: parameters of the score stage.
@@ -46,20 +46,20 @@ def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def compared_now(results: Results, a: str, b: str) -> dict[str, Any]:
-    """Return the comparison of two models that `qualm compare` makes: `tests` by column, and a `note`."""
+def compare_now(results: Results, a: str, b: str) -> dict[str, Any]:
+    """Test model `a` against `b`, as `qualm compare` does; return `tests` and a `note`."""
     found = compare_models(results, a, b)
     renamed = {"a": "value_a", "b": "value_b", "delta": "difference"}
     rows = [{renamed.get(name, name): value for name, value in d.items()} | {"a": a, "b": b, "slice": "all"} for d in found["differences"]]
     how, of = how_corrected(found["test"], study=say.ALL_TESTS), decimals_of(results)
     rows = [{"variant": CLEAN, "decimals": of.get(row["metric"].partition("[")[0])} | row | _words(row) for row in rows]
     note = say.TESTED_NOW.format(test=found["test"]["name"], correction=how)
-    return {"tests": packed(rows, COLUMNS), "note": note}
+    return {"tests": pack_columns(rows, COLUMNS), "note": note}
 
 
 def _tests(results: Results, table: str) -> dict[str, Any]:
     rows = with_decimals(results.table(table), decimals_of(results)).to_dicts() if table in results.tables else []
-    return packed([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS)
+    return pack_columns([{"variant": CLEAN} | row | _words(row) for row in rows], COLUMNS)
 
 
 def _words(test: Mapping[str, Any]) -> dict[str, str]:

@@ -33,7 +33,7 @@ Key = tuple[str, str, str]
 
 
 def details(answers: AnswerTable, model_inputs: ModelInputs, samples: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return everything about questions and their answers."""
+    """Return one JSON record per question: its texts and prompts, and each answer's values."""
     rows = answers.rows.hstack(answers.percentiles).filter(pl.col("sample").is_in(samples["sample"].implode()))
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for (dataset,), part in rows.partition_by("dataset", as_dict=True, maintain_order=True).items():
@@ -53,8 +53,8 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
     sample = {"question": question, "choices": row["choices"] or [], "meta": dict(_pairs(row.get("meta")))}
     of_models = model_inputs.prompts.get(row["dataset"], [{}])
 
-    def asked(text: str) -> list[str]:
-        """Return the different turns of the user that models are asked with."""
+    def user_messages(text: str) -> list[str]:
+        """Return the distinct user messages by which the models are asked this question text."""
         return [_cut(turn) for turn in dict.fromkeys(user_turn(prompt, sample, text) for prompt in of_models)]
 
     variants = dict.fromkeys(answer["variant"] for answer in answer_rows)
@@ -63,9 +63,9 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
         "id": row["sample_id"],
         "dataset": row["dataset"],
         "question": _cut(question),
-        "prompts": asked(question),
+        "prompts": user_messages(question),
         "variants": {
-            name: {"question": _cut(text), "prompts": asked(text), "changes": changed_words(question, text)}
+            name: {"question": _cut(text), "prompts": user_messages(text), "changes": changed_words(question, text)}
             for name, text in texts.items()
             if text != question
         },
@@ -82,7 +82,7 @@ def _question(model_inputs: ModelInputs, row: Mapping[str, Any], answer_rows: li
 
 
 def changed_words(old: str, new: str) -> list[tuple[str, str, str]]:
-    """Return runs of words of two texts in order: what both have, or a pair of what is replaced and what replaces it.
+    """Return runs of words of two texts in order, as (common, removed, added).
 
     >>> changed_words("What is the size?", "Ahar is teh old size?")
     [('', 'What', 'Ahar'), ('is', '', ''), ('', 'the', 'teh old'), ('size?', '', '')]
@@ -116,7 +116,9 @@ def _answer(
         for j in judged
         if j["draw"] == GREEDY
     ]
-    answer["sets"] = [{k: s[k] for k in SETS if k != "set_mask" and s[k] is not None} | {"options": _bits(s["set_mask"])} for s in sets]
+    answer["sets"] = [
+        {k: s[k] for k in SETS if k != "set_mask" and s[k] is not None} | {"options": _options_in_set(s["set_mask"])} for s in sets
+    ]
     cleaned: dict[str, Any] = finite({k: v for k, v in answer.items() if v not in (None, [], {})})
     return cleaned
 
@@ -151,17 +153,17 @@ def _sum(logprobs: list[float] | None) -> float | None:
     return None if not logprobs else float(np.sum(logprobs))
 
 
-def _bits(mask: int | None) -> list[int]:
-    """Return the options of a set.
+def _options_in_set(mask: int | None) -> list[int]:
+    """Return the numbers of the options in a prediction set's bit mask; empty for None.
 
-    >>> _bits(9)
+    >>> _options_in_set(9)
     [0, 3]
     """
     return [] if mask is None else [i for i in range(mask.bit_length()) if mask >> i & 1]
 
 
 def _pairs(entries: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the entries of a map column, which some versions of Polars return as lists."""
+    """Yield the (key, value) pairs of a value of a map column: a dict, or a list of entries."""
     if isinstance(entries, dict):
         yield from entries.items()
         return

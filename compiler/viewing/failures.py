@@ -71,7 +71,7 @@ def _failure(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def expected_answer(sample: Mapping[str, Any]) -> str:
-    """Return what is right: an option, the reference answers, or an abstention; empty if the sample says none.
+    """Format the right answer: an option, reference answers, `an abstention`, or "".
 
     >>> expected_answer({"choices": ["red", "blue"], "answer_index": 1})
     'B. blue'
@@ -88,7 +88,7 @@ def expected_answer(sample: Mapping[str, Any]) -> str:
 
 
 def given_answer(answer: Mapping[str, Any]) -> str:
-    """Return a model's answer; of multiple choice its option, where the text is a letter or nothing."""
+    """Format a model's answer: its text, its option instead of a letter, or `no answer`."""
     text, choices, index = (answer["text"] or "").strip(), answer["choices"] or [], answer.get("predicted")
     if index is not None and 0 <= index < len(choices) and len(text) < 2:
         return option(choices, index)

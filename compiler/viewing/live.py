@@ -24,7 +24,7 @@ ANSWERS = 6
 
 
 class LiveRun:
-    """The running or last run of a checkout."""
+    """State of the running, or else the last, `qualm run` of a checkout, from its log files."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._lock = root, threading.Lock()
@@ -40,7 +40,7 @@ class LiveRun:
         self._answers: deque[dict[str, str]] = deque(maxlen=ANSWERS)
 
     def state(self) -> dict[str, Any]:
-        """Return what the page shows.
+        """Return the run's state as JSON: command, stages, latest answers, output, spending.
 
         Returns:
             `command` of the running process or ""; `stages`, each with `name`, `how` (at work, ran, restored, fetched, failed), `counts`,
@@ -91,7 +91,7 @@ class LiveRun:
                 at_work[-1].update({name: event[name] for name in ("label", "done", "total", "counts") if name in event})
 
     def _command(self) -> str:
-        """Return the command that holds the run lock; "" if its process has ended."""
+        """Return the command and start time of the run in progress; "" if none runs."""
         match = re.match(r"process (\d+), since (\S+): (.*)", ProcessLock(self._root / RUN_LOCK).holder)
         return f"{match[3]}, since {match[2]}" if match and is_running(int(match[1])) else ""
 

@@ -25,7 +25,7 @@ MAX_LOSSLESS_SIDE = 320
 
 
 class ModelInputs:
-    """Images and questions of a spec; thread-safe."""
+    """Images and question texts as models saw them under each variant; thread-safe."""
 
     def __init__(self, results: Results, stages: Iterable[PlannedStage]) -> None:
         self._results = results
@@ -55,7 +55,7 @@ class ModelInputs:
         return "image" if "picture" in entry else str(entry.get("modality") or "")
 
     def questions(self, dataset: str, sample_id: str, variants: Iterable[str]) -> dict[str, str]:
-        """Return the question under each variant that may change its text."""
+        """Map each variant that may change the text to the question as models saw it."""
         texts = {}
         for name in variants:
             if name != CLEAN and self.modality(name) in ("text", "cross"):
@@ -65,23 +65,23 @@ class ModelInputs:
         return texts
 
     def picture(self, dataset: str, sample_id: str, variant: str, place: int) -> bytes | None:
-        """Return an image of a question under a variant, as WebP; None if it cannot be made."""
+        """Return image number `place` of a question under a variant, as WebP; None on failure."""
         pair = self._input(dataset, sample_id, variant)
-        return drawn(pair[0][place]) if pair is not None and place < len(pair[0]) else None
+        return encode_webp(pair[0][place]) if pair is not None and place < len(pair[0]) else None
 
     def missing(self, dataset: str, image_ids: Iterable[str]) -> list[str]:
-        """Return the images of a question that the dataset does not hold."""
+        """Return those of the image ids for which the dataset folder holds no image."""
         folder = self._folder(dataset)
         return [name for name in image_ids if not folder.has_image(name)]
 
     def clean_picture(self, dataset: str, image_id: str) -> bytes | None:
-        """Return an image of a dataset, as WebP; None if it cannot be shown."""
+        """Return an unperturbed image of a dataset, as WebP; None if it cannot be decoded."""
         pictures = self._folder(dataset)._pictures
         image, _ = decoded(None if pictures is None else pictures.data(image_id))
-        return None if image is None else drawn(image)
+        return None if image is None else encode_webp(image)
 
     def _input(self, dataset: str, sample_id: str, variant: str, pictures: bool = True) -> tuple[tuple[PIL.Image.Image, ...], str] | None:
-        """Return the images and the question under a variant; None if they cannot be made here."""
+        """Return a question's images and text under a variant; None if they cannot be made here."""
         folder = self._folder(dataset)
         row, of = self._rows[dataset].get(sample_id), self._variant(variant)
         if row is None or of is None:
@@ -110,8 +110,8 @@ class ModelInputs:
             return self._folders[dataset]
 
 
-def drawn(image: PIL.Image.Image) -> bytes:
-    """Encode an image as WebP: small ones losslessly, large ones scaled down."""
+def encode_webp(image: PIL.Image.Image) -> bytes:
+    """Encode an image as WebP: without loss if small, otherwise lossy and scaled down."""
     picture = image.convert("RGB")
     picture.thumbnail((MAX_SIDE, MAX_SIDE), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()

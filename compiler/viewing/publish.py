@@ -28,10 +28,13 @@ NO_JEKYLL = ".nojekyll"
 
 
 def publish(site: Site, folder: Path, tell: Callable[[str], None] = lambda words: None) -> int:
-    """Write the page into a folder; the old page stays until the new one is complete.
+    """Write all files of the page into a folder, in place of an older page.
+
+    The old page stays until the new one is complete.
 
     Args:
         folder: created, or rewritten if this command wrote it before.
+        tell: called with a line of progress.
 
     Returns:
         The number of bytes written.

@@ -35,10 +35,10 @@ HEADERS = {
 
 
 class PageServer:
-    """Server of the page on loopback until `close`; also a context."""
+    """HTTP server of the page on 127.0.0.1, until `close` or the end of its context."""
 
     def __init__(self, site: Site, port: int | None = None) -> None:
-        """Serve a site on loopback; None for `PORT`, or any free one if that is taken.
+        """Serve a site from a thread; by default on `PORT`, or any free port if that is taken.
 
         Raises:
             ProjectError: the port is taken.
@@ -69,7 +69,7 @@ class _Http(ThreadingHTTPServer):
         super().__init__((LOOPBACK, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore connections that the browser closed."""
+        """Ignore errors of connections that the browser closed."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: bool) -> None:
         path = unquote(self.path.partition("?")[0]).removeprefix("/")
-        if not self._is_own():
+        if not self._is_allowed():
             self._send(HTTPStatus.FORBIDDEN, say.WRONG_HOST.encode(), "", body)
             return
         try:
@@ -109,8 +109,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.OK, content, KINDS.get(PurePosixPath(path or "index.html").suffix, ""), body)
 
-    def _is_own(self) -> bool:
-        """Return True for requests of the page itself or of a person who opens it."""
+    def _is_allowed(self) -> bool:
+        """Return True if the page itself, or a person who opens its address, sent the request."""
         port = self.server.server_address[1]
         hosts = self.headers.get_all("Host", [])
         navigates = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.headers.get("Sec-Fetch-Dest") == "document"

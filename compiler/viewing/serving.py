@@ -22,8 +22,8 @@ OPENING = ".qualm/pages"
 """Folder of files that open a browser while a page is served."""
 
 
-def own_name() -> str:
-    """Return the user's login as a reviewer's name."""
+def login_name() -> str:
+    """Return the user's login, cleaned for a reviewer's name; `reviewer` if unknown."""
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):  # Windows has no `pwd`
@@ -32,9 +32,11 @@ def own_name() -> str:
 
 
 def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], browser: Path | None) -> None:
-    """Serve a page until Ctrl-C or SIGTERM.
+    """Start a page, print its banner, and serve it until Ctrl-C or SIGTERM.
 
     Args:
+        serve: starts the page in the background.
+        banner: formats what is printed, from the page's address.
         browser: folder for opening the user's browser; None = do not open it.
     """
     with stop_event() as stop:
@@ -62,7 +64,9 @@ def stop_event() -> Iterator[threading.Event]:
 
 @contextmanager
 def open_browser(url: str, folder: Path) -> Iterator[Path]:
-    """Open a secret address through a private file, as every account can read command lines.
+    """Open a secret address in the browser; yield the private HTML file that leads to it.
+
+    The file is removed on exit. A command line would show the address to every account.
 
     Args:
         folder: place of the file, in the checkout, since some browsers may not read /tmp.

@@ -15,7 +15,7 @@ from qualm.compiler.results.integrity import changed_results
 from qualm.compiler.viewing.answers import SAMPLE_ROWS, TEXT_ROWS, AnswerTable
 from qualm.compiler.viewing.board import board
 from qualm.compiler.viewing.chunks import chunk, json_chunk
-from qualm.compiler.viewing.comparisons import compared_now, comparisons
+from qualm.compiler.viewing.comparisons import compare_now, comparisons
 from qualm.compiler.viewing.details import details
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.model_inputs import ModelInputs
@@ -82,7 +82,7 @@ class SitePart:
 
     @cached_property
     def orders(self) -> tuple[list[str], list[str]]:
-        """Return the models in the order of the report, and in the order of their colours."""
+        """Return the model names twice: in the report's order, and in the order of their colours."""
         models, colours = model_orders(self.results, self._report_params)
         return [*models, *(name for name in self.results.models if name not in models)], colours
 
@@ -95,7 +95,7 @@ class SitePart:
         return ModelInputs(self.results, self._stages)
 
     def described(self) -> dict[str, Any]:
-        """Return the entry of this part in the page's first chunk."""
+        """Return the facts about this part for the page's first chunk, as JSON."""
         report, (models, colours) = self._report_params, self.orders
         return {
             "key": self.key,
@@ -112,7 +112,7 @@ class SitePart:
 
     @property
     def licences(self) -> dict[str, str]:
-        """Return the licence of each dataset by its card; of a dataset made from others, theirs."""
+        """Map each dataset to its card's licence, or if made from others, to all licences."""
         by_path = {
             str(s.outputs.get("dataset")): str(s.params["about"]["licence"]) for s in self._stages if "licence" in s.params.get("about", {})
         }
@@ -120,7 +120,7 @@ class SitePart:
         return {name: by_path.get(str(path), all_licences) for name, path in self.results.inputs["datasets"].items()}
 
     def index(self, pictures: Pictures) -> dict[str, Any]:
-        """Return what the page needs before it shows answers."""
+        """Return the part's index as JSON: that of its answers, modalities, licences and files."""
         inputs = self.results.inputs
         changes = {name: self.model_inputs.modality(name) for name in self.answers.variants}
         return self.answers.index() | {
@@ -131,7 +131,7 @@ class SitePart:
         }
 
     def content(self, kind: str, number: int, pictures: Pictures) -> Any:
-        """Return the content of a chunk, as JSON or bytes; None if its number is too large."""
+        """Return a chunk's content: a JSON value, or bytes; None if its number is too large."""
         with self._lock:
             if kind == "board":
                 return board(self.results)
@@ -139,7 +139,7 @@ class SitePart:
                 return comparisons(self.results, next(stage.params for stage in self._stages if "scores" in stage.outputs))
             if kind == "p":
                 places = divmod(number, len(models := self.orders[0]))
-                return compared_now(self.results, *(models[place] for place in places)) if places[0] < len(models) else None
+                return compare_now(self.results, *(models[place] for place in places)) if places[0] < len(models) else None
             if kind == "index":
                 return self.index(pictures)
             if kind == "ids":
@@ -155,7 +155,7 @@ class SitePart:
             return details(self.answers, self.model_inputs, rows) if rows.height else None
 
     def chunks(self) -> Iterator[tuple[str, int]]:
-        """Yield kinds and numbers of all chunks except details and comparisons on demand."""
+        """Yield (kind, number) of all chunks except details and comparisons on demand."""
         yield from ((name, 0) for name in SINGLE)
         yield from (("c", i) for i in range(len(self.answers.columns)))
         yield from (("s", i) for i in range(-(-self.answers.samples.height // SAMPLE_ROWS)))
@@ -167,7 +167,7 @@ class SitePart:
 
 
 class Site:
-    """All files of a page, by path."""
+    """The page of `qualm view`: makes each of its files on request, by path."""
 
     def __init__(self, parts: list[SitePart], title: str, pictures: Pictures = "all", live: LiveRun | None = None) -> None:
         """Create a site; `live` is the checkout's current run, for a served page."""
@@ -197,7 +197,7 @@ class Site:
         return textfiles.read_text(PAGE / "index.html").replace("POLICY", POLICY).replace("<!--scripts-->", scripts).encode()
 
     def index(self) -> bytes:
-        """Return the first chunk, which lists the results."""
+        """Return the page's first chunk as a file: its title and the list of results."""
         parts = [part.described() for part in self.parts.values()]
         return json_chunk("index", {"title": self.title, "live": self.live is not None, "pictures": self.pictures, "results": parts})
 
@@ -209,12 +209,12 @@ class Site:
 
 
 def palette() -> bytes:
-    """Return the report's colours and fonts, which are the head of its style sheet."""
+    """Return the CSS of the report's colours and fonts: the head of its style sheet."""
     return textfiles.read_text(REPORT_STYLE).partition("* {")[0].encode()
 
 
 def data_file(part: SitePart, kind: str, number: int, pictures: Pictures) -> bytes | None:
-    """Return the file of a chunk of one spec; None if its number is too large."""
+    """Return one chunk of a part's data as a file; None if its number is too large."""
     content = part.content(kind, number, pictures)
     name = f"{part.key}/{kind}" if kind in SINGLE else f"{part.key}/{kind}/{number}"
     return None if content is None else chunk(name, content) if isinstance(content, bytes) else json_chunk(name, content)

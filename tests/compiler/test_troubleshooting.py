@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.run.run import only_run
+from qualm.compiler.run.run import hold_run_lock
 from qualm.registry.plugins.registry import ROOT
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ def test_the_message_is_printed_as_it_stands_on_the_page(project: Path, name: st
         text = text.replace(old, new)
     (project / "specs/mine.yaml").write_text(text)
     if name == "Another run is at work":
-        with only_run(project) as other:
+        with hold_run_lock(project) as other:
             assert other is None
             said = qualm(project, *command.split())
     else:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import zc.lockfile
 
-from qualm.compiler.run.run import only_run
+from qualm.compiler.run.run import hold_run_lock
 from qualm.registry.system.dvc_files import read_lock
 from qualm.registry.system.dvc_objects import file_md5, listing, object_path
 from tests.end_to_end.clone import Clone, make_clone
@@ -107,7 +107,7 @@ def test_it_asks_nothing_and_says_who_does(clone: Clone) -> None:
 
 
 def test_two_runs_at_once(clone: Clone) -> None:
-    with only_run(clone.root) as other:
+    with hold_run_lock(clone.root) as other:
         assert other is None
         done = clone.qualm("run", check=False)
     line = rf"another run is at work in this project \(process {os.getpid()}, since [\d:]+: .*\); wait until it has ended, or stop it, .*\n"

@@ -225,7 +225,7 @@ def test_what_is_served_and_said(modelless: Project, monkeypatch: pytest.MonkeyP
     assert served.printed.splitlines() == [
         "ann calibrates blur in s at http://x/", PAGE_IS_OPEN, "Ctrl-C here ends it; votes are in .qualm/calibrations/s/votes.csv",
     ]  # fmt: skip
-    monkeypatch.setattr(calibrating, "own_name", lambda: "login")
+    monkeypatch.setattr(calibrating, "login_name", lambda: "login")
     serve(modelless, StrengthRequest("blur", browse=False))
     assert served.browser is None and served.printed.startswith("login calibrates ")
 

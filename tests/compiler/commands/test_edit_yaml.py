@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.commands.edit_yaml import EditTarget, edited, holds, write
+from qualm.compiler.commands.edit_yaml import EditTarget, edited, perturbations_file, write
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import parse
 
@@ -133,4 +133,4 @@ def test_the_section_may_stand_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("name: a\nperturbations: [blur]\n")
     (tmp_path / "b.yaml").write_text("extends: a.yaml\nname: b\n")
     (tmp_path / "c.yaml").write_text("extends: a.yaml\nname: c\nperturbations: [dark]\n")
-    assert [holds(tmp_path / f"{n}.yaml", tmp_path).name for n in "abc"] == ["a.yaml", "a.yaml", "c.yaml"]
+    assert [perturbations_file(tmp_path / f"{n}.yaml", tmp_path).name for n in "abc"] == ["a.yaml", "a.yaml", "c.yaml"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from qualm.compiler.commands.examples import example, placeholders, text
-from qualm.compiler.commands.listing import command
+from qualm.compiler.commands.listing import export_command
 from qualm.compiler.project.checkout import Project
 from qualm.registry.entries.card import load_card
 from qualm.registry.plugins import registry
@@ -87,7 +87,7 @@ def test_the_validator_accepts_the_models_of_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", registry.names("exports"))
 def test_options_of_an_export_are_its_own(name: str) -> None:
-    words = command(registry.get("exports", name)).split()
+    words = export_command(registry.get("exports", name)).split()
     parse_options(registry.get("exports", name), [words[i + 1] for i, word in enumerate(words) if word == "-O"])
 
 

@@ -80,7 +80,7 @@ def test_a_plan_reckons_with_so_many_jobs(tmp_path: Path, monkeypatch: pytest.Mo
         return Reckoned()
 
     monkeypatch.setattr("qualm.compiler.project.parallel.forecast_parallel", reckoned)
-    monkeypatch.setattr("qualm.compiler.run.cluster.resources", lambda on, settings: {"CPU": 8.0})
+    monkeypatch.setattr("qualm.compiler.run.cluster.cluster_resources", lambda on, settings: {"CPU": 8.0})
     monkeypatch.setattr("qualm.compiler.project.needs.is_installed", lambda extra: True)
     monkeypatch.chdir(calibration_project(tmp_path, tmp_path / "no-model", samples=4).root)
     (tmp_path / "qualm.toml").write_text("jobs = 5\n")

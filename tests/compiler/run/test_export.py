@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands import main
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.run.export import ExportRequest, _about, _datasets, _decoding, _now, _place, _results, _tell, export_results
+from qualm.compiler.run.export import ExportRequest, _credits, _datasets, _decoding, _now, _place, _results, _tell, export_results
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.language import PairSet, RunWide
 from qualm.compiler.spec.plugin_ref import Ref
@@ -221,7 +221,7 @@ def test_a_pair_set_is_from_all_that_it_was_made_of(tmp_path):
         recipe = RecipeUse(Ref("r", registry.get("pairs", "from_caption"), {}), names, "c", {})
         return PairSetUse(label, PairSet(recipes=[]), True, {}, (recipe,))
 
-    about = _about(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))
+    about = _credits(replace(resolved, pairs=(made_of("swept", "e", "d"), made_of("both", "other", "d"), made_of("none", "gone"))))
     scenes, pope = (load_card(name) for name in ("synthetic_scenes", "pope"))
     plain = DatasetCredits(scenes.title, scenes.licence, scenes.citation, scenes.source, scenes.description, dict(scenes.rai))
     assert plain.rai

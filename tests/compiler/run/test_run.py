@@ -15,7 +15,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.run import run, session
-from qualm.compiler.run.run import INTERRUPTED, _describe_lock_holder, only_run, run_pipeline
+from qualm.compiler.run.run import INTERRUPTED, _describe_lock_holder, hold_run_lock, run_pipeline
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats.locks import ProcessLock
 
@@ -25,22 +25,22 @@ SPEC = "qualm: 1\nname: {name}\ndatasets:\n  scenes: {{card: synthetic_scenes, t
 
 def test_one_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/qualm", "run", "my spec"])
-    with only_run(tmp_path) as first:
+    with hold_run_lock(tmp_path) as first:
         assert first is None
-        with only_run(tmp_path) as second:
+        with hold_run_lock(tmp_path) as second:
             line = rf"another run is at work in this project \(process {os.getpid()}, since \d\d:\d\d:\d\d: qualm run 'my spec'\)"
             assert second is not None and re.fullmatch(line + re.escape(AGAIN), second)
-        with only_run(tmp_path / "elsewhere") as other:
+        with hold_run_lock(tmp_path / "elsewhere") as other:
             assert other is None
-    with only_run(tmp_path) as third:
+    with hold_run_lock(tmp_path) as third:
         assert third is None
     assert not ProcessLock(tmp_path / run.RUN_LOCK).holder
 
 
 def test_one_that_has_just_begun(tmp_path: Path) -> None:
-    with only_run(tmp_path):
+    with hold_run_lock(tmp_path):
         (tmp_path / ".qualm/locks/run.lock.holder").unlink()
-        with only_run(tmp_path) as second:
+        with hold_run_lock(tmp_path) as second:
             assert second == f"another run is at work in this project (it has just begun){AGAIN}"
 
 
@@ -48,10 +48,10 @@ def test_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     usage = type(run.shutil.disk_usage(tmp_path))
     (tmp_path / ".dvc").mkdir()
     monkeypatch.setattr(run.shutil, "disk_usage", lambda place: usage(10, 10, 81_920))
-    assert run.no_room(tmp_path) == [f"{tmp_path} has 80.0 KiB left"]
+    assert run.full_disks(tmp_path) == [f"{tmp_path} has 80.0 KiB left"]
     for free, full in ((run.MIN_FREE_BYTES - 1, 1), (run.MIN_FREE_BYTES, 0)):
         monkeypatch.setattr(run.shutil, "disk_usage", lambda place, free=free: usage(10, 10, free))
-        assert len(run.no_room(tmp_path)) == full
+        assert len(run.full_disks(tmp_path)) == full
 
 
 def test_who_keeps_dvc_from_working(tmp_path: Path) -> None:
@@ -251,6 +251,6 @@ def test_it_asks_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_while_another_runs_nothing_begins(project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     dvc = Dvc(monkeypatch, 0)
-    with only_run(project.root):
+    with hold_run_lock(project.root):
         assert run_pipeline(project, None, []) == 1
     assert capsys.readouterr().out.startswith("another run is at work in this project (process ") and dvc.calls == []

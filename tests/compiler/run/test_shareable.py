@@ -9,7 +9,7 @@ import pytest
 
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast, Reason
-from qualm.compiler.run.share import MAX_LISTED, SECRETS, Obstacle, ShareTarget, obstacles, out_of_date, shared_specs, target
+from qualm.compiler.run.share import MAX_LISTED, SECRETS, Obstacle, ShareTarget, find_remote, obstacles, out_of_date, shared_specs
 from qualm.compiler.spec.errors import ProjectError
 from tests.support.projects.finished_project import SPEC, commit, finished_project, git
 
@@ -45,10 +45,10 @@ FAR = "['remote \"far\"']\n    url = s3://bucket/qualm\n"
 
 def test_the_remote_that_is_meant(bare: Project) -> None:
     configure(bare, LAB + FAR)
-    assert target(bare, None) == ShareTarget("lab", str(bare.root.parent / "lab"))
-    far = target(bare, "far")
+    assert find_remote(bare, None) == ShareTarget("lab", str(bare.root.parent / "lab"))
+    far = find_remote(bare, "far")
     assert (far.name, far.url, far.folder) == ("far", "s3://bucket/qualm", None)
-    assert target(bare, "lab").folder == bare.root.parent / "lab"
+    assert find_remote(bare, "lab").folder == bare.root.parent / "lab"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_remote_that_is_meant(bare: Project) -> None:
 def test_no_such_remote(bare: Project, config: str, name: str | None, message: str) -> None:
     configure(bare, config)
     with pytest.raises(ProjectError, match=f"^{message}"):
-        target(bare, name)
+        find_remote(bare, name)
 
 
 def test_a_remote_in_this_repository_goes_into_git(bare: Project) -> None:
@@ -71,11 +71,11 @@ def test_a_remote_in_this_repository_goes_into_git(bare: Project) -> None:
     with pytest.raises(
         ProjectError, match=r"^remote 'in' is a folder of this repository \(.*store\): what is pushed there would go into git"
     ):
-        target(bare, None)
+        find_remote(bare, None)
 
 
 def kinds(project: Project, to: ShareTarget | None = None, specs: tuple[str, ...] = ()) -> dict[str, Obstacle]:
-    return {o.kind: o for o in obstacles(project, to or target(project, None), list(specs))}
+    return {o.kind: o for o in obstacles(project, to or find_remote(project, None), list(specs))}
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_remote_of_this_machine_alone(quiet: Project) -> None:
     configure(quiet, "['remote \"own\"']\n    url = ssh://host/x\n    password = hunter2\n    verify = True\n", "config.local")
     (quiet.root / ".dvc/.gitignore").write_text("/config.local\n")
     commit(quiet.root)
-    (obstacle,) = kinds(quiet, target(quiet, "own")).values()
+    (obstacle,) = kinds(quiet, find_remote(quiet, "own")).values()
     assert obstacle == Obstacle(
         "hidden remote",
         "remote 'own' is known on this machine only: clones will not find it",

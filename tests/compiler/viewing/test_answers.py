@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from qualm.compiler.viewing.answers import AnswerTable, address
+from qualm.compiler.viewing.answers import AnswerTable, question_hash
 from qualm.runners.results.results import Results
 from tests.support.projects.viewed_project import ASKED, HOSTILE
 
@@ -52,5 +52,5 @@ def test_the_index_names_what_there_is(results: Results, answers: AnswerTable) -
 
 
 def test_addresses_of_questions() -> None:
-    assert address("", "") == 0x050C5D1F, "as published of one byte that is 0"
-    assert address("scenes", "a") != address("scenesa", "") and address("d", "é") < 2**32
+    assert question_hash("", "") == 0x050C5D1F, "as published of one byte that is 0"
+    assert question_hash("scenes", "a") != question_hash("scenesa", "") and question_hash("d", "é") < 2**32

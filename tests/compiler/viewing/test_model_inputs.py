@@ -9,7 +9,7 @@ import PIL.Image
 import pytest
 
 from qualm.compiler.viewing.answers import AnswerTable
-from qualm.compiler.viewing.model_inputs import MAX_LOSSLESS_SIDE, ModelInputs, drawn
+from qualm.compiler.viewing.model_inputs import MAX_LOSSLESS_SIDE, ModelInputs, encode_webp
 from qualm.compiler.viewing.site import Site
 from qualm.runners.data.dataset import BrokenSampleError, VariantInput
 from qualm.runners.results.results import Results
@@ -22,10 +22,10 @@ def opened(data: bytes | None) -> PIL.Image.Image:
 
 def test_small_pictures_are_kept_exactly_and_large_ones_brought_down(results: Results) -> None:
     noise = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 255, (MAX_LOSSLESS_SIDE, 40, 3), dtype=np.uint8))
-    assert np.array_equal(np.asarray(opened(drawn(noise)).convert("RGB")), np.asarray(noise))
-    assert opened(drawn(PIL.Image.new("RGB", (3000, 1500)))).size == (1000, 500)
+    assert np.array_equal(np.asarray(opened(encode_webp(noise)).convert("RGB")), np.asarray(noise))
+    assert opened(encode_webp(PIL.Image.new("RGB", (3000, 1500)))).size == (1000, 500)
     larger = noise.resize((MAX_LOSSLESS_SIDE + 1, 40))
-    assert not np.array_equal(np.asarray(opened(drawn(larger)).convert("RGB")), np.asarray(larger)), "saved with loss"
+    assert not np.array_equal(np.asarray(opened(encode_webp(larger)).convert("RGB")), np.asarray(larger)), "saved with loss"
 
 
 def test_pictures_of_questions(site: Site, results: Results, answers: AnswerTable) -> None:

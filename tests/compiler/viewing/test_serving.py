@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qualm.compiler.viewing.serving import open_browser, own_name, until_stopped
+from qualm.compiler.viewing.serving import login_name, open_browser, until_stopped
 
 URL = "http://127.0.0.1:1/secret/"
 
@@ -30,7 +30,7 @@ URL = "http://127.0.0.1:1/secret/"
 )
 def test_a_login_as_a_reviewer_s_name(monkeypatch: pytest.MonkeyPatch, login: str, name: str) -> None:
     monkeypatch.setattr(getpass, "getuser", lambda: login)
-    assert own_name() == name
+    assert login_name() == name
 
 
 @pytest.mark.parametrize("error", [OSError("none"), KeyError("uid")])
@@ -39,7 +39,7 @@ def test_nobody_known_is_a_reviewer(monkeypatch: pytest.MonkeyPatch, error: Exce
         raise error
 
     monkeypatch.setattr(getpass, "getuser", unknown)
-    assert own_name() == "reviewer"
+    assert login_name() == "reviewer"
 
 
 @dataclass
