@@ -111,6 +111,8 @@ GENERATIONS = pa.schema(
         # nats per token: KL of the uniform distribution over the vocabulary from what could come next
         ("uniform_divergence", pa.list_(pa.float32())),
         ("top_logprobs", pa.list_(pa.list_(pa.float32()))),  # of the likeliest tokens at each position of the answer, highest first
+        # these tokens as the text that each adds to the answer; of equally likely ones the answer's own comes first
+        pa.field("top_tokens", pa.list_(pa.list_(pa.string())), metadata=WHERE_USED),
         ("option_logits", pa.list_(pa.float64())),  # one per choice, at the answer's first position
         pa.field("p_true", pa.float64(), metadata=AS_GIVEN),  # of "True", when asked whether the answer is true or false
         pa.field("p_true_sampling", pa.float64(), metadata=AS_GIVEN),  # the same, its sampled answers being shown to it before it is asked

@@ -11,6 +11,7 @@ came and gives them as floats, or a `ImplausibleReason`:
     option_logits       logits of options, of which -Infinity rules one out
     option_log_probabilities   the same, at most 0
     top_log_probabilities   of each position, at most 0 and highest first
+    top_token_texts     of each position, texts
 """
 
 import math
@@ -63,6 +64,17 @@ def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
             return ImplausibleReason(f"not highest first: {position!r:.40}")
         positions.append(position)
     return positions
+
+
+def top_token_texts(values: Any) -> list[list[str]] | ImplausibleReason:
+    """Return the texts of the likeliest tokens at each position.
+
+    >>> top_token_texts([["a", ""], ["b"]]), top_token_texts([["a", 1]])
+    ([['a', ''], ['b']], "not lists of texts: [['a', 1]]")
+    """
+    if not isinstance(values, list) or not all(isinstance(row, list) and all(isinstance(text, str) for text in row) for row in values):
+        return ImplausibleReason(f"not lists of texts: {values!r:.40}")
+    return values
 
 
 def option_logits(values: Any) -> list[float] | ImplausibleReason:

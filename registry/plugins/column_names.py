@@ -35,8 +35,8 @@ GROUP_OF, CODE_OF = "group_of_", "code_of_"
 
 ANSWERS = (
     "sample_id", "variant", "draw", "text", "token_logprobs", "token_entropies", "logprobs_without_image", "logprobs_without_question",
-    "logprobs_without_both", "image_divergence", "uniform_divergence", "top_logprobs", "option_logits", "p_true",
-    "p_true_sampling", "p_yes", "said_confidence", "input_digest", "thinking", "no_answer", "finish", "verdict",
+    "logprobs_without_both", "image_divergence", "uniform_divergence", "top_logprobs", "top_tokens", "option_logits",
+    "p_true", "p_true_sampling", "p_yes", "said_confidence", "input_digest", "thinking", "no_answer", "finish", "verdict",
 )  # fmt: skip
 """Columns of GENERATIONS (`qualm.registry.sample`, which needs Arrow); a test holds the two together."""
 

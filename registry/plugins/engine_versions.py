@@ -37,7 +37,7 @@ SIGNALS: Mapping[str, str] = MappingProxyType(
         "draw": "draws",
         "options": "options",
         **dict.fromkeys(("without_image", "without_question", "without_both"), "priors"),
-        **dict.fromkeys(("image_divergence", "uniform_divergence", "top_logprobs"), "divergences"),
+        **dict.fromkeys(("image_divergence", "uniform_divergence", "top_logprobs", "top_tokens"), "divergences"),
         **dict.fromkeys(("hidden_states", "attention", "image_information", "gradient", "evidence"), "internals"),
         **dict.fromkeys(("p_true", "p_true_sampling", "p_yes", "said_confidence"), "self_reports"),
     }

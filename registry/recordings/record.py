@@ -16,6 +16,7 @@ from qualm.registry.formats.plausible import (
     option_logits,
     probability,
     top_log_probabilities,
+    top_token_texts,
 )
 from qualm.registry.text import list_in_text
 
@@ -142,6 +143,7 @@ CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("p_true", "p_true_sampling", "p_yes"), probability),
     "option_logits": option_logits,
     "top_logprobs": top_log_probabilities,
+    "top_tokens": top_token_texts,
     "verdict": finite_number,  # points on any scale: one row cannot tell which
 }
 """Column of GENERATIONS -> what it must be."""

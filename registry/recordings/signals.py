@@ -21,6 +21,8 @@ NUMBERS = tuple(f.name for f in _COLUMNS if pa.types.is_floating(f.type))
 TEXTS = tuple(f.name for f in _COLUMNS if pa.types.is_string(f.type))
 NESTED = tuple(f.name for f in _COLUMNS if pa.types.is_list(f.type) and pa.types.is_list(f.type.value_type))
 """Columns that are a list per position."""
+SPELLED = tuple(f.name for f in _COLUMNS if f.name in NESTED and pa.types.is_string(f.type.value_type.value_type))
+"""Those whose lists hold texts."""
 COLUMNS = (*TEXTS, *LISTS, *NUMBERS)
 """Every column of GENERATIONS but its key."""
 
@@ -68,10 +70,16 @@ def unpack(value: Any) -> dict[str, Any]:
 def _out(value: Any) -> Any:
     if isinstance(value, list):
         return [_out(item) for item in value]
+    if isinstance(value, str):
+        return value
     return float(value) if math.isfinite(value) else str(float(value))
 
 
 def _in(value: Any, name: str) -> Any:
+    if name in SPELLED:
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return value
+        raise SignalError(f"expected lists of texts in '{name}' under '{KEY}', got {value!r:.40}")
     if name in NESTED and isinstance(value, list):
         return [_number(item, name) for item in value]
     return _number(value, name)

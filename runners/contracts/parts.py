@@ -18,6 +18,7 @@ PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "image_divergence": ("image_divergence",),
         "uniform_divergence": ("uniform_divergence",),
         "top_logprobs": ("top_logprobs",),
+        "top_tokens": ("top_tokens",),
         "p_true": ("p_true",),
         "p_true_sampling": ("p_true_sampling",),
         "p_yes": ("p_yes",),

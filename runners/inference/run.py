@@ -5,6 +5,7 @@ All prompts and images are digested and looked up in the store; missing answers 
 resumes, and its tables equal those of an undisturbed one. The stages `infer` and `finetune` use this.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -115,6 +116,11 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa
         for r, part in zip(row.tolist(), stored.select(["logprobs", "numbers"]).take(pa.array(place)).to_pylist(), strict=True):
             of_row[r] = read_top_logprobs(part["logprobs"], part["numbers"])
         return pa.array(of_row, kind)
+    if name == "top_tokens":
+        texts: list[list[list[str]] | None] = [None] * total
+        for r, text in zip(row.tolist(), stored["text"].take(pa.array(place)).to_pylist(), strict=True):
+            texts[r] = read_top_tokens(text)
+        return pa.array(texts, kind)
     if name in _ONE_NUMBER:
         values: list[float | None] = [None] * total
         for r, numbers in zip(row.tolist(), stored["numbers"].take(pa.array(place)).to_pylist(), strict=True):
@@ -134,6 +140,16 @@ def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float]
         return None
     rows = [list(logprobs[at : at + k]) for at in range(0, len(logprobs), k)]
     return rows if all(row == sorted(row, reverse=True) for row in rows) else None
+
+
+def read_top_tokens(text: str | None) -> list[list[str]] | None:
+    """Return the texts of the likeliest tokens by position; None if a stored part has none, or malformed ones."""
+    try:
+        rows = json.loads(text or "null")
+        "".join(token for row in rows for token in row).encode()  # fails for what is no text, or half a surrogate pair
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return rows if rows and isinstance(rows, list) and all(isinstance(row, list) and len(row) > 1 for row in rows) else None
 
 
 _LATE_SECONDS = 90.0

@@ -20,6 +20,7 @@ PER_TOKEN = frozenset(
         "image_divergence",
         "uniform_divergence",
         "top_logprobs",
+        "top_tokens",
         *(f"logprobs_{name}" for name in PRIORS),
     }
 )

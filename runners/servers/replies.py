@@ -52,7 +52,8 @@ MAX_TOKEN_BYTES = 128
 """Bytes of the longest tokens of published vocabularies."""
 _BASE_BYTES, _TOKEN_BYTES = 2**20, 512
 """Maximum bytes of a reply: fixed part, and per token or alternative token."""
-_END_MARK = re.compile(r"<\|[^<>]{1,40}\|>|<[^<>\s]{1,40}>|\[/?[A-Z_]{1,20}\]")
+END_MARK = re.compile(r"<\|[^<>]{1,40}\|>|<[^<>\s]{1,40}>|\[/?[A-Z_]{1,20}\]")
+"""Marks that servers show as tokens: ends of an answer or turn."""
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _UNREADABLE = "\ufffd"
 
@@ -185,7 +186,7 @@ def _to_bytes(text: str) -> bytes:
 
 
 def _is_end(token: str) -> bool:
-    return not token.strip() or _END_MARK.fullmatch(token.strip()) is not None
+    return not token.strip() or END_MARK.fullmatch(token.strip()) is not None
 
 
 def _parse(data: bytes) -> Any:

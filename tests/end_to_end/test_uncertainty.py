@@ -3,11 +3,14 @@
 import importlib
 from collections import Counter
 from contextlib import chdir
+from functools import cache
 from itertools import combinations
+from string import punctuation, whitespace
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.spec.canonical_json import canonical
@@ -19,7 +22,7 @@ from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from qualm.runners.scoring.answer_text import normalise
 from tests.support.models.tiny_models import tiny_llava
-from tests.support.models.tiny_nli import nli_model
+from tests.support.models.tiny_nli import LABELS, nli_model
 
 SPEC = """\
 qualm: 1
@@ -35,6 +38,7 @@ estimators:
   - max_sequence_probability
   - pointwise_mutual_information: {without: [image, question]}
   - p_true
+  - claim_conditioned_probability: {nli: {hf: {artifact: nli}}}
   - lexical_similarity: {words: unicode}
   - semantic_entropy: {version: [frequency, sum], nli: [lexical, {hf: {artifact: nli}}]}
 metrics: [auroc]
@@ -97,6 +101,34 @@ def expected(greedy, draws):
     yield "semantic_entropy@nli=lexical,version=sum", -np.mean([likely[normalise(t)] for t in texts])
 
 
+def claims(folder):
+    """Return a function of a greedy answer that gives its claim-conditioned probability, by the NLI model one pair at a time."""
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForSequenceClassification.from_pretrained(folder)
+
+    @cache
+    def says(premise, hypothesis):
+        logits = model(**tokenizer(premise, hypothesis, return_tensors="pt", return_token_type_ids=False)).logits[0]
+        return LABELS[int(logits.argmax())]
+
+    def share(position):
+        (own, probability), *others = position
+        entailed, contradicted = probability, 0.0
+        for other, p in others:
+            verdicts = ["neutral"] if not own or not other else [says(own, other), says(other, own)]
+            if own == other or ("entailment" in verdicts and "contradiction" not in verdicts):
+                entailed += p
+            elif "contradiction" in verdicts and "entailment" not in verdicts:
+                contradicted += p
+        return entailed / (entailed + contradicted)
+
+    def of(greedy):
+        rows = zip(greedy["top_tokens"], greedy["top_logprobs"], strict=True)
+        positions = [[(t.strip(punctuation + whitespace), np.exp(p)) for t, p in zip(*row, strict=True)][:10] for row in rows]
+        return 1 - np.prod([share(position) for position in positions])
+
+    return of
+
+
 def f1(a, b):
     """ROUGE-L of words: twice the longest common subsequence over both lengths."""
     table = np.zeros((len(a) + 1, len(b) + 1), dtype=int)
@@ -108,12 +140,13 @@ def f1(a, b):
 
 def check(root, n):
     answers, values = tables(root)
+    claimed = claims(root / "registry" / "data" / "nli")
     rows = {}
     for name, table in answers.items():
         for row in table:
             rows.setdefault((name, row["variant"], row["sample_id"]), []).append(row)
-    assert len({key[3] for key in values}) == 9
-    assert len(values) == 2 * (6 * 9 + 3)
+    assert len({key[3] for key in values}) == 10
+    assert len(values) == 2 * (6 * 10 + 3)
     for (name, variant, sample), (greedy, *draws) in rows.items():
         if name == "choice":
             assert not draws  # and no rows of estimators that read more than an answer
@@ -122,6 +155,8 @@ def check(root, n):
         assert [r["draw"] for r in draws] == list(range(1, n + 1))
         for label, value in expected(greedy, draws):
             assert values[name, variant, sample, label] == pytest.approx(value, abs=1e-5), (sample, label)
+        of_claim = values[name, variant, sample, "claim_conditioned_probability"]
+        assert of_claim == pytest.approx(claimed(greedy), abs=1e-5) and of_claim > 0
         of_model = values[name, variant, sample, "semantic_entropy@nli=hf(artifact=nli),version=frequency"]
         assert 0 <= of_model <= np.log(n) + 1e-12
     return values
@@ -132,7 +167,7 @@ def test_a_spec_becomes_a_table_of_uncertainties(root):
     first = build(root, SPEC, 4)
     before = check(root, 4)
     assert first["estimate"]["answers without draws"] == 6
-    assert first["estimate"]["without what an estimator reads"] == 6 * 8
+    assert first["estimate"]["without what an estimator reads"] == 6 * 9
     more = build(root, SPEC.replace("draws: 4", "draws: 6"), 3)
     check(root, 6)
     assert more["infer-base-open"]["draws computed"] == 2 * 6 * 2  # two draws more of six samples under two variants

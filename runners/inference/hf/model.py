@@ -37,6 +37,8 @@ from qualm.runners.prompts.question import messages, verification
 from qualm.runners.prompts.thinking import Thinking, ThinkingError, complete_thinking
 from qualm.runners.prompts.thinking import close_thinking as unthinking
 
+_TOKENS_BEFORE = 4
+"""Tokens that are decoded with a token, for what it adds to them."""
 ONE_PICTURE = frozenset({"florence2", "kosmos-2"})
 """Families whose prompts hold one image."""
 
@@ -443,6 +445,21 @@ class HfVlm:
         lengths = [len(text.lstrip().rstrip("\ufffd")) for text in written]
         end = len(tokens) - 1 if stop is None else stop
         return [len(whole) if i >= end else min(n, len(whole)) for i, n in enumerate(lengths)]
+
+    def added_texts(self, tokens: Sequence[int], alternatives: Sequence[Sequence[int]]) -> list[list[str]]:
+        """Return the text that each alternative to a generated token would add in its place; "" of special tokens."""
+
+        def decode(ids: Sequence[int]) -> str:
+            return str(self.thread_tokenizer.decode(list(ids), skip_special_tokens=True))
+
+        by_position = []
+        for place, others in enumerate(alternatives):
+            # Many tokenizers drop the space before a first word: some tokens before it show it, and hold the beginning of a character.
+            before = tokens[max(0, place - _TOKENS_BEFORE) : place]
+            start = decode(before).rstrip("\ufffd")
+            wholes = ((other, decode([*before, other])) for other in others)
+            by_position.append([whole.removeprefix(start) if whole.startswith(start) else decode([other]) for other, whole in wholes])
+        return by_position
 
     def answer_ids(self, messages: list[dict[str, Any]], answer: str) -> list[int]:
         """Return an answer's tokens after this conversation's prompt, with the end of the turn.

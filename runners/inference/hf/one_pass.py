@@ -6,6 +6,7 @@ the answer from the end of its prompt, or from where it differs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -32,7 +33,7 @@ from qualm.runners.inference.hf.own_answer import true_share, yes_share
 from qualm.runners.inference.hf.rows import Network, Rows
 from qualm.runners.inference.hf.sampling import Chooser
 from qualm.runners.inference.hf.thinking import ThoughtEnds
-from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, top_logprobs, uniform_divergences
+from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, top_logprobs, top_tokens, uniform_divergences
 from qualm.runners.prompts.question import CONFIDENCE_TOKENS, p_true, p_true_sampling
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ Parts = list[dict[str, Part]]
 Kept = list[tuple["torch.Tensor", "torch.Tensor"]]
 """For each step of the greedy answers, the rows that continue and the logits of their next token."""
 PRIORS = ("without_image", "without_question", "without_both")
-DIVERGENCES = frozenset({"image_divergence", "uniform_divergence", "top_logprobs"})
+DIVERGENCES = frozenset({"image_divergence", "uniform_divergence", "top_logprobs", "top_tokens"})
 """Signals that need the whole distributions of the greedy answer's tokens."""
 
 
@@ -132,6 +133,9 @@ def _signal(
         return [Part(logprobs=values) for values in uniform_divergences(seeing(), answers)]
     if name == "top_logprobs":
         return [Part(logprobs=values, numbers=[k]) for values, k in top_logprobs(seeing(), answers)]
+    if name == "top_tokens":
+        likeliest = zip(answers, top_tokens(seeing(), answers), strict=True)
+        return [Part(text=json.dumps(model.added_texts(ids, tops))) for ids, tops in likeliest]
     texts, readable = reports.prompts(name)
     if name == "said_confidence":
         parts = _generated(model, requests, [0], reports.rows(name), Decoding(CONFIDENCE_TOKENS))

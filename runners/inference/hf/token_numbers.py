@@ -67,6 +67,27 @@ def top_logprobs(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list
     return by_row
 
 
+def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[list[int]]]:
+    """Return the ids of the tokens of `top_logprobs`, in step with it; of equally likely ones the answer's own comes first.
+
+    Args:
+        logits: (rows, keep, vocabulary), ending where each row's answer ends.
+        answers: the tokens of each row, at most `keep`.
+    """
+    import torch
+
+    k = min(MAX_TOP, logits.shape[-1])
+    by_row = []
+    for row, ids in enumerate(answers):
+        scores = to_double(logits[row, logits.shape[1] - len(ids) :])
+        best = scores.topk(k, dim=-1)
+        own = scores.gather(1, torch.tensor(list(ids), dtype=torch.int64, device=scores.device)[:, None])
+        is_best = (own == best.values[:, :1]).squeeze(1).tolist()
+        positions = zip(best.indices.tolist(), ids, is_best, strict=True)
+        by_row.append([[token, *(other for other in top if other != token)][:k] if best_ else top for top, token, best_ in positions])
+    return by_row
+
+
 def uniform_divergences(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[list[float]]:
     """Compute the KL divergence in nats of the uniform distribution from the next token's.
 

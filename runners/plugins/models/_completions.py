@@ -48,12 +48,15 @@ def least_entropies(tops: Sequence[Mapping[str, float]]) -> list[float]:
     return [-sum(math.exp(p) * p for p in top.values() if p > LEAST_LOGPROB) for top in tops]
 
 
-def flat_tops(tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, limit: int) -> tuple[list[float], int] | str:
-    """Return the likeliest tokens' log-probabilities, all positions behind one another, and how many each has; or why there are none.
+def likeliest(
+    tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | None, tokens: Sequence[str], limit: int
+) -> list[list[tuple[str, float]]] | str:
+    """Return equally many likeliest tokens of each position with their log-probabilities, highest first; or why there are none.
 
     Args:
         tops: of each position.
         logprobs: of the answer's tokens.
+        tokens: texts that end with those of the answer's tokens, which come before others as likely; may be empty.
         limit: the most of each position.
     """
     if not tops or logprobs is None or len(tops) != len(logprobs):
@@ -61,7 +64,8 @@ def flat_tops(tops: Sequence[Mapping[str, float]], logprobs: Sequence[float] | N
     k = min(limit, *map(len, tops))
     if k < 2:
         return "the reply shows fewer than two likeliest tokens at a position"
-    return [p for top in tops for p in sorted(top.values(), reverse=True)[:k]], k
+    answer = tokens[-len(tops) :] if len(tokens) >= len(tops) else [""] * len(tops)
+    return [sorted(top.items(), key=lambda item: (-item[1], item[0] != own))[:k] for top, own in zip(tops, answer, strict=True)]
 
 
 def within(prompt: Sequence[Mapping[int, float]], ids: Sequence[int]) -> list[float] | None:

@@ -285,9 +285,8 @@ def answered(columns: Columns, thinking: Thinking) -> Columns:
     thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns
-    rest = {
-        name: value for name, value in columns.items() if name not in (*PER_TOKEN, "image_divergence", "uniform_divergence", "top_logprobs")
-    }
+    of_tokens = (*PER_TOKEN, "image_divergence", "uniform_divergence", "top_logprobs", "top_tokens")
+    rest = {name: value for name, value in columns.items() if name not in of_tokens}
     return {**rest, "text": answer, "thinking": thought, **({"no_answer": REASONS[NO_ANSWER]} if answer is None else {})}
 
 

@@ -15,13 +15,13 @@ import PIL.Image
 
 from qualm.registry.formats.picture_lists import remove_marks
 from qualm.runners.contracts.models import ANSWER, OPTIONS, Decoding, Part, PartReply, Request, draw_of, draw_part, is_signal
-from qualm.runners.plugins.models._completions import flat_tops, is_scaled, least_entropies, option_logits, true_share, within, yes_share
+from qualm.runners.plugins.models._completions import is_scaled, least_entropies, likeliest, option_logits, true_share, within, yes_share
 from qualm.runners.plugins.models._reasoning import answered
 from qualm.runners.prompts.question import ANSWER_SCHEMA, CONFIDENCE_TOKENS, Prompt, p_true
 from qualm.runners.prompts.thinking import ANSWERED, REASONS, UNPARTED, Thinking, split_thinking
 from qualm.runners.servers.client import MAX_ANSWERS_PER_REQUEST, Client, FatalRequestError, ReplyPendingError, RequestRejectedError
 from qualm.runners.servers.protocol import data_url
-from qualm.runners.servers.replies import Completion, CompletionChoice
+from qualm.runners.servers.replies import END_MARK, Completion, CompletionChoice
 
 SCALE_TESTS = 3
 """Replies that may leave open how log-probabilities depend on the temperature, before it is asked no more."""
@@ -91,8 +91,8 @@ class OpenAIModel:
         for part in signals:
             if greedy is None or greedy.text is None:
                 yield PartReply(part, _undefined(part), "there is no answer to ask about")
-            elif part == TOP:
-                yield from self._reply(part, partial(self._tops, request, url, greedy, decoding, shown))
+            elif part in TOPS:
+                yield from self._reply(part, partial(self._tops, part, request, url, greedy, decoding, shown))
             else:
                 yield from self._reply(part, partial(self._signal, part, request, url, greedy))
         if draws:
@@ -115,22 +115,28 @@ class OpenAIModel:
         shown.append(self._ask_once(self.body(request, url, decoding), ANSWER).choices[0])
         return self._reply_of(ANSWER, shown[0])
 
-    def _tops(self, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: Sequence[CompletionChoice]) -> PartReply:
+    def _tops(
+        self, part: str, request: Request, url: Sequence[str], greedy: Part, decoding: Decoding, shown: list[CompletionChoice]
+    ) -> PartReply:
         """Read the likeliest tokens from the reply that gave the answer, or ask for an answer stored without them again."""
-        choice = shown[0] if shown else self._ask_once(self.body(request, url, decoding), TOP).choices[0]
-        answer, how = answered(choice, self.declared)
+        if not shown:
+            shown.append(self._ask_once(self.body(request, url, decoding), part).choices[0])
+        answer, how = answered(shown[0], self.declared)
         if how in REASONS or answer.text != greedy.text:
-            return PartReply(TOP, Part(), REASONS.get(how, "the server gives another answer now than the stored one"))
-        found = answer.no_logprobs or flat_tops(answer.tops, answer.logprobs, self.content.logprobs)
-        return (
-            PartReply(TOP, Part(), found) if isinstance(found, str) else PartReply(TOP, Part(logprobs=found[0], numbers=[float(found[1])]))
-        )
+            return PartReply(part, Part(), REASONS.get(how, "the server gives another answer now than the stored one"))
+        found = answer.no_logprobs or likeliest(answer.tops, answer.logprobs, answer.tokens or (), self.content.logprobs)
+        if isinstance(found, str):
+            return PartReply(part, Part(), found)
+        if part == "top_tokens":
+            texts = [["" if END_MARK.fullmatch(token.strip()) else token for token, _ in position] for position in found]
+            return PartReply(part, Part(text=json.dumps(texts)))
+        return PartReply(part, Part(logprobs=[p for position in found for _, p in position], numbers=[float(len(found[0]))]))
 
     def body(self, request: Request, url: Sequence[str], decoding: Decoding) -> dict[str, Any]:
         """Return the body of the request for an answer, or for the options' logits, without images but for their URLs."""
         if OPTIONS in request.parts:
             return self._body(request.prompt, url, 1, top=True)
-        top = self.content.truncated_entropies or TOP in request.parts
+        top = self.content.truncated_entropies or not TOPS.isdisjoint(request.parts)
         body = self._body(request.prompt, url, decoding.max_new_tokens, top=top) | _format(request.asked)
         return {**body, "return_token_ids": True} if self.content.prompt_logprobs else body
 
@@ -304,7 +310,7 @@ class OpenAIModel:
         return data_url(file.getvalue())
 
 
-TOP = "top_logprobs"
+TOPS = frozenset({"top_logprobs", "top_tokens"})
 _PRIORS = ("without_image", "without_question", "without_both")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GIVES = [
     "text", "token_logprobs", "token_entropies", "option_logits", "p_yes", "p_true", "p_true_sampling", "draws",
     "logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence", "uniform_divergence",
-    "top_logprobs",
+    "top_logprobs", "top_tokens",
     "said_confidence", "hidden_states", "attention", "gradient", "evidence", "token_ends",
 ]  # fmt: skip
 

@@ -24,6 +24,7 @@ GIVES = [
         "token_logprobs": "logprobs",
         "token_entropies": ["logprobs", "truncated_entropies"],
         "top_logprobs": "logprobs",
+        "top_tokens": "logprobs",
         "option_logits": "logprobs",
         "p_yes": "logprobs",
         "p_true": ["logprobs", "partial_p_true"],

@@ -27,7 +27,9 @@ metrics: [accuracy, auroc]
 """
 LEAVE_OUT = "    leave_out: [mean_token_entropy, pointwise_mutual_information, p_true, p_true_sampling]\n"
 ALLOWED = SPEC.replace("judges:", f"{LEAVE_OUT}judges:")
-GIVES = "the model 'api' cannot give (it gives draws, option_logits, p_yes, said_confidence, text, token_logprobs, top_logprobs)"
+GIVES = (
+    "the model 'api' cannot give (it gives draws, option_logits, p_yes, said_confidence, text, token_logprobs, top_logprobs, top_tokens)"
+)
 
 
 def out(name: str) -> str:

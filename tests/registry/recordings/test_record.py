@@ -79,6 +79,7 @@ def test_every_number_of_a_recording_is_checked():
         ("p_yes", 1.0, 1.5),
         ("p_true", 0.0, -0.5),
         ("verdict", 7.0, math.nan),
+        ("top_tokens", [["a", ""]], [["a", 1]]),
     ],
 )
 def test_a_number_that_cannot_be_is_gone_with_a_reason_and_the_rest_stays(column, good, bad):

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.registry.recordings.signals import COLUMNS, KEY, LISTS, NUMBERS, TEXTS, SignalError, pack, unpack
+from qualm.registry.recordings.signals import COLUMNS, KEY, LISTS, NUMBERS, SPELLED, TEXTS, SignalError, pack, unpack
 
 NUMBER = st.floats(width=64, allow_nan=False).filter(lambda x: abs(x) < 1e308 or math.isinf(x))
 COLUMN = {
     **dict.fromkeys(LISTS, st.lists(NUMBER, max_size=3)),
     **dict.fromkeys(NUMBERS, NUMBER),
     **dict.fromkeys(TEXTS, st.text(max_size=5)),
+    **dict.fromkeys(SPELLED, st.lists(st.lists(st.text(max_size=5), max_size=3), max_size=3)),
 }
 
 
@@ -51,6 +52,9 @@ def test_nan_is_a_word():
         {"p_yes": True},
         {"token_logprobs": 1.0},
         {"text": 1},
+        {"top_tokens": [["a"], "b"]},
+        {"top_tokens": [["a", 1.0]]},
+        {"top_tokens": "a"},
         {"p_yes": 1e309},
         {"no_text": 3},
     ],

@@ -13,7 +13,7 @@ import pytest
 from qualm.runners.contracts.models import PARTS, Part
 from qualm.runners.data.answers import ABOUT, open_segments
 from qualm.runners.data.refusal import refuse
-from qualm.runners.inference.audit import PartDifference, PartResult, audit
+from qualm.runners.inference.audit import PartDifference, PartResult, audit, compared
 from qualm.runners.runtime import libraries
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
@@ -22,10 +22,10 @@ from tests.support.projects.tiny_project import BLUR, CLEAN, NEEDS, Project
 
 SIGNALS = [
     "p_yes", "p_true", "p_true_sampling", "said_confidence", "image_divergence", "logprobs_without_image", "uniform_divergence",
-    "top_logprobs",
+    "top_logprobs", "top_tokens",
 ]  # fmt: skip
 SIGNALS += ["logprobs_without_question", "logprobs_without_both"]
-NONE = {"answers computed": 0, "answers stored": 12, "draws computed": 0, "draws stored": 16, "signals computed": 0, "signals stored": 80}
+NONE = {"answers computed": 0, "answers stored": 12, "draws computed": 0, "draws stored": 16, "signals computed": 0, "signals stored": 88}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_an_untouched_store_agrees_to_the_byte(project):
     before = {path: path.read_bytes() for path in project.segments()}
     report = audited(project)
     (folder,) = report.folders
-    assert not folder.failed and not report.unchecked and not folder.moved and report.checked == 12 + 16 + 80
+    assert not folder.failed and not report.unchecked and not folder.moved and report.checked == 12 + 16 + 88
     assert set(folder.parts) == {*PARTS, "draw"}
     for kind, part in folder.parts.items():
         assert part.checked == part.stored == part.equal == {"options": 4, "draw": 16}.get(kind, 8)
@@ -206,3 +206,19 @@ def test_what_was_compared_is_counted_by_its_verdict():
         row.take(PartDifference(verdict, largest, what), computed if verdict == "equal" else Part("a", [1]), f"d s{largest} clean answer")
     assert (row.checked, row.equal, row.rounding, row.differing, row.branched) == (6, 1, 2, 2, 1)
     assert (row.largest, row.tokens, row.example) == (0.5, 3, "d s0.125 clean answer: text") and row.failed and row.apart == 3
+
+
+@pytest.mark.parametrize(
+    ("computed", "verdict"),
+    [
+        ([["a", "c", "b"], ["d", "e", "f"]], "rounding"),
+        ([["a", "b", "x"], ["d", "e", "f"]], "rounding"),
+        ([["b", "a", "c"], ["d", "e", "f"]], "differs"),
+        ([["a", "x", "y"], ["d", "e", "f"]], "differs"),
+        ([["a", "b", "c"]], "differs"),
+    ],
+)
+def test_about_equally_likely_tokens_may_change_places(computed, verdict):
+    stored = [["a", "b", "c"], ["d", "e", "f"]]
+    parts = [Part(json.dumps(texts)) for texts in (stored, computed)]
+    assert compared("top_tokens", *parts, "float32") == PartDifference(verdict, 0.0, "text")

@@ -167,7 +167,7 @@ def test_counters_are_by_kind_and_silent_about_kinds_that_nobody_wants():
 
 
 SIGNALS = ["logprobs_without_image", "logprobs_without_question", "logprobs_without_both", "image_divergence", "uniform_divergence",
-           "top_logprobs",
+           "top_logprobs", "top_tokens",
            "p_true", "p_true_sampling", "p_yes", "said_confidence"]  # fmt: skip
 ALL = ["text", "token_logprobs", "token_entropies", "option_logits", "draws", *SIGNALS]
 
@@ -196,6 +196,7 @@ def value(number, part):
         "image_divergence": Part(logprobs=[at + 5]),
         "uniform_divergence": Part(logprobs=[at + 6]),
         "top_logprobs": Part(logprobs=[-at - 0.5, -at - 1, -0.25, -at - 2], numbers=[2.0]),
+        "top_tokens": Part(f'[["red {number}", "\\u00e9"], ["", " cube"]]'),
         "p_true": Part(numbers=[(at + 1) / 8]),
         "p_true_sampling": Part(numbers=[(at + 2) / 16]),
         "p_yes": Part(numbers=[]),
@@ -235,7 +236,7 @@ def test_every_column_and_row(folders):
         {
             "logprobs_without_image": [-2.0 - i], "logprobs_without_question": [-3.0 - i], "logprobs_without_both": [-4.0 - i],
             "image_divergence": [5.0 + i], "uniform_divergence": [6.0 + i],
-            "top_logprobs": [[-0.5 - i, -1.0 - i], [-0.25, -2.0 - i]],
+            "top_logprobs": [[-0.5 - i, -1.0 - i], [-0.25, -2.0 - i]], "top_tokens": [[f"red {i}", "é"], ["", " cube"]],
             "p_true": (i + 1) / 8, "p_true_sampling": (i + 2) / 16, "p_yes": None,
             "said_confidence": f"{i} %",
         }
@@ -260,6 +261,18 @@ def test_every_column_and_row(folders):
 def test_malformed_likeliest_tokens_are_undefined(logprobs, numbers):
     assert run.read_top_logprobs(logprobs, numbers) is None
     assert run.read_top_logprobs([-1.0, -2.0], [2.0]) == [[-1.0, -2.0]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None, "", "[]", "null", "3", "x", '"ab"', '{"a": ["b", "c"]}', '["ab"]', '[["a"]]', '[["a", 1]]', '[["a", null]]',
+        '[["a", "\\ud800"]]', "[" * 99_999,
+    ],
+)  # fmt: skip
+def test_malformed_texts_of_likeliest_tokens_are_undefined(text):
+    assert run.read_top_tokens(text) is None
+    assert run.read_top_tokens('[["a", ""], ["b", "c", "d"]]') == [["a", ""], ["b", "c", "d"]]
 
 
 def test_columns_that_nobody_needs_are_null_but_for_the_text(folders):

@@ -66,6 +66,18 @@ def test_the_likeliest_tokens_of_stored_answers_are_added_and_no_batch_changes_t
         np.testing.assert_allclose(np.array(new["top_logprobs"]), np.array(after["top_logprobs"]), atol=1e-4)
 
 
+def test_texts_of_likeliest_tokens_are_stored_where_they_are_needed_and_spell_the_answer(project):
+    needs = ["text", "token_logprobs", "top_logprobs"]
+    project.stage(["open"], needs=needs)
+    project.run()
+    assert "top_tokens" not in pq.read_schema(project.output("open")).names
+    project.stage(["open"], needs=[*needs, "top_tokens"])
+    assert project.run().counters == {"answers computed": 0, "answers stored": 10, "signals computed": 10, "signals stored": 10}
+    for row in project.rows("open"):
+        assert [len(texts) for texts in row["top_tokens"]] == [len(top) for top in row["top_logprobs"]] == [20] * len(row["token_logprobs"])
+        assert "".join(texts[0] for texts in row["top_tokens"]).strip() == row["text"]
+
+
 def test_the_same_again_computes_nothing_and_gives_the_same_bytes(project):
     project.stage(["open", "mc"], [CLEAN, NOISE])
     project.run()

@@ -1,8 +1,10 @@
 """Every signal of the engine, in mixed padded batches with shared pictures, against plain forward passes one prompt at a time."""
 
+import json
 import math
 import random
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -207,6 +209,22 @@ def test_top_logprobs(model, said):
         assert parts["top_logprobs"].logprobs == pytest.approx(expected, abs=LIMIT)
 
 
+def test_top_tokens(model, said):
+    """The text that the answer would gain, by decoding it whole with each token in place of its own."""
+    plain, decode = Plain(model), partial(model.tokenizer.decode, skip_special_tokens=True)
+    for request, parts in zip(*said, strict=True):
+        tokens = parts["answer"].tokens
+        texts = json.loads(parts["top_tokens"].text)
+        ids = plain.logits(request.prompt, request.image, tokens)[:-1].topk(2).indices.tolist()
+        assert len(texts) == len(ids) and {len(row) for row in texts} == {int(parts["top_logprobs"].numbers[0])}
+        for place, (two, row) in enumerate(zip(ids, texts, strict=True)):
+            assert two[0] == tokens[place], "greedy"
+            before = decode(tokens[:place]).rstrip("\ufffd")  # half a character
+            wholes = [decode([*tokens[:place], token]) for token in two]
+            expected = [w.removeprefix(before) if w.startswith(before) else decode([i]) for i, w in zip(two, wholes, strict=True)]
+            assert row[:2] == expected
+
+
 def test_tokens_that_are_ruled_out_are_not_of_the_vocabulary():
     logits = torch.tensor([[[0.25, 0.75, 0.0]]]).log()
     assert uniform_divergences(logits, [[1]]) == [[pytest.approx(-(math.log(0.5) + math.log(1.5)) / 2)]]
@@ -253,6 +271,10 @@ def test_nothing_depends_on_the_batch(model, said):
             batch = order[start : start + size]
             for request, parts in zip(batch, answers(model, batch), strict=True):
                 for name, part in expected[request.question].items():
+                    if name == "top_tokens":  # the order of about equally likely ones is rounding's
+                        own, known = ([texts[0] for texts in json.loads(of.text)] for of in (parts[name], part))
+                        assert own == known
+                        continue
                     assert (parts[name].text, parts[name].tokens) == (part.text, part.tokens), (name, size)
                     # Rounding in single precision grows with what is rounded: divergences of these networks are up to 40 nats.
                     values = None if part.logprobs is None else pytest.approx(part.logprobs, abs=LIMIT, rel=1e-5)

@@ -4,7 +4,7 @@ import torch
 from scipy.special import log_softmax, rel_entr, softmax
 
 from qualm.registry.formats.plausible import LEAST_LOGPROB
-from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, top_logprobs, uniform_divergences
+from qualm.runners.inference.hf.token_numbers import divergences, token_logprobs, top_logprobs, top_tokens, uniform_divergences
 
 
 def logits(*shape, seed=0):
@@ -44,6 +44,19 @@ def test_the_likeliest_tokens_are_sorted_and_a_ruled_out_one_has_the_least_logpr
     assert two[4:] == pytest.approx(np.log(softmax([3.0, 0, 0, 0]))) and one == pytest.approx([np.log(1 / 4)] * 4)
     many, k = top_logprobs(torch.arange(50.0)[None, None], [[0]])[0]
     assert k == 20 and many == pytest.approx(np.log(softmax(np.arange(50.0)))[:-21:-1])
+
+
+def test_the_likeliest_tokens_are_those_of_their_log_probabilities_and_of_equals_the_answers_own_is_first():
+    raw = logits(2, 3, 50, seed=4)
+    raw[0, 2, [7, 9, 30]] = 10.0
+    found = top_tokens(raw, [[0, 9], [1, 2, 3]])
+    expected = log_softmax(raw.numpy(), axis=-1)
+    for row, positions in enumerate(found):
+        values = [expected[row, place, ids] for place, ids in enumerate(positions, 3 - len(positions))]
+        assert np.concatenate(values) == pytest.approx(top_logprobs(raw, [[0, 9], [1, 2, 3]])[row][0])
+    assert found[0][1][0] == 9 and sorted(found[0][1][:3]) == [7, 9, 30] and len(set(found[0][1])) == 20
+    assert top_tokens(torch.zeros(1, 1, 50), [[49]])[0][0][0] == 49, "also one that is not among the first 20 of so many equals"
+    assert top_tokens(raw[:1], [[]]) == [[]]
 
 
 def test_uniform_divergence_leaves_out_tokens_that_are_ruled_out():

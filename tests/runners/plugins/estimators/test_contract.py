@@ -36,6 +36,7 @@ COLUMNS = {
     "image_divergence": [RNG.random(n) for n in LENGTHS],
     "uniform_divergence": [RNG.random(n) for n in LENGTHS],
     "top_logprobs": [[-np.sort(RNG.exponential(size=20) + 3) for _ in range(n)] for n in LENGTHS],
+    "top_tokens": [[list(RNG.permutation(list("abcdefghijklmnopqrs ")).tolist()) for _ in range(n)] for n in LENGTHS],
     "said_confidence": ["85", "about 7%", "", "sure", "100"],
     "draw_texts": TEXTS,
     "draw_logprobs": [[-RNG.random(1 + len(t.split())) for t in texts] for texts in TEXTS],

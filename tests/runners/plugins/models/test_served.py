@@ -141,6 +141,18 @@ def test_the_likeliest_tokens_come_with_the_answer_in_one_request(server):
     assert replies(plain, request(plain, "answer"))[0].value == answer.value, "the answer is the same without them"
 
 
+def test_texts_of_the_likeliest_tokens_come_with_the_answer_too(server):
+    model = model_of(server, logprobs=5)
+    asked = request(model, "answer", "top_logprobs", "top_tokens")
+    answer, tops, texts = replies(model, asked)
+    assert len(server.bodies) == 1 and texts.part == "top_tokens"
+    words = said([user("What ?")])
+    rows = [logprobs([user("What ?")], words[:i]) for i in range(len(words))]
+    by_hand = [[WORDS[i] for i in np.argsort(-row)[:5]] for row in rows]
+    assert json.loads(texts.value.text) == [["" if word == END else word for word in row] for row in by_hand]
+    assert replies(model, request(model, "top_logprobs", "top_tokens", greedy=answer.value)) == [tops, texts] and len(server.bodies) == 2
+
+
 def test_likeliest_tokens_of_a_stored_answer_are_those_of_the_same_answer_or_undefined(server):
     model = model_of(server, logprobs=5)
     answer, tops = replies(model, request(model, "answer", "top_logprobs"))
