@@ -11,7 +11,7 @@ from rich.text import Text
 
 from qualm.compiler import sentences as say
 from qualm.compiler.commands import examples
-from qualm.compiler.project.model_sizes import of_published
+from qualm.compiler.project.model_sizes import size_of_published
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.published_models import Published, published
 from qualm.registry.plugins import foreign_names, registry
@@ -196,7 +196,7 @@ def published_table(kind: str | None, name: str | None, as_json: bool) -> None:
 
 def _memories(m: Published) -> dict[str, float]:
     """Map number formats to GiB of weights, and `cache_kib` to KiB of cache per token."""
-    size = of_published(m)
+    size = size_of_published(m)
     if size is None:
         return {}
     sizes = {"float32": size.weight_bytes("float32"), "bfloat16": size.weight_bytes("bfloat16")}

@@ -78,7 +78,7 @@ def plan(
     from qualm.compiler.project.needs import needs
     from qualm.compiler.project.prices import costs
     from qualm.compiler.project.rebuilds import ACTIVE, forecast
-    from qualm.compiler.project.text_prices import joined, text_costs
+    from qualm.compiler.project.text_prices import sum_by_stage, text_costs
     from qualm.runners.runtime.spending import spending
 
     project = Project()
@@ -102,7 +102,9 @@ def plan(
         beside = forecast_parallel(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
     if as_json:
         answers = {k.stage: k.as_json() for k in stored_answers}
-        takes = {e.stage: e.as_json() for e in estimates} | {name: c.as_json() | {"spent": spent.all} for name, c in joined(paid).items()}
+        takes = {e.stage: e.as_json() for e in estimates} | {
+            name: c.as_json() | {"spent": spent.all} for name, c in sum_by_stage(paid).items()
+        }
         stages = [
             {
                 **f.as_json(),

@@ -55,7 +55,7 @@ def reads_inside(resolved: Resolved, model: ModelUse, dataset: DataUse) -> bool:
     return any(map(is_internal, needs(resolved, model, dataset)))
 
 
-def asked_alike(resolved: Resolved, model: ModelUse) -> list[list[DataUse]]:
+def group_asked_alike(resolved: Resolved, model: ModelUse) -> list[list[DataUse]]:
     """Group datasets that have equal signals, perturbations and prompts for a model."""
     groups: dict[tuple[Any, ...], list[DataUse]] = {}
     for d in resolved.evaluated:

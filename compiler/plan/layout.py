@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler.plan.demands import asked_alike, reads_inside
+from qualm.compiler.plan.demands import group_asked_alike, reads_inside
 from qualm.compiler.plan.order import clash
 from qualm.compiler.plan.plan import PlannedStage, leaves
 from qualm.compiler.plan.sources import Sources
@@ -70,7 +70,7 @@ class Layout:
         """Perturbations that are applied whenever samples are read."""
         # An estimate that is too high only makes fewer, longer stages.
         self.coarse = self._stages_by_data_set() > MAX_STAGES
-        whole = [m.ref.label for m in resolved.models if self.coarse and len(asked_alike(resolved, m)) == 1]
+        whole = [m.ref.label for m in resolved.models if self.coarse and len(group_asked_alike(resolved, m)) == 1]
         self.folders = frozenset(path.rpartition("/")[0] for label in whole for path in self.generations[label].values())
 
     def perturbed_by(self, p: Ref) -> list[DataUse]:

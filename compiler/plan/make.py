@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from qualm.compiler.plan import answers, scores
-from qualm.compiler.plan.demands import asked_alike, needs
+from qualm.compiler.plan.demands import group_asked_alike, needs
 from qualm.compiler.plan.layout import Layout, card_path, splits, subset, variant, variants, with_card
 from qualm.compiler.plan.order import check_outputs, ordered
 from qualm.compiler.plan.plan import Plan, PlannedStage, hub_models
@@ -54,7 +54,7 @@ def finetune(layout: Layout, f: FinetuneUse) -> PlannedStage:
 def inferences(layout: Layout) -> Iterator[PlannedStage]:
     """Plan inference: a stage per model and dataset, or per group if those are too many."""
     for model in layout.resolved.models:
-        groups = asked_alike(layout.resolved, model) if layout.coarse else [[d] for d in layout.evaluated]
+        groups = group_asked_alike(layout.resolved, model) if layout.coarse else [[d] for d in layout.evaluated]
         is_joint = layout.coarse and len(groups) == 1
         for datasets in groups:
             name = f"infer-{slug(model.ref.label)}"
@@ -91,7 +91,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> 
         "variants": [
             {"variant": CLEAN, "plugin": None, "args": {}},
             *variants(layout, r.perturbations_of(dataset)),
-            *blinded(layout, model),
+            *blind_variants(layout, model),
         ],
         "needs": needs(r, model, dataset),
         **inference.parameters("infer"),
@@ -114,7 +114,7 @@ def _inference_parameters(layout: Layout, model: ModelUse, dataset: DataUse) -> 
     return params
 
 
-def blinded(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
+def blind_variants(layout: Layout, model: ModelUse) -> list[dict[str, Any]]:
     """Return the variants that show a model no image or another sample's, as parameters."""
     ways = [way for way in PICTURES if model.ref.label in layout.resolved.blind.get(way, ())]
     return [{"variant": BLIND[way], "plugin": None, "args": {}, "picture": way} for way in ways]

@@ -9,10 +9,20 @@ from typing import Any
 
 from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
-from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
+from qualm.compiler.project.model_sizes import Size, size_of_folder, size_of_hub_model
 from qualm.compiler.project.pending_questions import questions_of_variants
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
-from qualm.compiler.project.resources import EFFICIENCY, Gpu, MemoryEstimate, Workload, largest_batch, measured, memory, parse_gpu, seconds
+from qualm.compiler.project.resources import (
+    EFFICIENCY,
+    Gpu,
+    MemoryEstimate,
+    Workload,
+    largest_batch,
+    measured_seconds,
+    memory,
+    parse_gpu,
+    seconds,
+)
 from qualm.registry.plugins.internals import GRADIENT, HIDDEN, PREVIOUS, Internal, is_internal, parse_internal
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings
@@ -96,7 +106,7 @@ def _estimate(plan: Plan, stage: PlannedStage, root: Path, settings: Settings, o
     if on is not None and taken.total > on.memory:
         lines.append(say.TOO_LARGE.format(memory=_gib(on.memory), gpu=on.name))
     spent, by = None, ""
-    rate = measured(root, plan.spec, stage.name)
+    rate = measured_seconds(root, plan.spec, stage.name)
     if rate is not None:
         spent, by = rate * (samples or 1), "measured"
         lines.append(say.TIME_MEASURED.format(seconds=rate))
@@ -179,14 +189,14 @@ def _model_size(args: Mapping[str, Any], inputs: Mapping[str, Any], root: Path, 
     A fine-tuned model that is not made yet has the size of its base.
     """
     if args.get("hub"):
-        return of_hub(args["hub"]) or say.MODEL_NOT_PUBLISHED.format(model=args["hub"])
+        return size_of_hub_model(args["hub"]) or say.MODEL_NOT_PUBLISHED.format(model=args["hub"])
     bases_of = {stage.outputs["model"]: stage.inputs.get("models", {}) for stage in plan.writers("model")}
     places = [str(p) for p in (args.get("artifact"), inputs.get("model"), *inputs.get("beneath", {}).values()) if p]
     why = say.MODEL_NOT_HERE.format(path=places[0]) if places else say.MODEL_FILES_UNKNOWN
     for place in places:  # grows by the bases of fine-tunes
         places += [base for base in bases_of.get(place, {}).values() if base not in places]
         if (root / place / "config.json").is_file():
-            size = of_folder(root / place)
+            size = size_of_folder(root / place)
             if isinstance(size, Size):
                 return replace(size, source=size.source.replace(f"{root}/", ""))
             why = size

@@ -68,7 +68,7 @@ class Size:
         return max(self.language - self.vocabulary * self.hidden * (1 if self.tied else 2), 0)
 
 
-def of_published(model: Published) -> Size | None:
+def size_of_published(model: Published) -> Size | None:
     """Return the size of a published model; None if its language model is not described."""
     if model.text is None:
         return None
@@ -81,12 +81,12 @@ def of_published(model: Published) -> Size | None:
     )  # fmt: skip
 
 
-def of_hub(name: str) -> Size | None:
+def size_of_hub_model(name: str) -> Size | None:
     """Return the size of a model of the hub; None if the table does not have it."""
-    return of_published(published()[name]) if name in published() else None
+    return size_of_published(published()[name]) if name in published() else None
 
 
-def of_folder(folder: Path) -> Size | str:
+def size_of_folder(folder: Path) -> Size | str:
     """Return a model's size from the shapes of its weights, or why it is unknown."""
     try:
         config = json.loads(textfiles.read_text(folder / "config.json"))

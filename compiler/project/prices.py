@@ -189,7 +189,7 @@ def _rewriting(
     lines = (
         say.REWRITING_TRIES.format(n=way.tries),
         say.REWRITING_TOKENS.format(prompt=way.prompt, image=way.image or say.IMAGE_NOT_SHOWN, reply=way.longest),
-        *money(server, dollars),
+        *price_lines(server, dollars),
     )
     return Cost(stage.name, ref.label, where, count, load, dollars, server.max_spend, lines)
 
@@ -250,10 +250,10 @@ def _lines(each: QuestionLoad, server: Server, dollars: float | None) -> Iterato
     if server.batch:
         rounds = 2 if each.needs & AFTER_THE_ANSWER else 1
         yield say.BATCHES_IN_TURN.format(n=rounds) if rounds > 1 else say.BATCHES_ONE_DAY
-    yield from money(server, dollars, server.answer_price, say.PRICE_IN_BATCHES if server.batch else "")
+    yield from price_lines(server, dollars, server.answer_price, say.PRICE_IN_BATCHES if server.batch else "")
 
 
-def money(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
+def price_lines(server: Server, dollars: float | None, price: Price | None = None, how: str = "") -> Iterator[str]:
     """Yield a line on a server's price, and a warning if the cost exceeds its limit."""
     if price := price or server.price:
         yield say.PRICE.format(sent=price.input, received=price.output, batches=how)

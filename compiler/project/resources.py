@@ -160,7 +160,7 @@ def seconds(size: Size, work: Workload, batch: int, dtype: str, card: Gpu, quant
     return Seconds(operations / rate, max(traffic / card.traffic, computed / rate), launches, operations + computed, traffic)
 
 
-def measured(root: Path, spec: str, stage: str) -> float | None:
+def measured_seconds(root: Path, spec: str, stage: str) -> float | None:
     """Return the measured seconds per question of a stage's last run; None if unknown."""
     try:
         record: Mapping[str, Any] = json.loads(textfiles.read_text(root / ".qualm" / "runs" / spec / f"{stage}.json"))

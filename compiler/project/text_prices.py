@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.pending_questions import questions
-from qualm.compiler.project.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, money, tokens
+from qualm.compiler.project.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, price_lines, tokens
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.plugins import registry
@@ -82,7 +82,7 @@ def text_costs(plan: Plan, stages: Sequence[PlannedStage], root: Path, settings:
                 yield _cost(stage, ref, once, _Items((-(-UNKNOWN_QUESTION // 4),), False), root, settings)
 
 
-def joined(costs: Sequence[Cost]) -> dict[str, Cost]:
+def sum_by_stage(costs: Sequence[Cost]) -> dict[str, Cost]:
     """Return {stage: cost} with the costs of a stage's parts added up."""
     by_stage: dict[str, Cost] = {}
     for c in costs:
@@ -141,7 +141,7 @@ def _cost(stage: PlannedStage, ref: Ref, asker: _Asker, items: _Items, root: Pat
             reply=asker.args.get("max_new_tokens", 0),
             image=image if asker.asks.get("pictures") else say.IMAGE_NOT_SHOWN,
         ),
-        *money(server, dollars),
+        *price_lines(server, dollars),
     )
     part = ref.label if asker.plugin is ref.plugin else f"{ref.label}: {asker.plugin.name}"
     count = len(items.texts) if items.built else None

@@ -13,7 +13,7 @@ from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved
 from qualm.registry.entries.entries import EntryError, find
 from qualm.registry.entries.published_models import Published, published
-from qualm.registry.entries.references import CitationError, cited, keys_of_entries, parse_bibtex
+from qualm.registry.entries.references import CitationError, cited_entries, keys_of_entries, parse_bibtex
 from qualm.registry.plugins.registry import Plugin
 from qualm.registry.system.git import output
 
@@ -29,7 +29,7 @@ class Bibliography:
     without: list[str] = field(default_factory=list)
 
     def add(self, citations: Mapping[str, str], section: str, name: str, words: str = "") -> None:
-        """Record the citations of a name, or that it has none and what its card says (`words`)."""
+        """Record what to cite for a name, or that there is nothing and what its card says."""
         for key, text in citations.items():
             self.entries.setdefault(key, text)
             self.cited_for.setdefault(key, {}).setdefault(section, []).append(name)
@@ -38,7 +38,7 @@ class Bibliography:
             self.without.append(f"{section}: {name}" + (say.CARD_SAYS.format(words=caveat) if caveat else ""))
 
     def text(self) -> str:
-        """Format as a .bib file, with comments that say what each entry is cited for."""
+        """Return the text of a .bib file, with comments on what each entry is cited for."""
         purposes = {
             key: "; ".join(f"{section}: {', '.join(names)}" for section, names in names_of.items())
             for key, names_of in self.cited_for.items()
@@ -69,7 +69,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
             _model(result, project, name)
         for plugin in {(p.kind, p.name): p for p in _plugins(resolved)}.values():
             if "CITES" in plugin.declares:
-                result.add(cited(plugin.declares["CITES"], str(plugin.path)), plugin.kind, plugin.name)
+                result.add(cited_entries(plugin.declares["CITES"], str(plugin.path)), plugin.kind, plugin.name)
     except CitationError as error:
         raise ProjectError(str(error)) from None
     result.add(
@@ -83,7 +83,7 @@ def bibliography(project: Project, spec: str | None) -> Bibliography:
 def _model(bibliography: Bibliography, project: Project, name: str) -> None:
     published_model = _published(name)
     keys = keys_of_entries().get(name.rpartition("/")[2].lower(), ())
-    citations = cited([*(published_model.cites if published_model else ()), *keys], name)
+    citations = cited_entries([*(published_model.cites if published_model else ()), *keys], name)
     try:
         details = find(project.root, name).details
     except EntryError:
@@ -94,7 +94,7 @@ def _model(bibliography: Bibliography, project: Project, name: str) -> None:
 
 
 def _published(name: str) -> Published | None:
-    """Find a published model by its full name, or the part after the slash."""
+    """Return the published model of this name, or of its part after the slash; None without."""
     return next((m for m in published().values() if name.lower() in (m.name.lower(), m.name.lower().partition("/")[2])), None)
 
 

@@ -83,7 +83,7 @@ def compare_scores(
         changed = report_changed(project.root, [f.resolve() for f in files])
         tables = (select(read_scores(f), metrics=metrics) if metrics else read_scores(f) for f in files)
         return _unpaired(a, b, *tables) | {"changed_results": changed}
-    one, other = _side(project, spec, a, revision, pull), _side(project, spec, b, None, pull)
+    one, other = _load_side(project, spec, a, revision, pull), _load_side(project, spec, b, None, pull)
     if one.model and other.model:
         return _paired((one, {one.name: one.model}), (other, {one.name: other.model}), one.name, other.name, metrics)
     if one.model or other.model:
@@ -114,7 +114,7 @@ class ComparisonSide:
     """The one that is meant; None where the spec is."""
 
 
-def _side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
+def _load_side(project: Project, spec: str | None, text: str, revision: str | None, pull: bool) -> ComparisonSide:
     """Return the side of a comparison that a text names, from this checkout or a revision."""
     first, *others = text.split(":", 2)
     if len(others) == 2:

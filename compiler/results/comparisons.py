@@ -21,7 +21,7 @@ MAX_PLACES = 3
 """Comparisons that a note names."""
 
 
-def matching(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
+def matching_tests(tests: Sequence[Row], scores: Sequence[Row]) -> list[Row]:
     """Return the tests whose models, dataset, slice and metric are among clean score rows."""
     keys = {(r["model"], r["dataset"], r["slice"], r["metric"]) for r in scores if r["variant"] == "clean"}
     return [t for t in tests if all((t[side], t["dataset"], t["slice"], t["metric"]) in keys for side in "ab")]

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.results.comparisons import matching, show_tests
+from qualm.compiler.results.comparisons import matching_tests, show_tests
 from qualm.compiler.results.estimators import show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed
 from qualm.compiler.results.scores import Row, conformal_setting, conformal_settings, read_scores, results_in, score_stage_of, select
@@ -65,7 +65,9 @@ def show_results(
         if dataset in shown:
             console.print(Text(f"{dataset} · {text}", style="dim"))
     if compared := stage.params.get("compare"):
-        show_tests(matching(results.scan("comparisons").collect().to_dicts(), chosen), compared["correction"], compared["family"], console)
+        show_tests(
+            matching_tests(results.scan("comparisons").collect().to_dicts(), chosen), compared["correction"], compared["family"], console
+        )
 
 
 def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] | None = None) -> None:

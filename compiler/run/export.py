@@ -27,7 +27,7 @@ from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.plugins.options import parse_options
 from qualm.registry.plugins.registry import Plugin, PluginError
-from qualm.registry.system.git import head
+from qualm.registry.system.git import head_commit
 
 if TYPE_CHECKING:
     from qualm.runners.plugins.exports import DatasetCredits, ExportContext, ExportPart
@@ -255,7 +255,7 @@ def _outputs(stage: PlannedStage) -> Iterator[tuple[str, str]]:
 
 
 def _revision(root: Path) -> str:
-    commit, dirty = head(root)
+    commit, dirty = head_commit(root)
     return commit + "-dirty" * dirty
 
 

@@ -169,7 +169,7 @@ def _bring(root: Path, plan: fetching.FetchPlan, few: bool, progress: Progress) 
     from qualm.registry.text import format_size
 
     try:
-        done = (fetching.complete if few else fetching.fetch)(root, plan, progress)
+        done = (fetching.fetch_missing_files if few else fetching.fetch)(root, plan, progress)
     except fetching.IncompleteError as error:
         also = f" Not fetched: {error.also}." if error.also else ""
         raise FetchError(

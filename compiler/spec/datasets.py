@@ -29,7 +29,7 @@ def resolve(reader: SpecReader, trained_on: Collection[str]) -> tuple[DatasetUse
     """
     spec = reader.spec
     read = {name: found for name, entry in spec.datasets.items() if (found := _card(reader, entry.card, ("datasets", name, "card")))}
-    selected = {name: expressions(reader, name, card, adapter) for name, (card, adapter) in read.items()}
+    selected = {name: parse_expressions(reader, name, card, adapter) for name, (card, adapter) in read.items()}
     uses: list[DatasetUse] = []
     for name, entry in spec.datasets.items():
         apart, ask = disjoint(reader, name, selected), ask_answerable_prompt(reader, name)
@@ -116,7 +116,7 @@ def _no_parameters(reader: SpecReader, parameters: Mapping[str, Any], path: Path
         reader.problem((*path, name), f"unknown key '{name}'", "nothing reads this card's data yet, so it has no parameters", key=True)
 
 
-def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
+def parse_expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> dict[str, str]:
     """Return {`where` or `uncertain`: canonical expression} of a dataset; record mistakes."""
     declared = _meta(reader, name, card, adapter)
     by_key: dict[str, str] = {}
@@ -134,7 +134,7 @@ def expressions(reader: SpecReader, name: str, card: Card, adapter: Plugin | Non
 
 
 def _meta(reader: SpecReader, name: str, card: Card, adapter: Plugin | None) -> tuple[str, ...] | None:
-    """Return the meta keys of a dataset's samples; None if they are unknown."""
+    """Return the meta keys that a dataset's samples may have; None if they are unknown."""
     arguments = {**card.args, **(reader.spec.datasets[name].model_extra or {})}
     return meta_keys(adapter, arguments) if adapter else None
 

@@ -32,7 +32,7 @@ def columns_read(kind: str, use: Ref | ProbeUse) -> tuple[list[str], str]:
     return reads, f"{use.plugin.path}: {wrong}" if wrong else ""
 
 
-def lacking(reads: Iterable[str], model: ModelUse) -> list[str]:
+def missing_signals(reads: Iterable[str], model: ModelUse) -> list[str]:
     """Return the sorted signals behind these columns that a model cannot give."""
     return sorted({given_by(word) for word in signals(reads)} - model.gives)
 
@@ -54,7 +54,7 @@ def config_of(model: ModelUse, root: Path) -> Mapping[str, Any]:
     return {**config, "text_config": {**layers, **(text if isinstance(text, Mapping) else {})}}
 
 
-def not_within(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
+def missing_columns(reads: Iterable[str], model: ModelUse, root: Path) -> Iterator[str]:
     """Yield a message for each column that a model lacks, such as a layer beyond its last."""
     if model.ref.plugin.name == "hf_vlm":
         for what in unavailable_columns(reads, config_of(model, root)):
@@ -93,11 +93,11 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
             yield place, wrong, ""
             continue
         for model in (m for m in resolved.models if m.asked_for(ref)):
-            if missing := lacking(reads, model):
+            if missing := missing_signals(reads, model):
                 gives = ", ".join(sorted(model.gives)) or "nothing"
                 message = f"{ref.label} needs {', '.join(missing)}, which the model '{model.ref.label}' cannot give"
                 yield place, f"{message} (it gives {gives})", _way_out(model, frozenset(missing), ref, spec.models)
-            for what in not_within(reads, model, reader.elsewhere.specs.parent):
+            for what in missing_columns(reads, model, reader.elsewhere.specs.parent):
                 yield place, f"{ref.label} {what}", f"another layer, or `leave_out: [{ref.plugin.name}]` beside that model's plugin"
         if DRAWS in signals(c for c in reads if drawn_from(c) or is_internal(c)) and spec.inference.draws < 2:
             yield ("inference", "draws"), f"{ref.label} compares sampled answers; expected at least 2, got {spec.inference.draws}", ""

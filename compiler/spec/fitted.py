@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from qualm.compiler.spec import validate
 from qualm.compiler.spec.errors import Problem, nearest
-from qualm.compiler.spec.estimators import Fault, columns_read, lacking, not_within, remedy
+from qualm.compiler.spec.estimators import Fault, columns_read, missing_columns, missing_signals, remedy
 from qualm.compiler.spec.language import Calibration, Conformal
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.reader import SpecReader
@@ -72,10 +72,10 @@ def probe_faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
             yield path, wrong, ""
             continue
         for model in (m for m in resolved.models if m.ref.label in use.of):
-            if missing := lacking(reads, model):
+            if missing := missing_signals(reads, model):
                 message = f"{use.plugin.name} reads {', '.join(missing)}, which the model '{model.ref.label}' cannot give"
                 yield path, message, remedy(model, missing) or "name under `of:` the models that can"
-            for what in not_within(reads, model, reader.elsewhere.specs.parent):
+            for what in missing_columns(reads, model, reader.elsewhere.specs.parent):
                 yield path, f"{use.plugin.name} {what}", "another layer, or name under `of:` the models that can"
         if use.target is None:
             if reader.lacks("judges") and any(not d.entry.judges for d in resolved.evaluated):

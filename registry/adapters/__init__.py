@@ -137,19 +137,19 @@ class ImageConversionCounts:
         return [f"{n:,} {what}" for what, n in self.counts.items() if n]
 
 
-def find_problem(sample: Sample, images: Container[str | None], samples: Container[str]) -> str:
+def find_problem(sample: Sample, earlier_images: Container[str | None], earlier_samples: Container[str]) -> str:
     """Return why no adapter may yield a sample, as the end of a message; "" if it may.
 
     Args:
         sample: the next one.
-        images: ids of the images that came before it.
-        samples: ids of the samples that came before it.
+        earlier_images: ids of the images that came before it.
+        earlier_samples: ids of the samples that came before it.
     """
-    if sample.sample_id in samples:
+    if sample.sample_id in earlier_samples:
         return " comes twice; sample ids must be unique within a dataset"
     if wrong := find_id_problem(sample.image_id):
         return wrong
-    if absent := next((name for name in picture_ids(sample.image_id) if name not in images), None):
+    if absent := next((name for name in picture_ids(sample.image_id) if name not in earlier_images), None):
         return f": its image '{absent}' has not come before it"
     if wrong := find_mark_problem(sample.question, len(picture_ids(sample.image_id))):
         return f": {wrong}"

@@ -10,16 +10,16 @@ from typing import Any
 from qualm.registry.adapters import AdapterError
 
 
-def need_columns(where: str, there: Collection[str], columns: Collection[str]) -> None:
+def need_columns(where: str, existing_columns: Collection[str], columns: Collection[str]) -> None:
     """Raise AdapterError if a column or dotted field that the card names is missing."""
-    if missing := [c for c in columns if _column_of(there, c) is None]:
-        existing = ", ".join(map(str, there)) or "none"
+    if missing := [c for c in columns if _column_of(existing_columns, c) is None]:
+        existing = ", ".join(map(str, existing_columns)) or "none"
         raise AdapterError(f"{where}: no column {', '.join(map(repr, missing))}; there are: {existing}; correct the card's args")
 
 
-def columns_containing(there: Collection[str], names: Collection[str]) -> list[str]:
+def columns_containing(existing_columns: Collection[str], names: Collection[str]) -> list[str]:
     """Return the table columns that contain these dotted fields, each once."""
-    return list(dict.fromkeys(column for name in names if (column := _column_of(there, name)) is not None))
+    return list(dict.fromkeys(column for name in names if (column := _column_of(existing_columns, name)) is not None))
 
 
 def value_at(row: Mapping[str, Any], name: str, where: str) -> Any:
@@ -57,9 +57,9 @@ def _record_of(value: Any) -> Mapping[str, Any] | None:
     return first if isinstance(first, dict) and all(isinstance(key, str) for key in first) else None
 
 
-def _column_of(there: Collection[str], name: str) -> str | None:
+def _column_of(existing_columns: Collection[str], name: str) -> str | None:
     """Return the longest column name that begins a dotted name; None if there is none."""
-    while name not in there:
+    while name not in existing_columns:
         name, dot, _ = name.rpartition(".")
         if not dot:
             return None

@@ -14,19 +14,19 @@ from qualm.registry.sample import Image
 from qualm.registry.system.dvc_objects import lies_in
 
 
-def read_list(path: Path, what: str) -> list[Any]:
+def read_list(path: Path, expected: str) -> list[Any]:
     """Return a JSON file's records, at least one, else raise AdapterError."""
-    return [record for _, record in read_records(path, what)]
+    return [record for _, record in read_records(path, expected)]
 
 
-def read_records(path: Path, what: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
+def read_records(path: Path, expected: str, under: str | None = None, context: AdapterContext | None = None) -> Iterator[tuple[str, Any]]:
     """Yield (place, record) of a JSON file in order; a place is "FILE: line 3, record 2".
 
     Records are counted from 0. Only one is in memory at a time; a gigabyte takes ten to twenty seconds.
 
     Args:
         path: a JSON list or JSON Lines, recognised by the first character, not by the file's name.
-        what: description of the expected file, for messages.
+        expected: description of the expected file, for messages.
         under: key of the list of records, if the file is one JSON object; `*` yields the object's members as (key, value).
         context: collects invalid lines and records, and the place of each record; None ends the run at the first invalid line.
 
@@ -34,7 +34,7 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
         AdapterError: the file is missing, empty, not JSON (with the line), or has no list under that key.
     """
     if not path.is_file():
-        raise AdapterError(f"{path}: expected {what}, found none; `qualm data show` says which files belong there")
+        raise AdapterError(f"{path}: expected {expected}, found none; `qualm data show` says which files belong there")
     number = -1
     try:
         bad = None if context is None else lambda error: context.bad(AdapterError(str(error)))
@@ -44,13 +44,13 @@ def read_records(path: Path, what: str, under: str | None = None, context: Adapt
                 context.place[:] = [where]
             yield where, record
     except JsonStreamError as error:
-        raise AdapterError(f"{error} (expected {what})") from error
+        raise AdapterError(f"{error} (expected {expected})") from error
     if number < 0:
-        raise AdapterError(f"{path}: expected {what}, got an empty {'list' if under is None else f'{under!r}'}")
+        raise AdapterError(f"{path}: expected {expected}, got an empty {'list' if under is None else f'{under!r}'}")
 
 
 def read_rows(
-    path: Path, what: str, columns: Collection[str] = (), context: AdapterContext | None = None
+    path: Path, expected: str, columns: Collection[str] = (), context: AdapterContext | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (place, {column: cell}) of a CSV or TSV file with a header, in order.
 
@@ -58,7 +58,7 @@ def read_rows(
 
     Args:
         path: UTF-8, with or without a byte order mark.
-        what: description of the expected file, for messages.
+        expected: description of the expected file, for messages.
         columns: required columns; further ones are allowed.
         context: collects rows with more or fewer fields than the header, and each row's place; None ends the run at such a row.
 
@@ -66,11 +66,11 @@ def read_rows(
         AdapterError: the file is missing, is not a table of text, lacks a column or is empty.
     """
     if not path.is_file():
-        raise AdapterError(f"{path}: expected {what}, found none; `qualm data show` says which files belong there")
+        raise AdapterError(f"{path}: expected {expected}, found none; `qualm data show` says which files belong there")
     lines = rows(path)
     try:
         _, head = next(lines, (1, []))
-        _header(path, what, head, columns)
+        _header(path, expected, head, columns)
         for line, row in lines:
             where = f"{path}: line {line}"
             if context is not None:
@@ -83,7 +83,7 @@ def read_rows(
                 raise fault
             context.bad(fault)
     except TextTableError as error:
-        raise AdapterError(f"{path}: not a table of text: {error} (expected {what})") from error
+        raise AdapterError(f"{path}: not a table of text: {error} (expected {expected})") from error
 
 
 def _header(path: Path, what: str, head: list[str], columns: Collection[str]) -> None:

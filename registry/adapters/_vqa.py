@@ -59,7 +59,7 @@ def read_questions(
             question_id, image_id = require_integer(record, "question_id", where), require_integer(record, "image_id", where)
             annotation = None
             if annotated is not None:
-                annotation = waiting.pop(question_id, None) or _ahead(annotated, question_id, waiting)
+                annotation = waiting.pop(question_id, None) or _find_annotation(annotated, question_id, waiting)
                 if annotation is None:
                     raise AdapterError(f"{where}: question_id {question_id}: has no annotation in {annotations}")
                 if annotation.image_id != image_id:
@@ -75,7 +75,7 @@ def read_questions(
         )
 
 
-def _ahead(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
+def _find_annotation(annotated: Iterator[tuple[int, Annotation]], sought: int, waiting: dict[int, Annotation]) -> Annotation | None:
     """Return the annotation of question `sought`; store those read before it in `waiting`."""
     for question_id, annotation in annotated:
         if question_id == sought:

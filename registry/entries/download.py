@@ -78,7 +78,7 @@ def _only_https(request: httpx.Request) -> None:
         raise FetchError(f"{request.url}: not https; what comes over it may be anything")
 
 
-def place(folder: Path, name: str) -> Path:
+def safe_path(folder: Path, name: str) -> Path:
     """Return the path of a name beneath the folder; raise FetchError if it leads out of it."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\\" in name or not name.isprintable() or name.endswith((PART, TAG)):
@@ -101,7 +101,7 @@ def download(file: RemoteFile, folder: Path, web: httpx.Client, progress: Callab
     Raises:
         FetchError: it cannot be had, or is another file than it should be.
     """
-    target = place(folder, file.name)
+    target = safe_path(folder, file.name)
     try:
         if target.exists():
             progress(file.name, target.stat().st_size)

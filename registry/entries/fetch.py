@@ -13,7 +13,7 @@ import httpx
 from qualm.registry.entries import hub, lock
 from qualm.registry.entries.adding import Added, AddError, Progress, add
 from qualm.registry.entries.card import SLUG, SLUG_RULE, Card, Fetch, Members
-from qualm.registry.entries.download import RemoteFile, announced_size, client, download, need_room, place
+from qualm.registry.entries.download import RemoteFile, announced_size, client, download, need_room, safe_path
 from qualm.registry.entries.entries import DATA
 from qualm.registry.entries.layout import is_named
 from qualm.registry.entries.lock import FetchError
@@ -111,7 +111,7 @@ def plan(
     same = pin is not None and (pin.source, pin.revision) == (where, commit) and not (upgrade and source.repo is None)
     files = [_with_checksums(file, card, source, pin if same else None) for file in files]
     for file in files:
-        place(root / FOLDER / name, file.name)
+        safe_path(root / FOLDER / name, file.name)
     return FetchPlan(name, card, where, commit, files, missing_files)
 
 
@@ -153,7 +153,7 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
     assert source is not None
     with _hold_lock(root, name):
         home.mkdir(parents=True, exist_ok=True)
-        missing = [file for file in plan.files if not place(home / _download_folder(source, file.name), file.name).exists()]
+        missing = [file for file in plan.files if not safe_path(home / _download_folder(source, file.name), file.name).exists()]
         need_room(home, missing)
         with client() as web:
             digests = _download(home, source, plan.files, web, lambda file, size: progress("fetching", file, size, plan.size))
@@ -176,7 +176,7 @@ def fetch(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, s
         return Fetched(plan, added, recorded)
 
 
-def complete(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
+def fetch_missing_files(root: Path, plan: FetchPlan, progress: Progress = lambda what, file, size, total: None) -> Fetched:
     """Fetch the single files that an entry fetched for fewer questions lacks.
 
     Raises as `fetch` does.
@@ -233,11 +233,11 @@ def _unpack(home: Path, card: Card, source: Fetch, here: Mapping[str, str], prog
             return target is not None and bool(taken.setdefault(member, target))
 
         try:
-            unpack(place(home / "archives", archive), stage, progress, None, takes)
+            unpack(safe_path(home / "archives", archive), stage, progress, None, takes)
         except ArchiveError as error:
             raise FetchError(f"{archive}: {error}") from error
         for member, name in sorted(taken.items()):
-            target = place(home / "files", name)
+            target = safe_path(home / "files", name)
             target.parent.mkdir(parents=True, exist_ok=True)
             atomic.publish(stage / member, target)
         shutil.rmtree(stage)

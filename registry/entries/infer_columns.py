@@ -391,7 +391,7 @@ def _numbered_columns(there: Sequence[str]) -> list[str] | None:
 
 
 def _is_empty(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> bool:
-    """Return whether a record is empty in all of these columns."""
+    """Return whether some record is empty in all of these columns."""
     return bool(columns) and any(not any(_cells(r.get(n)) for n in columns) for r in records)
 
 

@@ -40,7 +40,7 @@ def keys_of_entries() -> dict[str, list[str]]:
     return keys
 
 
-def cited(keys: Iterable[str], by: str) -> dict[str, str]:
+def cited_entries(keys: Iterable[str], by: str) -> dict[str, str]:
     """Return {key: BibTeX entry} for the items of a `CITES` constant.
 
     Raises:

@@ -256,7 +256,7 @@ def _which_exists(rng: np.random.Generator, scene: Scene) -> Choice | None:
     return None
 
 
-def where(rng: np.random.Generator, scene: Scene) -> Choice | None:
+def ask_quadrant(rng: np.random.Generator, scene: Scene) -> Choice | None:
     """Draw a question on the quadrant of one object seen from another, with wrong options.
 
     None if no two objects are far enough apart.
@@ -292,5 +292,5 @@ _CHOICES: dict[str, Callable[[np.random.Generator, Scene], Choice | None]] = {
     **{kind: _values(kind) for kind in VALUES if kind in OPTION_KINDS},
     "existence": _which_exists,
     "counting": _number,
-    "relation": where,
+    "relation": ask_quadrant,
 }

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from qualm.registry.scenes.signs import TRAIL, lay, mark, puddle, trail
+from qualm.registry.scenes.signs import TRAIL, draw_on_table, draw_scratches, puddle, trail
 from qualm.registry.scenes.world import COLORS, DIRECTIONS, LEVELS, RELATIONS, SIZES, Scene, radius_of
 
 Array = np.ndarray
@@ -50,7 +50,7 @@ def render(scene: Scene) -> Array:
     view = _view(scene["level"])
     canvas = view.table * _shade(view, scene["objects"])[..., None]
     for thing in scene["objects"]:
-        lay(canvas, view.spots, thing)
+        draw_on_table(canvas, view.spots, thing)
     for thing in sorted(scene["objects"], key=lambda o: -float(o["pixel_coords"][2])):
         _draw(canvas, view, thing)
     return (_to_srgb(canvas) * 255.0 + 0.5).astype(np.uint8)
@@ -215,7 +215,7 @@ def _draw(canvas: Array, view: _View, thing: dict[str, Any]) -> None:
     part = canvas[look.rows, look.columns]
     part *= 1.0 - look.cover[..., None]
     part += colors.reshape(*look.split, 3).mean((1, 3), dtype=np.float64)
-    mark(part, look.cover, thing, max(1, view.pixels // 64))
+    draw_scratches(part, look.cover, thing, max(1, view.pixels // 64))
 
 
 def _sphere(eye: Array, rays: Array, thing: dict[str, Any]) -> tuple[Array, Array, Array]:

@@ -32,7 +32,7 @@ def sign(value: str, readable: bool) -> dict[str, Any]:
     return {"value": value, "readable": readable}
 
 
-def lay(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
+def draw_on_table(canvas: np.ndarray, spots: np.ndarray, thing: dict[str, Any]) -> None:
     """Draw an object's readable trail and puddle on the table, in `canvas` itself.
 
     Args:
@@ -63,7 +63,7 @@ def trail(spots: np.ndarray, thing: dict[str, Any], side: str) -> np.ndarray:
     return pixels
 
 
-def mark(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
+def draw_scratches(part: np.ndarray, cover: np.ndarray, thing: dict[str, Any], unit: int) -> None:
     """Draw an object's scratches in the window `part` itself.
 
     Args:

@@ -64,7 +64,7 @@ def refusal(root: Path) -> str:
     return ""
 
 
-def head(root: Path) -> tuple[str, bool]:
+def head_commit(root: Path) -> tuple[str, bool]:
     """Return the commit and whether tracked files differ from it; ("", False) if git fails."""
     try:
         commit = git(root, "rev-parse", "HEAD", seconds=TIMEOUT).strip()

@@ -16,7 +16,7 @@ from typing import Any
 
 from qualm.registry.formats import atomic
 from qualm.registry.machine import peak_memory, processor_name
-from qualm.registry.system.git import head
+from qualm.registry.system.git import head_commit
 
 FILE = "made.json"
 _STYLE = "text{font:13px system-ui,sans-serif;fill:#333}.k{fill:#777}@media(prefers-color-scheme:dark){text{fill:#ddd}.k{fill:#999}}"
@@ -28,7 +28,7 @@ _LONGEST = 48
 
 def here(root: Path = Path()) -> dict[str, Any]:
     """Return the commit, whether it has uncommitted changes, the machine and the time."""
-    commit, dirty = head(root)
+    commit, dirty = head_commit(root)
     return {
         "git": commit,
         "git_dirty": dirty,

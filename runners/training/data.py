@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from qualm.registry.scenes.contrast import CATEGORIES, FORMS, REFUSALS, answerable
-from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, count, noun_phrase, where
+from qualm.registry.scenes.questions import BESIDES, KINDS, NEITHER, OPTION_KINDS, QUADRANTS, SIDES, ask, ask_quadrant, count, noun_phrase
 from qualm.registry.scenes.world import LEVELS, VALUES, Scene
 from qualm.runners.prompts.question import INSTRUCTION, LETTERS, VERIFY, p_true, render_question
 
@@ -102,7 +102,7 @@ def _wrong(rng: np.random.Generator, answer: str) -> str:
 
 def where_question(rng: np.random.Generator, scene: Scene) -> QuestionAnswer | None:
     """Ask in which directions one object is seen from another, two comparisons at once."""
-    pair = where(rng, scene)
+    pair = ask_quadrant(rng, scene)
     return None if pair is None else pair[0]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import transformers
 
-from qualm.compiler.project.model_sizes import of_hub
+from qualm.compiler.project.model_sizes import size_of_hub_model
 from tests.bench.bench_infer import rates
 from tests.bench.gpu.sections import (
     compare_answers,
@@ -56,7 +56,7 @@ EXACT = ("smolvlm-256m", "qwen2-vl-2b")
 def build(name: str, folder: Path, device: str, dtype: str, report: Report, quick: bool) -> Subject:
     """Make a model on a device, its other files in a folder, and measure what the device reaches."""
     start = time.monotonic()
-    model, size = full_size(name, folder, device, dtype, shrunk=quick), of_hub(SIZES[name].hub)
+    model, size = full_size(name, folder, device, dtype, shrunk=quick), size_of_hub_model(SIZES[name].hub)
     assert size is not None, name
     operations, *_, copied = rates(device, getattr(torch, dtype))
     parameters = sum(p.numel() for p in model.module.parameters())

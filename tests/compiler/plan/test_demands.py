@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qualm.compiler.plan import layout
-from qualm.compiler.plan.demands import asked_alike
+from qualm.compiler.plan.demands import group_asked_alike
 from qualm.compiler.plan.plan import Plan
 from tests.compiler.plan.planned import make, resolved
 
@@ -94,7 +94,7 @@ def test_one_stage_for_all_that_are_asked_alike(tmp_path: Path, monkeypatch: pyt
     assert [s.name for s in alike.writers("generations")] == ["infer-base", "infer-other"]
     assert alike.stage("infer-base").outs == ("results/t/generations/base",)
     spec = resolved(tmp_path, SPEC.replace(", perturb: [typos, blur@radius=2]", ""))
-    assert [[d.label for d in group] for group in asked_alike(spec, spec.models[0])] == [["a", "c"], ["b"]]
+    assert [[d.label for d in group] for group in group_asked_alike(spec, spec.models[0])] == [["a", "c"], ["b"]]
 
 
 def test_layers_of_all_estimators_are_asked_for_together(tmp_path: Path) -> None:

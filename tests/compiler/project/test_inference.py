@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.inference import MAX_BATCH, StageEstimate, estimate
-from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
+from qualm.compiler.project.model_sizes import Size, size_of_folder, size_of_hub_model
 from qualm.compiler.project.rebuilds import Forecast
 from qualm.compiler.project.resources import CARDS, Workload, memory, seconds
 from qualm.compiler.spec.errors import ProjectError
@@ -183,7 +183,7 @@ def test_batches_where_nobody_knows_how_many_questions_there_are(root: Path) -> 
 
 def test_a_model_s_memory_and_where_it_does_not_fit(root: Path) -> None:
     plan = plan_of(asking("lexical_similarity"))
-    size = of_folder(root / "registry/data/x")
+    size = size_of_folder(root / "registry/data/x")
     assert isinstance(size, Size) and (size.language, size.vision, size.image_tokens) == (896, 36, 16)
     one = run(plan, root, batch_size=4)["infer-base-open"]
     assert one.memory == memory(size, WORK, 4, "bfloat16") and one.memory.weights == 932 * 2
@@ -211,7 +211,7 @@ def test_the_card_of_the_settings_unless_another_is_named(root: Path) -> None:
 
 def test_seconds_of_open_questions_and_of_choices(root: Path) -> None:
     plan = plan_of(asking("lexical_similarity"))
-    size = of_folder(root / "registry/data/x")
+    size = size_of_folder(root / "registry/data/x")
     assert isinstance(size, Size)
     estimates = run(plan, root, gpu="t4", batch_size=4)
     opened = seconds(size, WORK, 4, "bfloat16", CARDS["t4"])
@@ -260,7 +260,7 @@ def test_models_of_the_hub_are_those_of_the_table(root: Path) -> None:
     name = "Qwen/Qwen2-VL-7B-Instruct"
     hub = f"{{hf_vlm: {{hub: {name}, revision: {'a' * 40}, dtype: float16, quantization: int8}}}}"
     estimates = run(plan_of(SPEC.replace("{openai: {model: m}}", hub)), root, batch_size=2)
-    size, one = of_hub(name), estimates["infer-api-open"]
+    size, one = size_of_hub_model(name), estimates["infer-api-open"]
     assert size is not None and one.memory is not None and one.memory.weights == size.weight_bytes("float16", "int8")
     assert one.arithmetic[1].endswith(" GiB as int8, else float16")
     unknown = run(plan_of(SPEC.replace("{openai: {model: m}}", hub.replace(name, "a/b"))), root)["infer-api-open"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from qualm.compiler.project.model_sizes import QUANTISED, Size, of_folder, of_hub, shapes
+from qualm.compiler.project.model_sizes import QUANTISED, Size, shapes, size_of_folder, size_of_hub_model
 from qualm.registry.entries.published_models import published
 
 WEIGHTS = {
@@ -27,11 +27,11 @@ def folder(path, weights=WEIGHTS, config=None):
 
 
 def test_the_size_of_a_folder_is_told_from_the_shapes_of_its_weights(tmp_path):
-    size = of_folder(folder(tmp_path / "m"))
+    size = size_of_folder(folder(tmp_path / "m"))
     language = sum(math.prod(shape) for name, shape in WEIGHTS.items() if name.startswith("model."))
     assert (size.language, size.vision) == (language, 19) and (size.layers, size.hidden, size.vocabulary) == (2, 8, 100)
     assert (size.query_width, size.key_width, size.image_tokens, size.tied) == (8, 4, 16, True)
-    untied = of_folder(folder(tmp_path / "u", {**WEIGHTS, "lm_head.weight": (100, 8)}))
+    untied = size_of_folder(folder(tmp_path / "u", {**WEIGHTS, "lm_head.weight": (100, 8)}))
     assert not untied.tied and untied.body == size.body == language - 800
 
 
@@ -47,7 +47,8 @@ def test_the_size_of_a_folder_is_told_from_the_shapes_of_its_weights(tmp_path):
 def test_models_that_are_read_by_plain_passes_say_so(tmp_path, text, slow):
     config = {"vision_config": {"image_size": 32, "patch_size": 8}, "text_config": text}
     assert (
-        of_folder(folder(tmp_path / "m", config=config)).source.endswith("; read by plain passes, which take longer than estimated") == slow
+        size_of_folder(folder(tmp_path / "m", config=config)).source.endswith("; read by plain passes, which take longer than estimated")
+        == slow
     )
 
 
@@ -66,17 +67,17 @@ def test_shapes_are_read_from_all_files(tmp_path):
     (tmp_path / "broken.safetensors").write_bytes(b"\xff" * 16)
     with pytest.raises(ValueError, match=r"broken.safetensors is not a safetensors file"):
         shapes(tmp_path)
-    assert "is not a safetensors file" in of_folder(tmp_path)
+    assert "is not a safetensors file" in size_of_folder(tmp_path)
 
 
 def test_why_a_size_cannot_be_told(tmp_path):
-    assert str(tmp_path) in of_folder(tmp_path)
-    assert "no self_attn.k_proj and embed_tokens" in of_folder(folder(tmp_path / "m", {"x": (2, 2)}))
+    assert str(tmp_path) in size_of_folder(tmp_path)
+    assert "no self_attn.k_proj and embed_tokens" in size_of_folder(folder(tmp_path / "m", {"x": (2, 2)}))
 
 
 def test_models_of_the_hub():
-    qwen = of_hub("Qwen/Qwen2-VL-7B-Instruct")
-    assert 7e9 < qwen.language + qwen.vision < 9e9 and of_hub("nobody/none") is None
+    qwen = size_of_hub_model("Qwen/Qwen2-VL-7B-Instruct")
+    assert 7e9 < qwen.language + qwen.vision < 9e9 and size_of_hub_model("nobody/none") is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_models_of_the_hub():
 )
 def test_what_makers_say_of_their_models(name, layers, hidden, queries, keys, vocabulary, pictures, tied):
     """Of their config.json on the hub; tied is what its class says where the file is silent."""
-    size = of_hub(name)
+    size = size_of_hub_model(name)
     assert (size.layers, size.hidden, size.query_width, size.key_width) == (layers, hidden, queries, keys)
     assert (size.vocabulary, size.image_tokens, size.tied) == (vocabulary, pictures, tied)
     whole = published()[name].parameters.total * 1e9
@@ -100,8 +101,11 @@ def test_what_makers_say_of_their_models(name, layers, hidden, queries, keys, vo
 
 def test_a_published_model_without_picture_tokens_has_those_of_llava():
     phi = published()["microsoft/Phi-3.5-vision-instruct"]
-    assert phi.image_tokens is None and of_hub(phi.name).image_tokens == 576 == of_hub("llava-hf/llava-1.5-7b-hf").image_tokens
-    assert of_hub("OpenGVLab/InternVL2_5-8B") is None, "whose language model the table does not describe"
+    assert (
+        phi.image_tokens is None
+        and size_of_hub_model(phi.name).image_tokens == 576 == size_of_hub_model("llava-hf/llava-1.5-7b-hf").image_tokens
+    )
+    assert size_of_hub_model("OpenGVLab/InternVL2_5-8B") is None, "whose language model the table does not describe"
 
 
 QWEN = {"architectures": ["Qwen2VLForConditionalGeneration"]}
@@ -120,7 +124,7 @@ QWEN = {"architectures": ["Qwen2VLForConditionalGeneration"]}
     ],
 )
 def test_tokens_of_a_picture(tmp_path, config, tokens, how):
-    size = of_folder(folder(tmp_path / "m", config=config))
+    size = size_of_folder(folder(tmp_path / "m", config=config))
     assert size.image_tokens == tokens and size.source == f"{tmp_path / 'm'}, {how}"
 
 
@@ -128,7 +132,7 @@ def test_of_published_models_of_a_class_that_differ_the_middle_one_counts(tmp_pa
     one = published()["Qwen/Qwen2-VL-7B-Instruct"]
     several = {str(n): one.model_copy(update={"family": "Mine", "image_tokens": n}) for n in (900, 100, None, 300)}
     monkeypatch.setattr("qualm.compiler.project.model_sizes.published", lambda: several)
-    assert of_folder(folder(tmp_path / "m", config={"architectures": ["Mine"]})).image_tokens == 300
+    assert size_of_folder(folder(tmp_path / "m", config={"architectures": ["Mine"]})).image_tokens == 300
 
 
 def test_a_model_smaller_than_its_embedding_has_no_body():

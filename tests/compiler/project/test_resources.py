@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from qualm.compiler.commands.main import app
 from qualm.compiler.project import resources
-from qualm.compiler.project.model_sizes import Size, of_folder, of_hub
-from qualm.compiler.project.resources import CARDS, Workload, largest_batch, measured, memory, parse_gpu, seconds
+from qualm.compiler.project.model_sizes import Size, size_of_folder, size_of_hub_model
+from qualm.compiler.project.resources import CARDS, Workload, largest_batch, measured_seconds, memory, parse_gpu, seconds
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.published_models import published
 from qualm.runners.contracts.models import ModelContext, Request
@@ -23,14 +23,14 @@ from tests.support.models.tiny_models import FAMILIES, TEMPLATES, tiny_llava
 from tests.support.projects.tiny_project import write_dataset
 
 ROOT = Path(__file__).parents[3]
-QWEN = of_hub("Qwen/Qwen2-VL-7B-Instruct")
+QWEN = size_of_hub_model("Qwen/Qwen2-VL-7B-Instruct")
 UQB = Workload(frozenset({"p_true", "logprobs_without_image", "logprobs_without_question"}), 10, 16, 391)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_sizes_are_those_of_the_model(family, tmp_path):
     folder = FAMILIES[family](tmp_path)
-    size = of_folder(folder)
+    size = size_of_folder(folder)
     assert isinstance(size, Size), size
     model = hf_vlm(ModelContext("m", folder), template=TEMPLATES.get(family))
     module = model.load()
@@ -59,8 +59,8 @@ def test_draws_that_are_shown_are_read_once_more():
 def test_the_table_says_which_output_layers_are_embeddings():
     """Where it is one matrix, an embedding's worth of parameters is counted once."""
     for name in ("google/gemma-3-4b-it", "Qwen/Qwen2-VL-2B-Instruct", "microsoft/kosmos-2-patch14-224"):
-        assert of_hub(name).tied
-    assert not QWEN.tied and all(of_hub(n) is not None for n, m in published().items() if m.text)
+        assert size_of_hub_model(name).tied
+    assert not QWEN.tied and all(size_of_hub_model(n) is not None for n, m in published().items() if m.text)
 
 
 def test_a_7b_by_hand():
@@ -109,19 +109,19 @@ def test_cards():
 def test_damaged_files_are_a_reason(tmp_path):
     folder = tiny_llava(tmp_path / "m")
     (folder / "model.safetensors").write_bytes(b"\xff" * 20)
-    assert "not a safetensors file" in of_folder(folder)
+    assert "not a safetensors file" in size_of_folder(folder)
     (folder / "config.json").unlink()
-    assert "config.json" in of_folder(folder)
+    assert "config.json" in size_of_folder(folder)
 
 
 def test_a_measured_rate(tmp_path):
     path = tmp_path / ".qualm" / "runs" / "t" / "infer.json"
     path.parent.mkdir(parents=True)
-    assert measured(tmp_path, "t", "infer") is None
+    assert measured_seconds(tmp_path, "t", "infer") is None
     path.write_text(json.dumps({"seconds": 30.0, "counters": {"answers computed": 120, "draws computed": 1200}}))
-    assert measured(tmp_path, "t", "infer") == 0.25
+    assert measured_seconds(tmp_path, "t", "infer") == 0.25
     path.write_text(json.dumps({"seconds": 1.0, "counters": {"answers stored": 120}}))
-    assert measured(tmp_path, "t", "infer") is None
+    assert measured_seconds(tmp_path, "t", "infer") is None
 
 
 SPEC = """\
@@ -160,7 +160,7 @@ def test_the_plan_says_what_inference_takes(project):
     assert {stage for stage, found in takes.items() if found} == {f"infer-{m}-{d}" for m in ("base", "big") for d in ("scenes", "far")}
     tiny, big, choice = takes["infer-base-scenes"], takes["infer-big-scenes"], takes["infer-big-far"]
     assert (tiny["samples"], big["samples"], choice["samples"]) == (24, 24, 18)
-    assert tiny["memory"]["weights"] == of_folder(project / "registry" / "data" / "tiny").weight_bytes("float32")
+    assert tiny["memory"]["weights"] == size_of_folder(project / "registry" / "data" / "tiny").weight_bytes("float32")
     work = Workload(frozenset({"text", "token_logprobs", "token_entropies"}), 0, 16, 391)
     assert big["batch"] == 24 and big["memory"]["total"] == memory(QWEN, work, 24, "bfloat16").total
     assert big["seconds"] == pytest.approx(24 * seconds(QWEN, work, 24, "bfloat16", CARDS["h200"]).total)

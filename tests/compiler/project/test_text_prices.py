@@ -10,7 +10,7 @@ import pytest
 
 from qualm.compiler.plan.make import make_plan
 from qualm.compiler.project.prices import IMAGE_TOKENS, Cost, Load, tokens
-from qualm.compiler.project.text_prices import UNKNOWN_CAPTION, joined, text_costs
+from qualm.compiler.project.text_prices import UNKNOWN_CAPTION, sum_by_stage, text_costs
 from qualm.compiler.project.views import print_costs
 from qualm.compiler.spec.language import RunWide
 from qualm.compiler.spec.resolve import resolve_file
@@ -133,9 +133,9 @@ def test_models_of_our_own_and_rules_cost_nothing(tmp_path: Path) -> None:
 def test_parts_of_a_stage_are_joined(tmp_path: Path) -> None:
     one = Cost("judge", "a", "s", 3, Load(1, 2, 3), 1.0, 0.0)
     other = Cost("judge", "b", "s", 4, Load(10, 20, 30), 0.5, 0.0)
-    (both,) = joined([one, other]).values()
+    (both,) = sum_by_stage([one, other]).values()
     assert (both.model, both.server, both.questions, both.load, both.dollars) == ("a, b", "s", 7, Load(11, 22, 33), 1.5)
-    (unknown,) = joined([one, Cost("judge", "b", "t", None, Load(), None, 0.0)]).values()
+    (unknown,) = sum_by_stage([one, Cost("judge", "b", "t", None, Load(), None, 0.0)]).values()
     assert (unknown.server, unknown.questions, unknown.dollars) == ("s, t", None, None)
 
 

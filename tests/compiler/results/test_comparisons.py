@@ -10,7 +10,7 @@ from rich.console import Console
 
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.results import compare, show
-from qualm.compiler.results.comparisons import matching, show_tests
+from qualm.compiler.results.comparisons import matching_tests, show_tests
 from qualm.registry.sample import ABSTENTIONS, COMPARISONS, GENERATIONS, JUDGEMENTS, SAMPLES
 from qualm.runners.runtime.records import write_table
 from tests.support.data.score_files import write_scores
@@ -30,7 +30,7 @@ def score_row(model: str, metric: str = "ece", **more: Any) -> dict[str, Any]:
 def test_only_tests_of_scores_that_are_shown() -> None:
     tests = [a_test(), a_test("accuracy"), a_test(b="dpo"), a_test(slice="category=x")]
     scores = [score_row("base"), score_row("sft"), score_row("dpo", variant="blur")]
-    assert matching(tests, scores) == [tests[0]]
+    assert matching_tests(tests, scores) == [tests[0]]
 
 
 def test_printed_with_stars_of_the_corrected_p(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from qualm.compiler.spec.estimators import columns_read, config_of, lacking
+from qualm.compiler.spec.estimators import columns_read, config_of, missing_signals
 from qualm.compiler.spec.language import Probe
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, ProbeUse
@@ -26,8 +26,8 @@ def test_columns_of_estimators_and_probes_and_what_is_wrong_with_them() -> None:
 
 def test_what_a_model_lacks_in_the_words_of_its_gives() -> None:
     model = ModelUse(Ref("m", registry.get("models", "openai"), {}), None, frozenset({"text", "draws"}))
-    assert lacking(["draw_hidden_states/-1/answer_last", "draw_logprobs", "text"], model) == ["hidden_states", "token_logprobs"]
-    assert lacking(["draw_texts"], model) == []
+    assert missing_signals(["draw_hidden_states/-1/answer_last", "draw_logprobs", "text"], model) == ["hidden_states", "token_logprobs"]
+    assert missing_signals(["draw_texts"], model) == []
 
 
 def test_layers_and_plain_passes_are_known_where_the_config_is(tmp_path: Path) -> None:

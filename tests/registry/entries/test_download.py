@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from qualm.registry.entries import download as module
-from qualm.registry.entries.download import RemoteFile, client, download, need_room, place
+from qualm.registry.entries.download import RemoteFile, client, download, need_room, safe_path
 from qualm.registry.entries.lock import FetchError
 from tests.support.servers.hub_server import hub_server
 
@@ -149,14 +149,14 @@ def test_nothing_comes_over_http_from_elsewhere(hub, tmp_path, direct):
 @pytest.mark.parametrize("name", ["../a", "/etc/a", "a/../../b", "", "a\\b", "a\n", "a.part"])
 def test_names_that_lead_out(tmp_path, name):
     with pytest.raises(FetchError, match=r"nothing is written there"):
-        place(tmp_path, name)
+        safe_path(tmp_path, name)
 
 
 def test_a_link_that_leads_out(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner/link").symlink_to(tmp_path)
     with pytest.raises(FetchError, match=r"leads out of .* by a link"):
-        place(tmp_path / "inner", "link/a")
+        safe_path(tmp_path / "inner", "link/a")
 
 
 def test_a_full_disk_is_met_before_anything_comes(tmp_path, monkeypatch):

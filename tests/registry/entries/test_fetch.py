@@ -18,7 +18,7 @@ import pytest
 from qualm.registry.entries import lock
 from qualm.registry.entries.card import Card
 from qualm.registry.entries.entries import find
-from qualm.registry.entries.fetch import FOLDER, IncompleteError, complete, fetch, plan, single_files
+from qualm.registry.entries.fetch import FOLDER, IncompleteError, fetch, fetch_missing_files, plan, single_files
 from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats.locks import ProcessLock
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server
@@ -147,7 +147,7 @@ def test_single_files_of_few_questions_and_more_later(repo: Path, hub):
     assert [file.name for file in first.files] == ["rows.jsonl"]
     part = fetch(repo, first).added
     assert part.inspection.skipped == ["pictures/*.txt: expected 2, found 1"] and part.entry.skipped
-    both = complete(repo, plan(repo, "things", source, [], lambda folder: [("pictures/b.txt",)]))
+    both = fetch_missing_files(repo, plan(repo, "things", source, [], lambda folder: [("pictures/b.txt",)]))
     assert both.added.outcome == "replaced" and sorted(both.added.inspection.files) == ["pictures/a.txt", "pictures/b.txt", "rows.jsonl"]
     assert not both.added.inspection.skipped and "/plain/p.zip" not in [path for path, _ in hub.asked]
     with pytest.raises(FetchError, match="no address for this file"):

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from qualm.registry.entries.card import card_names, load_card
 from qualm.registry.entries.published_models import published
-from qualm.registry.entries.references import FILE, BibtexError, CitationError, cited, keys_of_entries, parse, parse_bibtex, references
+from qualm.registry.entries.references import (
+    FILE,
+    BibtexError,
+    CitationError,
+    cited_entries,
+    keys_of_entries,
+    parse,
+    parse_bibtex,
+    references,
+)
 from qualm.registry.plugins import registry
 
 OURS = [registry.get(kind, name) for kind in registry.KINDS for name in registry.names(kind)]
@@ -42,7 +51,7 @@ def test_a_card_and_a_plugin_with_the_same_key_mean_the_same_paper() -> None:
 
 def test_a_plugin_of_another_package_brings_its_own() -> None:
     for own in ("@misc{mine2026,\n  title={Mine}\n}", "@misc{mine2026, title={Mine}}"):
-        assert cited([own, "telea2004image"], "x.py") == {"mine2026": own, "telea2004image": references()["telea2004image"]}
+        assert cited_entries([own, "telea2004image"], "x.py") == {"mine2026": own, "telea2004image": references()["telea2004image"]}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +64,7 @@ def test_a_plugin_of_another_package_brings_its_own() -> None:
 )
 def test_what_cannot_be_cited_is_said(key: str, said: str) -> None:
     with pytest.raises(CitationError, match=re.escape(said)):
-        cited([key], "x.py")
+        cited_entries([key], "x.py")
 
 
 LINE = "@article{key, title={A title}, year=2020}"

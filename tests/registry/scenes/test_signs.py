@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.scenes.render import render, trails_in_sight
-from qualm.registry.scenes.signs import READABLE, TRAIL, lay, mark, puddle, sign, trail
+from qualm.registry.scenes.signs import READABLE, TRAIL, draw_on_table, draw_scratches, puddle, sign, trail
 from qualm.registry.scenes.world import COLORS, LEVELS, SIZES, make_scene, visible_shares
 
 
@@ -62,7 +62,7 @@ def test_strokes_can_be_counted():
     thing = {"color": "red", "3d_coords": [0.0, 0.0, 0.7]}
     for n, columns in ((1, [7, 8]), (2, [4, 5, 9, 10]), (3, [2, 3, 7, 8, 12, 13])):
         part = np.full((16, 16, 3), 0.1)
-        mark(part, np.ones((16, 16)), {**thing, "signs": {"scratches": sign(str(n), True)}}, 1)
+        draw_scratches(part, np.ones((16, 16)), {**thing, "signs": {"scratches": sign(str(n), True)}}, 1)
         drawn = (part == 1.0).all(-1)
         assert np.flatnonzero(drawn.any(0)).tolist() in (columns, [c + 1 for c in columns])
         assert set(drawn.sum(0)) == {0, 8}
@@ -74,7 +74,7 @@ def test_a_puddle_lies_around_its_object_in_the_color_of_what_is_inside():
     spots = np.stack([x, y], -1)
     for readable in (True, False):
         table = np.full((121, 121, 3), 0.3)
-        lay(table, spots, {**thing, "signs": {"contents": sign("blue", readable)}})
+        draw_on_table(table, spots, {**thing, "signs": {"contents": sign("blue", readable)}})
         drawn = (table != 0.3).any(-1)
         assert (drawn == (np.hypot(x - 0.5, y) < 0.85) * readable).all()
         assert np.allclose(table[drawn], (np.array(COLORS["blue"]) / 255.0) ** 2.2)
@@ -86,11 +86,11 @@ def test_nothing_is_drawn_beside_the_object_nor_without_a_sign():
     cover[4:8, 4:8] = 1.0
     for entry in ({"scratches": sign("3", True)}, {"scratches": sign("400", False)}):
         part = np.full((12, 12, 3), 0.5)
-        mark(part, cover, {**thing, "signs": entry}, 1)
+        draw_scratches(part, cover, {**thing, "signs": entry}, 1)
         assert (part[cover == 0] == 0.5).all() and (part[cover == 1] != 0.5).any()
     part = np.full((12, 12, 3), 0.5)
-    mark(part, cover, thing, 1)
-    lay(part, np.zeros((12, 12, 2)), thing)
+    draw_scratches(part, cover, thing, 1)
+    draw_on_table(part, np.zeros((12, 12, 2)), thing)
     assert (part == 0.5).all()
 
 

@@ -23,20 +23,20 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def test_the_commit_and_whether_tracked_files_differ(checkout: Path) -> None:
-    commit, dirty = git.head(checkout)
+    commit, dirty = git.head_commit(checkout)
     assert len(commit) == 40
     assert not dirty
     (checkout / "file").write_text("x")
-    assert git.head(checkout) == (commit, False)
+    assert git.head_commit(checkout) == (commit, False)
     git.git(checkout, "add", "file")
-    assert git.head(checkout) == (commit, True)
+    assert git.head_commit(checkout) == (commit, True)
 
 
 def test_where_git_refuses(tmp_path: Path) -> None:
     with pytest.raises(git.GitError, match=r"git log: fatal: .*not a git repository"):
         git.git(tmp_path, "log")
     assert git.output(tmp_path, "log") is None
-    assert git.head(tmp_path) == ("", False)
+    assert git.head_commit(tmp_path) == ("", False)
     assert git.refusal(tmp_path).startswith("git rev-parse: fatal: not a git repository")
 
 
@@ -52,7 +52,7 @@ def test_where_git_is_not_there_or_does_not_answer(checkout: Path, monkeypatch: 
     monkeypatch.setenv("PATH", "")
     with pytest.raises(git.GitError, match="`git` is not installed"):
         git.git(checkout, "log")
-    assert git.head(checkout) == ("", False)
+    assert git.head_commit(checkout) == ("", False)
 
 
 def test_programs_that_a_repository_names_are_not_run(checkout: Path) -> None:
@@ -62,6 +62,6 @@ def test_programs_that_a_repository_names_are_not_run(checkout: Path) -> None:
     (checkout / ".git/hooks").mkdir(exist_ok=True)
     (checkout / ".git/hooks/post-index-change").symlink_to(program)
     subprocess.run(["git", "config", "core.fsmonitor", str(program)], cwd=checkout, check=True)
-    git.head(checkout)
+    git.head_commit(checkout)
     git.git(checkout, "add", "program")
     assert not (checkout / "has-run").exists()
