@@ -150,10 +150,7 @@ class Category(_Strict):
 
 _SPLITS = "Splits to score; by default `test`, otherwise all but `train`."
 
-_LONE = (
-    "Drop or keep a valid pair member whose partner reviewers rejected. Lone members reward constant behaviour; CertainlyUncertain "
-    "kept them."
-)
+_LONE = "Drop or keep a valid pair member whose partner reviewers rejected."
 
 _JUDGES = "Judges of the spec to use, by default all; scores use the first."
 
@@ -338,7 +335,7 @@ class Model(_BesidePlugin):
     leave_out: list[str] | None = Field(None, description="Estimators, by name or label, to skip for this model.")
     confidence: Literal["none"] | None = Field(None, description="`none`: never ask the model how sure it is.")
     per_category: Annotated[int, Ge(2), Le(MAX_NUMBER), BeforeValidator(whole)] | None = Field(
-        None, description="Ask only this many questions of each category and split, the same for all models with that number."
+        None, description="Ask only this many questions of each category and split."
     )
     prompt: Any = Field(None, description=_PROMPTS)
 
@@ -415,8 +412,8 @@ class Conformal(_Strict):
     per: str | list[str] | None = Field(
         None,
         description=(
-            "A threshold for each part of the questions, so that coverage holds within each: `label` (letter of the right option), "
-            "`option` (its text), `category`, another field or key of meta."
+            "A threshold for each part of the questions: `label` (letter of the right option), `option` (its text), `category`, another "
+            "field or key of meta."
         ),
     )
 
@@ -501,7 +498,7 @@ class Probe(_BesidePlugin):
     )
     transfer: bool = Field(
         True,
-        description="Also score each dataset by a probe of the other datasets, the estimator `NAME@other_data`.",
+        description="Also score each dataset by a probe of the others, `NAME@other_data`.",
     )
     seed: Seed = Field(42, description="Seed of the halves.")
 
