@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from qualm.compiler.project.new_project import write_project
+
 ROOT = Path(__file__).parents[2]
 ALLOWED = {"registry": {"registry"}, "runners": {"registry", "runners"}, "compiler": {"registry", "runners", "compiler"}}
 HEAVY = {"torch", "transformers", "lightning", "dvc", "pyarrow", "polars", "numpy", "sklearn", "scipy", "pandas", "PIL"}
@@ -44,12 +46,18 @@ def test_compiling_imports_no_heavy_library() -> None:
     assert done.stdout.strip() == "[]", "compiling must stay cheap"
 
 
+@pytest.fixture(scope="module")
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("structure") / "new"
+    write_project(folder)
+    return folder
+
+
 @pytest.mark.parametrize("command", ["validate", "plan"])
-def test_the_quick_commands_import_no_heavy_library(command: str, tmp_path: Path) -> None:
+def test_the_quick_commands_import_no_heavy_library(command: str, new_project: Path) -> None:
     """All that they import, as Python itself lists it."""
-    qualm = [sys.executable, "-X", "importtime", "-m", "qualm"]
-    subprocess.run([*qualm, "init", "new"], cwd=tmp_path, capture_output=True, check=True)
-    done = subprocess.run([*qualm, command, "quickstart"], cwd=tmp_path / "new", capture_output=True, text=True, check=True)
+    qualm = [sys.executable, "-X", "importtime", "-m", "qualm", command, "quickstart"]
+    done = subprocess.run(qualm, cwd=new_project, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     used = {"validate": "qualm.compiler.spec.resolve", "plan": "qualm.compiler.project.kept_answers"}[command]
     assert used in imported, "the list is of something else"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -47,14 +48,24 @@ def test_nothing_steers_a_pipe(clone, command: list[str]) -> None:
     assert done.stdout or done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", [["data", "show", "evil"], ["data", "show", ARGUMENT], ["validate", ARGUMENT], [ARGUMENT], ["validate", "evil"]], ids=ascii
-)
-def test_nothing_steers_a_terminal(clone, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+TYPED = """
+import json, sys
+from qualm.compiler.commands.main import main
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["qualm", *command]
+    try:
+        main()
+    except SystemExit:
+        pass
+    print("the end", flush=True)
+"""
+
+
+def test_nothing_steers_a_terminal(clone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(clone.root)
-    code = "import sys; sys.argv[0] = 'qualm'\nfrom qualm.compiler.commands.main import main\n"
-    code += "try: main()\nfinally: print('the end', flush=True)"
-    terminal = Terminal([sys.executable, "-c", code, *command])
-    text = terminal.until("the end")
+    commands = [["data", "show", "evil"], ["data", "show", ARGUMENT], ["validate", ARGUMENT], [ARGUMENT], ["validate", "evil"]]
+    terminal = Terminal([sys.executable, "-c", TYPED, json.dumps(commands)])
+    for command in commands:
+        text = terminal.until("the end")
+        assert not STEERS.findall(OWN.sub("", text)) and "owned" in text, command
     terminal.process.wait(30)
-    assert not STEERS.findall(OWN.sub("", text)) and "owned" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,16 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.places import PACKAGE
 
 
+@pytest.fixture(scope="module")
+def new_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("new") / "bench"
+    write_project(folder)
+    return folder
+
+
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    write_project(tmp_path / "bench")
+def project(new_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    shutil.copytree(new_project, tmp_path / "bench", symlinks=True)
     monkeypatch.chdir(tmp_path / "bench")
     return Project()
 
