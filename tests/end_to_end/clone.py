@@ -119,7 +119,7 @@ def make_clone(to: Path, default: str = "mini", text: str = MINI, forked: bool =
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
     (to / "specs").mkdir(exist_ok=True)
-    clone = Clone(to, forked)
+    clone = Clone(to, forked=True)
     if default == "mini":
         clone.spec.write_text(text)
     else:
@@ -130,4 +130,4 @@ def make_clone(to: Path, default: str = "mini", text: str = MINI, forked: bool =
     if default == "mini":
         clone.dvc("pull", "-q", "registry/data/scene-vlm-base.dvc")
     clone.qualm("compile")
-    return clone
+    return Clone(to, forked)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from qualm.registry.system.failures import TRACEBACK
+from tests.support.processes.forks import forks
 
 RECIPE = '''
 """A pair recipe that fails."""
@@ -42,8 +42,8 @@ metrics: [accuracy]
 
 
 def qualm(folder: Path, *arguments: str, traceback: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", TRACEBACK: traceback}
-    command = [sys.executable, "-m", "qualm", *arguments]
+    environment = {**os.environ, "PATH": f"{forks().folder}{os.pathsep}{os.environ['PATH']}", TRACEBACK: traceback}
+    command = [str(forks().python), "-m", "qualm", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -33,7 +33,7 @@ def run_git(root: Path, *arguments: str) -> str:
 
 
 @pytest.fixture
-def dvc() -> Callable[..., str]:
+def dvc(forked_python: None) -> Callable[..., str]:
     """Runs DVC in a folder and returns what it says."""
     return run_dvc
 
@@ -45,7 +45,7 @@ def git() -> Callable[..., str]:
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Path:
+def repo(tmp_path: Path, forked_python: None) -> Path:
     """A project: git, DVC and the in-repository remote."""
     root = tmp_path / "repo"
     (root / ".dvc").mkdir(parents=True)

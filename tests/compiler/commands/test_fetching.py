@@ -15,9 +15,12 @@ import pytest
 from qualm.registry.plugins.registry import ROOT
 from tests.support.data.small_pictures import png
 from tests.support.models.tiny_models import tiny_llava
+from tests.support.processes import command_line
 from tests.support.servers.hub_server import COMMIT, REPO, hub_server
 
 pytest.importorskip("huggingface_hub")
+pytestmark = pytest.mark.usefixtures("forked_python")
+PYTHON = sys.executable
 ROWS = 12
 SPEC = f"""\
 qualm: 1
@@ -74,21 +77,34 @@ def project(tmp_path: Path, hub) -> Path:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    for command in (["git", "init", "-q"], [sys.executable, "-m", "dvc", "init", "-q"]):
-        subprocess.run(command, cwd=root, check=True, capture_output=True)
+    (root / ".dvc").mkdir()
+    (root / ".dvc/config").write_text("")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True, capture_output=True)
     return root
 
 
 def environment(root: Path, hub) -> dict[str, str]:
     return {
         **os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160", "HF_ENDPOINT": hub.url, "HF_HOME": str(root.parent / "hf"),
-        "DVC_NO_ANALYTICS": "1", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "DVC_NO_ANALYTICS": "1", "PATH": f"{Path(PYTHON).parent}{os.pathsep}{os.environ['PATH']}",
     }  # fmt: skip
 
 
 def qualm(root: Path, hub, *arguments: str, code: int = 0) -> str:
+    """What a command says; it runs in this process, which has read its settings of the hub before."""
+    from huggingface_hub import constants
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_CACHE", str(root.parent / "hf/hub"))
+        done = command_line.qualm(*arguments, cwd=root, **environment(root, hub))
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def process(root: Path, hub, *arguments: str, code: int = 0) -> str:
+    """What a command says in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "qualm", *arguments], cwd=root, env=environment(root, hub), capture_output=True, text=True, check=False
+        [PYTHON, "-m", "qualm", *arguments], cwd=root, env=environment(root, hub), capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -100,32 +116,32 @@ def images(hub) -> list[str]:
 
 @pytest.mark.slow
 def test_a_spec_is_fetched_and_runs(project: Path, hub):
-    planned = qualm(project, hub, "plan", "mine")
+    planned = process(project, hub, "plan", "mine")
     assert "photos  `qualm fetch mine`" in planned and f"{REPO}  `qualm fetch mine`, which pins its commit" in planned
-    refused = qualm(project, hub, "run", "mine", code=1)
+    refused = process(project, hub, "run", "mine", code=1)
     assert "qualm fetch mine" in refused and "Traceback" not in refused
-    table = qualm(project, hub, "fetch", "mine", "--dry-run")
+    table = process(project, hub, "fetch", "mine", "--dry-run")
     assert f"hub:{REPO}@main at {COMMIT[:12]}" in table and "CC BY-NC 4.0" in table and "mit" in table and "to fetch: 2 of 2" in table
     assert (
         "addresses not tried when their cards were written: photos" in table
         and hub.asked == []
         and not (project / "registry/fetch.lock").exists()
     )
-    fetched = qualm(project, hub, "fetch", "mine")
+    fetched = process(project, hub, "fetch", "mine")
     assert "next: qualm run mine" in fetched and len(images(hub)) == 4 and "/plain/photos.zip" not in [path for path, _ in hub.asked]
     pins = json.loads((project / "registry/fetch.lock").read_text())
     assert pins[f"{REPO}@main"]["revision"] == COMMIT and list(pins["photos"]["sha256"]) == ["test.csv"]
-    qualm(project, hub, "run", "mine")
+    process(project, hub, "run", "mine")
     stage = json.loads((project / "specs/mine/stages/infer-tiny-photos.json").read_text())
     assert stage["params"]["model"]["args"]["revision"] == COMMIT
-    again = qualm(project, hub, "fetch", "mine")
+    again = process(project, hub, "fetch", "mine")
     assert "to fetch: 0 of 2" in again and len(images(hub)) == 4
     (project / "specs/mine.yaml").write_text(SPEC.replace("limit: 4", "limit: 6"))
-    more = qualm(project, hub, "fetch", "mine")
+    more = process(project, hub, "fetch", "mine")
     assert "2 more single files are needed" in more and len(images(hub)) == 6
     hub.commit = "c" * 40
-    assert COMMIT[:12] in qualm(project, hub, "fetch", "mine", "--dry-run")
-    moved = qualm(project, hub, "fetch", "mine", "--upgrade")
+    assert COMMIT[:12] in process(project, hub, "fetch", "mine", "--dry-run")
+    moved = process(project, hub, "fetch", "mine", "--upgrade")
     assert f"at {'c' * 12}" in moved
     assert json.loads((project / "specs/mine/stages/infer-tiny-photos.json").read_text())["params"]["model"]["args"]["revision"] == "c" * 40
 
@@ -160,7 +176,7 @@ def test_terms_are_accepted_first(project: Path, hub):
 def test_an_interrupt_is_clean_and_goes_on(project: Path, hub):
     hub.files["test.csv"] += b"x.png,none?,it\n" * 100_000
     hub.pause = 0.2
-    command = [sys.executable, "-m", "qualm", "fetch", "mine"]
+    command = [PYTHON, "-m", "qualm", "fetch", "mine"]
     running = subprocess.Popen(
         command, cwd=project, env=environment(project, hub), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

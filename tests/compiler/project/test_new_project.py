@@ -17,6 +17,8 @@ from qualm.registry.plugins import registry
 from qualm.runners.contracts.stages import stage_kind
 from tests.support.projects.own_project import CARD, METRIC, own_project
 
+pytestmark = pytest.mark.usefixtures("forked_python")
+
 
 def test_a_new_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = write_project(tmp_path / "mine")

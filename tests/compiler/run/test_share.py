@@ -16,6 +16,8 @@ from qualm.registry.system.dvc_objects import file_md5, folder_md5, holds, objec
 from qualm.registry.system.dvc_remote import RemoteStore
 from tests.support.projects.finished_project import SPEC, commit, finished_project, git, run, stored
 
+pytestmark = pytest.mark.usefixtures("forked_python")
+
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,6 +16,7 @@ import yaml
 from qualm.registry.system.dvc_files import RecordedOutput, find_records, locked_outputs
 from qualm.registry.system.dvc_objects import DAMAGED, damaged_objects, hash_path, is_damaged, object_path, open_repo, set_aside
 
+pytestmark = pytest.mark.usefixtures("forked_python")
 FILE, FOLDER = "registry/data/one.txt", "registry/data/many"
 MEMBERS = {"a.txt": b"a", "sub/b.txt": b"b", "sub/same.txt": b"a"}
 

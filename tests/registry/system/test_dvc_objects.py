@@ -17,6 +17,7 @@ from qualm.registry.system.dvc_files import DvcStateError, read_lock
 from qualm.registry.system.dvc_objects import file_md5, folder_md5, hash_files, hash_path, holds, listing, object_path, open_repo
 from tests.registry.conftest import run_dvc as dvc
 
+pytestmark = pytest.mark.usefixtures("forked_python")
 EMPTY_FOLDER = "d751713988987e9331980363e24189ce.dir"  # DVC's hash of a folder without files
 
 STAGE = {

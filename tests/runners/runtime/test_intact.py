@@ -15,6 +15,7 @@ from qualm.runners.runtime.intact import check_inputs, input_paths
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.runtime.status import STARTED_BY_DVC
 
+pytestmark = pytest.mark.usefixtures("forked_python")
 STAGE = SimpleNamespace(inputs={"datasets": {"d": "data/d"}, "files": ["data/a.txt", {"x": "data/none"}], "n": 3})
 
 

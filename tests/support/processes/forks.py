@@ -9,7 +9,6 @@ for here: all forks are children of one server.
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import select
@@ -18,6 +17,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -111,25 +112,46 @@ class Fork:
         return out, err
 
 
+FOLDER = "QUALM_TEST_FORKS"
+"""Variable that names the folder of the server of a test run."""
+
+
+@contextmanager
+def room_for_forks() -> Iterator[None]:
+    """Give the workers of a test run a folder for one server, which ends with this process."""
+    with tempfile.TemporaryDirectory(prefix="forks") as folder:  # a short name: a socket's has at most 107 bytes
+        fifo = Path(folder, "alive")
+        os.mkfifo(fifo)
+        alive = os.open(fifo, os.O_RDWR)
+        os.environ[FOLDER] = folder
+        try:
+            yield
+        finally:
+            os.close(alive)
+
+
 @cache
 def forks() -> Forks:
-    """The one of this test process; started when first asked for, and ended with it."""
-    folder = tempfile.TemporaryDirectory(prefix="forks")  # a short name: a socket's has at most 107 bytes
-    place, python = Path(folder.name) / "socket", Path(folder.name) / "bin" / "python3"
+    """Return the server of this test run; whoever asks first starts it."""
+    import fcntl
+
+    folder = Path(os.environ[FOLDER])
+    place, python = folder / "socket", folder / "bin" / "python3"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            _start(place, python)
+    return Forks(place, python)
+
+
+def _start(place: Path, python: Path) -> None:
     python.parent.mkdir()
     for program in (python, python.with_name("dvc")):
         program.write_text(CLIENT.format(python=sys.executable, place=str(place)))
         program.chmod(0o755)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true"}
     command = [sys.executable, "-P", str(SERVER), str(place), str(python), *LIBRARIES]
-    server = subprocess.Popen(command, cwd=folder.name, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    atexit.register(_end, server, folder)
+    with (place.parent / "alive").open() as alive:
+        server = subprocess.Popen(command, cwd=place.parent, env=environment, stdin=alive, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     assert server.stdout.readline() == "ready\n"
-    return Forks(place, python)
-
-
-def _end(server: subprocess.Popen[str], folder: tempfile.TemporaryDirectory[str]) -> None:
-    server.terminate()
-    server.wait()
-    folder.cleanup()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from qualm.registry.plugins.registry import ROOT
+from tests.support.processes.forks import forks
 
 SPEC = """\
 qualm: 1
@@ -71,7 +71,8 @@ def own_project(root: Path) -> Path:
 def run(root: Path, *arguments: str) -> str:
     """A module as a process in the project; what it printed."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120"}
-    done = subprocess.run([sys.executable, "-m", *arguments], cwd=root, env=environment, capture_output=True, text=True, check=False)
+    command = [str(forks().python), "-m", *arguments]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
