@@ -26,11 +26,14 @@ from qualm.registry.system.console import Console
 from qualm.registry.system.dvc_files import read_lock
 from qualm.registry.system.dvc_objects import object_path
 
+PYTHON = sys.executable
 ONE, MANY = "results/m/one.txt", "results/m/many"
 STAGES: dict[str, dict[str, Any]] = {
     "one": {"cmd": f"mkdir -p results/m && cp in.txt {ONE}", "deps": ["in.txt"], "outs": [ONE]},
     "many": {"cmd": f"mkdir -p {MANY} && cp {ONE} {MANY}/a && cp {ONE} {MANY}/b && echo x >> {MANY}/b", "deps": [ONE], "outs": [MANY]},
 }
+pytestmark = pytest.mark.usefixtures("forked_python")
+
 DAMAGED = """echo '{"event": "damaged", "path": "results/m/one.txt", "aside": "a"}' >> "$QUALM_STATUS_FILE\""""
 
 
@@ -316,9 +319,16 @@ def heeded_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
+@pytest.fixture
+def unforked_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start processes that signals reach, and that are below this one."""
+    monkeypatch.setattr(sys, "executable", PYTHON)
+
+
+@pytest.mark.usefixtures("unforked_python", "heeded_signals")
 @pytest.mark.parametrize("numbers", [(signal.SIGINT,), (signal.SIGTERM,), (signal.SIGHUP,), (signal.SIGINT, signal.SIGINT)])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_signal_ends_dvc_and_its_stage(tmp_path: Path, heeded_signals: None, numbers: tuple[int, ...], jobs: int) -> None:
+def test_a_signal_ends_dvc_and_its_stage(tmp_path: Path, numbers: tuple[int, ...], jobs: int) -> None:
     """The stage ignores nothing; a second Ctrl-C comes while the first is at work."""
     root = make_pipeline(tmp_path / "root", diamond("echo $$ > pid; sleep 100", "true"))
 
