@@ -7,6 +7,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def blink(letters_only: bool) -> Iterator[Figure]:
             replies in which no letter stands are counted on a line of their own, with those that name a letter that the question lacks.
     """
     rows = [(r, _options_of(r["id"], letters_only)) for r in _load("blink_long_replies.json")]
-    read_rows = [(r, options, read(r["reply"], options)) for r, options in rows]
+    read_rows = [(r, options, _reading(r["reply"], tuple(options))) for r, options in rows]
     known = [(r, options, reading) for r, options, reading in read_rows if r["read_by_authors"][0] != "Z"]
     name = "BLINK, letters alone" if letters_only else "BLINK, options of each task"
     told = [row for row in known if not letters_only or _names_a_letter(row[0]["reply"], LETTERS[: len(row[1])])]
@@ -105,6 +106,11 @@ def _labelled(name: str, file: Path) -> Figure:
         rows = list(csv.DictReader(lines))
     right = [letter_of(read(r["reply"], r["choices"].split("|"), r.get("question", ""))) == r["reads"] for r in rows]
     return Figure(f"{name}: read as labelled", _share(right), len(right), at_least=1.0)
+
+
+@cache
+def _reading(reply: str, options: tuple[str, ...]) -> OptionReading:
+    return read(reply, options)
 
 
 def _options_of(name: str, letters_only: bool) -> list[str]:

@@ -5,6 +5,7 @@ import math
 import shutil
 import tempfile
 from dataclasses import replace
+from functools import cache
 from importlib import metadata
 from types import SimpleNamespace
 
@@ -22,7 +23,11 @@ from tests.support.models.loaded import loaded_model
 from tests.support.models.plain_vlm import picture
 from tests.support.models.tiny_models import FAMILIES
 
-CASES = scene_cases()
+
+@cache
+def cases():
+    """Drawn when a test asks for them, not when tests are listed."""
+    return scene_cases()
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +36,7 @@ def folder(tmp_path_factory):
 
 
 def tested(folder, **args):
-    return ModelUnderTest(loaded_model(folder, **args), CASES)
+    return ModelUnderTest(loaded_model(folder, **args), cases())
 
 
 def found(tested, *names):
@@ -171,14 +176,14 @@ def test_verdicts(worst, verdict):
 
 
 def test_scenes_have_shapes_and_a_shared_picture():
-    assert len({c.image.size for c in CASES}) == len(SHAPES)
-    assert CASES[-1].pixels == CASES[-2].pixels == CASES[0].pixels and CASES[1].pixels != CASES[0].pixels
-    assert len({c.question for c in CASES}) == len({c.stream for c in CASES}) == len(CASES)
+    assert len({c.image.size for c in cases()}) == len(SHAPES)
+    assert cases()[-1].pixels == cases()[-2].pixels == cases()[0].pixels and cases()[1].pixels != cases()[0].pixels
+    assert len({c.question for c in cases()}) == len({c.stream for c in cases()}) == len(cases())
 
 
 def test_visit(folder, tmp_path):
     wish = DoctorOptions("m", "hf_vlm", {"dtype": "float32"}, folder, "cpu", drift=True)
-    findings = {f.check: f for f in visit(wish, CASES)}
+    findings = {f.check: f for f in visit(wish, cases())}
     assert list(findings)[:2] == ["files", "weights"] and list(findings)[-2:] == ["speed and memory", "drift"]
     weights = findings["weights"].numbers
     assert weights["bytes"] == 4 * weights["parameters"]
@@ -186,7 +191,7 @@ def test_visit(folder, tmp_path):
     assert findings["drift"].numbers["samples"] == 5
     copy = shutil.copytree(folder, tmp_path / "torn")
     (copy / "model.safetensors").unlink()
-    (only,) = visit(replace(wish, folder=copy), CASES)
+    (only,) = visit(replace(wish, folder=copy), cases())
     assert (only.check, only.verdict) == ("files", "fail") and "safetensors" in only.found
 
 

@@ -3,6 +3,8 @@
 What a check found is held to a second plain forward pass, written apart from the first (`tests.support.models.plain_vlm`).
 """
 
+from functools import cache
+
 import pytest
 import torch
 import transformers
@@ -39,13 +41,19 @@ SKIPPED = {"padding": "skip", "continuation": "skip"}
 """What there is nothing to examine of where every prompt is read by itself."""
 
 
+@cache
+def cases():
+    """Questions about drawn scenes, the same for all."""
+    return scene_cases(4)
+
+
 @pytest.fixture(scope="module", params=sorted(FAMILIES))
 def tested(request, tmp_path_factory):
     family = request.param
     template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
     made = hf_vlm(ModelContext(family, FAMILIES[family](tmp_path_factory.mktemp(family))), **template)
     made.load()
-    return ModelUnderTest(made, scene_cases(4), Decoding(5, 0.9))
+    return ModelUnderTest(made, cases(), Decoding(5, 0.9))
 
 
 @pytest.mark.parametrize("name", list(checks()))
@@ -59,7 +67,7 @@ def test_families_that_are_read_by_plain_passes(family, tmp_path):
     template = {"template": TEMPLATES[family]} if family in TEMPLATES else {}
     made = hf_vlm(ModelContext(family, PLAIN[family](tmp_path)), **template)
     made.load()
-    own = ModelUnderTest(made, scene_cases(4), Decoding(5, 0.9))
+    own = ModelUnderTest(made, cases(), Decoding(5, 0.9))
     findings = [attempt(name, check, own) for name, check in checks().items()]
     assert {f.check: f.verdict for f in findings if f.verdict != "ok"} == SKIPPED
 
@@ -93,7 +101,7 @@ def examined(family, folder):
     """Whether it is read by plain passes, and all that the doctor does not call well."""
     made = hf_vlm(ModelContext(family, folder))
     made.load()
-    own = ModelUnderTest(made, scene_cases(4), Decoding(5, 0.9))
+    own = ModelUnderTest(made, cases(), Decoding(5, 0.9))
     return bool(made.plain), {name: f.verdict for name, check in checks().items() if (f := attempt(name, check, own)).verdict != "ok"}
 
 

@@ -14,8 +14,12 @@ WHY_NOT = f"the packages with the weights are not installed: {INSTALL}"
 
 def are_weights_installed() -> bool:
     """Return whether the weights of both parts, and what reads them, are installed."""
-    present = {name.lower() for package in importlib.metadata.distributions() if (name := package.metadata["Name"])}
-    return {SMOLLM2.distribution, DINOV2.distribution} <= present and None not in map(importlib.util.find_spec, READERS)
+    try:
+        for part in (SMOLLM2, DINOV2):
+            importlib.metadata.version(part.distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return None not in map(importlib.util.find_spec, READERS)
 
 
 def save_smollm2(folder: Path) -> Path:
