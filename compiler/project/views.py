@@ -270,7 +270,7 @@ def print_experiments(entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = None) -> None:
-    from qualm.runners.scoring.families import within_margin
+    from qualm.runners.scoring.families import describe_margin
 
     columns = ["old", "new", "change"] + ([f"{level:.0%} interval", "p"] if level else [])
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
@@ -282,7 +282,7 @@ def _print_results(results: Sequence[Mapping[str, Any]], level: float | None = N
             numbers = ["-" if row[k] is None else f"{row[k]:+.4f}" if k == "change" else f"{row[k]:.4f}" for k in ("old", "new", "change")]
             if level:
                 numbers.append("-" if row["low"] is None else f"{row['low']:+.4f} to {row['high']:+.4f}")
-                found = within_margin(row)
+                found = describe_margin(row)
                 numbers.append("-" if row["p_adjusted"] is None else f"{row['p_adjusted']:.4f}{f' ({found})' if found else ''}")
             style = {"a": "red", "b": "green"}.get(row["better"] or "", "" if row["significant"] else "dim") if level else ""
             grid.add(row["metric"], *numbers, style=style)

@@ -125,13 +125,13 @@ def estimator(plugin: Plugin) -> Function:
 
     def function(*positional: Any, **named: Any) -> Floats:
         from qualm.runners.contracts.estimators import EstimatorContext
-        from qualm.runners.stages.estimate import LabelledEstimator, values_of
+        from qualm.runners.stages.estimate import LabelledEstimator, estimator_values
 
         inputs, ref, read = bind_arguments(plugin, positional, named)
         _complete(plugin, [name for name, column in read.items() if column is not None and name not in inputs])
         taken = {column: arrow(name, inputs[name], _kind(column)) for name, column in read.items() if column is not None}
         one = LabelledEstimator(ref.label, plugin, read, ref.args)
-        values = values_of(one, taken, common_length(taken), EstimatorContext())
+        values = estimator_values(one, taken, common_length(taken), EstimatorContext())
         return np.asarray(values.to_numpy(zero_copy_only=False), dtype=np.float64)
 
     return _named(function, plugin, "numpy.ndarray")

@@ -96,7 +96,7 @@ def score(
 
     from qualm.runners.runtime.threads import one_thread
     from qualm.runners.scoring.measuring.evaluate import evaluate
-    from qualm.runners.scoring.measuring.intervals import about, intervals
+    from qualm.runners.scoring.measuring.intervals import interval_columns, intervals
     from qualm.runners.scoring.measuring.slices import make_slices
 
     check_settings(Resampling, level=level, resamples=resamples, seed=seed)
@@ -111,7 +111,7 @@ def score(
                 values = evaluate(chosen, cell, part)
             limits = intervals([measured for _, measured in values], level, part.bootstrap.groups)
             for (label, measured), ends in zip(values, limits, strict=True):
-                facts = about(measured, ends, level)
+                facts = interval_columns(measured, ends, level)
                 rows.append(
                     {
                         "slice": part.label,

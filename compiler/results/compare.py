@@ -289,9 +289,9 @@ def print_comparison(comparison: Mapping[str, Any], console: Console) -> None:
         console.print()
     if test := comparison["test"]:
         from qualm.compiler.results.comparisons import remarks
-        from qualm.runners.scoring.families import how_corrected
+        from qualm.runners.scoring.families import describe_correction
 
-        how = how_corrected(test, study=say.ALL_TESTS)
+        how = describe_correction(test, study=say.ALL_TESTS)
         console.print(Text(say.COMPARISON_TEST.format(test=test["name"], correction=how), style="dim"))
 
         lines = remarks([d | {name: comparison[name] for name in "ab"} for d in comparison["differences"]])
@@ -349,24 +349,24 @@ def _differences(rows: Sequence[Mapping[str, Any]], group: tuple[str, str], comp
 
 def warn_unequal_scored_shares(differences: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a warning for each dataset and model whose scored shares differ between a and b."""
-    from qualm.runners.scoring.scored_share import share_in_words, shares_differ
+    from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     metrics_of: dict[tuple[str, str, str], list[str]] = {}
     for d in differences:
         shares = [d.get("scored_share_a"), d.get("scored_share_b")]
         if shares_differ(shares):
             where = " · ".join(x for x in (d.get("model", ""), d["dataset"]) if x)
-            a, b = map(share_in_words, shares)
+            a, b = map(format_share, shares)
             metrics_of.setdefault((where, a, b), []).append(d["metric"])
     return [say.UNEQUAL_SHARES.format(place=where, a=a, b=b, metrics=", ".join(metrics)) for (where, a, b), metrics in metrics_of.items()]
 
 
 def _shares(difference: Mapping[str, Any]) -> str:
     """Format both scored shares, marked if they differ too much for a fair comparison."""
-    from qualm.runners.scoring.scored_share import share_in_words, shares_differ
+    from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     shares = [difference.get("scored_share_a"), difference.get("scored_share_b")]
-    return " / ".join(map(share_in_words, shares)) + (" (!)" if shares_differ(shares) else "")
+    return " / ".join(map(format_share, shares)) + (" (!)" if shares_differ(shares) else "")
 
 
 def _p(difference: Mapping[str, Any], name: str) -> str:

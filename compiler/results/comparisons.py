@@ -14,8 +14,8 @@ from qualm.compiler.results.scores import Row
 from qualm.compiler.results.tables import metrics_down
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
-from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, measured_by, stars, verdict, within_margin
-from qualm.runners.scoring.scored_share import share_in_words, shares_differ
+from qualm.runners.scoring.families import PAIRED_TEST, compared_quantity, describe_correction, describe_margin, stars, verdict
+from qualm.runners.scoring.scored_share import format_share, shares_differ
 
 MAX_PLACES = 3
 """Comparisons that a note names."""
@@ -36,7 +36,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
             grid.print(console)
             console.print()
     if tests:
-        corrected = how_corrected({"correction": correction, "family": family})
+        corrected = describe_correction({"correction": correction, "family": family})
         text = say.STARS.format(test=PAIRED_TEST, correction=corrected)
         console.print(Text("\n".join([text, *remarks(tests)]), style="dim"))
 
@@ -44,7 +44,7 @@ def show_tests(tests: Sequence[Row], correction: str, family: str, console: Cons
 def remarks(tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return lines on metrics that are compared by another quantity, or not tested."""
     metrics_by: dict[str, list[str]] = {}
-    for metric, by in dict.fromkeys((t["metric"], measured_by(t.get("compared_by"))) for t in tests):
+    for metric, by in dict.fromkeys((t["metric"], compared_quantity(t.get("compared_by"))) for t in tests):
         if by:
             metrics_by.setdefault(by, []).append(metric)
     reasons: dict[tuple[str, str], list[str]] = {}
@@ -67,7 +67,7 @@ def _place(test: Mapping[str, Any]) -> str:
 
 def metric_in_words(test: Mapping[str, Any]) -> str:
     """Return a comparison's metric, with the quantity that it is compared by, if another."""
-    by = measured_by(test.get("compared_by"))
+    by = compared_quantity(test.get("compared_by"))
     return f"{test['metric']} ({by})" if by else str(test["metric"])
 
 
@@ -87,9 +87,9 @@ def _cell(test: dict[str, Any] | None) -> Text:
     text = Text(f"{test['difference']:+.3f}{mark}", style=style)
     if test["low"] is not None:
         text.append(f" {test['low']:+.3f} to {test['high']:+.3f}", style="dim")
-    found = "not tested" if test["p_adjusted"] is None else within_margin(test)
+    found = "not tested" if test["p_adjusted"] is None else describe_margin(test)
     text.append(f" {found}" * bool(found), style="dim italic")
     shares = [test.get("scored_share_a"), test.get("scored_share_b")]
     if shares_differ(shares):
-        text.append(f" (scored {' / '.join(map(share_in_words, shares))}: not comparable)", style="yellow")
+        text.append(f" (scored {' / '.join(map(format_share, shares))}: not comparable)", style="yellow")
     return text

@@ -7,7 +7,7 @@ from typing import Any
 
 from qualm.compiler import sentences as say
 from qualm.runners.data.markdown import code, fenced, inline
-from qualm.runners.scoring.families import within_margin
+from qualm.runners.scoring.families import describe_margin
 
 ROWS, LINES = 60, 200
 """Most rows of a table, and most lines of a spec's difference: a comment on GitHub holds 65,536 characters."""
@@ -73,7 +73,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
         between = "" if row["low"] is None else f" ({_signed(row['low'])} to {_signed(row['high'])})"
         p = "" if row["p_adjusted"] is None else f"{row['p_adjusted']:.3f}"
         change = "" if row["change"] is None else _signed(row["change"]) + between
-        finding = "; ".join(filter(None, (VERDICTS.get(row["better"] or ""), within_margin(row))))
+        finding = "; ".join(filter(None, (VERDICTS.get(row["better"] or ""), describe_margin(row))))
         lines.append(f"| {names} | {_plain(row['old'])} | {_plain(row['new'])} | {change} | {p} | {finding} |")
     return [*lines, *([f"\n{say.COMMENT_MORE.format(n=len(rows) - ROWS)}"] if len(rows) > ROWS else []), ""]
 

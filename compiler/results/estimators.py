@@ -10,8 +10,8 @@ from rich.text import Text
 from qualm.compiler import sentences as say
 from qualm.compiler.results.scores import Row
 from qualm.registry.system.console import Console
-from qualm.runners.scoring.families import how_corrected
-from qualm.runners.scoring.measuring.labels import of_estimator
+from qualm.runners.scoring.families import describe_correction
+from qualm.runners.scoring.measuring.labels import add_estimator
 
 
 def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family: str, console: Console) -> None:
@@ -20,7 +20,7 @@ def show_best_estimators(rankings: Sequence[Row], scores: Sequence[Row], family:
     for line in lines:
         console.print(Text(line))
     if lines:
-        how = how_corrected({"correction": "max_t", "family": family})
+        how = describe_correction({"correction": "max_t", "family": family})
         console.print(Text(say.MAY_BE_BEST.format(correction=how), style="dim"))
 
 
@@ -28,19 +28,19 @@ def best_estimators(rankings: Sequence[Row], scores: Sequence[Row]) -> Iterator[
     """Yield a line on each model, dataset and metric shown: which estimators may be best."""
     from qualm.runners.reporting.chance import none_beats_chance
     from qualm.runners.reporting.text import number
-    from qualm.runners.scoring.scored_share import unequal_shares
+    from qualm.runners.scoring.scored_share import describe_unequal_shares
 
     score_keys = {(*_place(row), row["metric"]) for row in scores}
     of_estimators = [row for row in rankings if row["among"] == "estimators"]
     for (*place, metric), column in groupby(of_estimators, key=lambda row: (*_place(row), row["metric"])):
         best, *others = column
-        if (*place, of_estimator(metric, best["candidate"])) not in score_keys:
+        if (*place, add_estimator(metric, best["candidate"])) not in score_keys:
             continue
         model, dataset, *where = place
         aside = "".join(f" · {name}" for name, usual in zip(where, ("clean", "all"), strict=True) if name != usual)
         place_in_words = f"{dataset}{aside}, {model}, {metric}"
         if best["not_comparable"]:
-            why = unequal_shares({row["candidate"]: row["scored_share"] for row in (best, *others)})
+            why = describe_unequal_shares({row["candidate"]: row["scored_share"] for row in (best, *others)})
             yield say.ESTIMATORS_NOT_RANKED.format(place=place_in_words, why=why)
         elif no_better := none_beats_chance(best):
             yield f"{place_in_words}: {no_better} ({best['candidate']} {number(best['value'])})"

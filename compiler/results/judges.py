@@ -22,7 +22,7 @@ def measure_judges(project: Project, spec: str | None, labels: Path | None) -> d
         ProjectError: no labels, no judges, a judge that fails.
     """
     from qualm.runners.contracts.judges import JudgeError
-    from qualm.runners.results.judge_reliability import LabelError, all_judges, read_labels
+    from qualm.runners.results.judge_reliability import LabelError, read_labels, reliability_of_judges
     from qualm.runners.runtime.settings import SettingsError
 
     resolved = project.resolve(spec)
@@ -34,7 +34,7 @@ def measure_judges(project: Project, spec: str | None, labels: Path | None) -> d
     path = labels if labels is not None else project.root / "registry" / "data" / str(name)
     counters: Counter[str] = Counter()
     try:
-        return all_judges([j.as_json() for j in resolved.judges], read_labels(path), project.settings, counters)
+        return reliability_of_judges([j.as_json() for j in resolved.judges], read_labels(path), project.settings, counters)
     except (JudgeError, LabelError, SettingsError) as error:
         raise ProjectError(str(error)) from error
 

@@ -18,11 +18,11 @@ from qualm.compiler.results.tables import format_measure, metrics_down, value_te
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json
-from qualm.runners.reporting.chance import in_words
+from qualm.runners.reporting.chance import describe_chance_levels
 from qualm.runners.results.confidence_weighted_accuracy import claims
 from qualm.runners.scoring.families import STUDY
 from qualm.runners.scoring.measuring.labels import plugin_of
-from qualm.runners.scoring.scored_share import bounds_in_words
+from qualm.runners.scoring.scored_share import describe_bounds
 
 SHOWN = ("scores", "rankings", "correlations", "comparisons")
 """Outputs of the score stage that `qualm show` reads."""
@@ -86,7 +86,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
             console.print()
         for text in bounds_of(here, models):
             console.print(Text(f"{text}\n", style="yellow"))
-    for text in filter(None, (intervals_in_words(rows), in_words(rows))):
+    for text in filter(None, (intervals_in_words(rows), describe_chance_levels(rows))):
         console.print(Text(text, style="dim"))
     of = [conformal_setting(r["metric"], conformal_settings(r["metric"] for r in rows) if settings is None else settings) for r in rows]
     for setting in dict.fromkeys(filter(None, of)):
@@ -96,7 +96,7 @@ def show_scores(rows: Sequence[Row], console: Console, settings: Sequence[str] |
 def bounds_of(rows: Sequence[Row], models: Sequence[str]) -> Iterator[str]:
     """Yield a line on each metric with many unread answers: its values if these counted."""
     for metric in dict.fromkeys(r["metric"] for r in rows):
-        of = {r["model"]: bounds for r in rows if r["metric"] == metric and (bounds := bounds_in_words(r))}
+        of = {r["model"]: bounds for r in rows if r["metric"] == metric and (bounds := describe_bounds(r))}
         if of:
             values = ", ".join(f"{of[m]} ({m})" for m in models if m in of)
             yield say.WITH_UNREAD_ANSWERS.format(dataset=rows[0]["dataset"], metric=metric, values=values)
@@ -116,10 +116,10 @@ def intervals_in_words(rows: Sequence[Row]) -> str:
 
 def show_abstentions(rows: Sequence[Row], scored: Mapping[str, Any], judges: Sequence[Mapping[str, Any]], console: Console) -> None:
     """Print who decides whether answers abstain, where a value rests on it."""
-    from qualm.runners.scoring.apply_judge import abstention_words, rests_on_abstentions
+    from qualm.runners.scoring.apply_judge import depends_on_abstentions, describe_abstention_judges
 
-    if any(rests_on_abstentions(name) for name in dict.fromkeys(plugin_of(r["metric"]) for r in rows)):
-        console.print(Text(abstention_words(scored, judges), style="dim"))
+    if any(depends_on_abstentions(name) for name in dict.fromkeys(plugin_of(r["metric"]) for r in rows)):
+        console.print(Text(describe_abstention_judges(scored, judges), style="dim"))
 
 
 def show_coverage(rows: Sequence[Row], console: Console) -> None:
@@ -138,19 +138,19 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
     """Print why values (and `intervals`) are undefined, and warnings on unscored answers."""
-    from qualm.runners.scoring.score_warnings import cautions, disputes, few_groups, notes, warnings
+    from qualm.runners.scoring.score_warnings import lexical_warnings, dispute_warnings, few_group_warnings, metric_notes, unscored_warnings
 
-    for line in [*notes(rows, intervals, fold=True), *(few_groups(rows) if intervals else ())]:
+    for line in [*metric_notes(rows, intervals, fold=True), *(few_group_warnings(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))
-    for line in [*warnings(rows, fold=True), *disputes(rows), *cautions(rows)]:
+    for line in [*unscored_warnings(rows, fold=True), *dispute_warnings(rows), *lexical_warnings(rows)]:
         console.print(Text(say.WARNING, style="bold red") + Text(line, style="red"))
 
 
 def show_collapses(rows: Sequence[Row], console: Console) -> None:
     """Print under which variants models collapse, also variants that are not shown."""
-    from qualm.runners.scoring.score_warnings import collapses
+    from qualm.runners.scoring.score_warnings import collapse_warnings
 
-    for line in collapses(rows):
+    for line in collapse_warnings(rows):
         console.print(Text(say.WARNING, style="bold red") + Text(line, style="red"))
 
 

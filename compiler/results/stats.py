@@ -107,12 +107,12 @@ def print_statistics(name: str, counts: Mapping[str, Any], console: Console) -> 
 
 
 def _print_without_looking(rows: list[dict[str, Any]], console: Console) -> None:
-    from qualm.runners.results.shortcuts import HEADER, NOTE, cells
+    from qualm.runners.results.shortcuts import HEADER, NOTE, format_cells
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in (say.WITHOUT_LOOKING.format(column=HEADER[0]), *HEADER[1:]):
         table.add_column(column, justify="left" if column.endswith(HEADER[0]) else "right", overflow="fold")
-    for line in cells(rows):
+    for line in format_cells(rows):
         table.add_row(*map(Text, line))
     table.width = _width(table, console)
     console.print(table, crop=False)

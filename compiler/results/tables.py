@@ -50,13 +50,13 @@ def metrics_down(
 
 def _unscored(cells: Sequence[Row]) -> str:
     """Return words on how many questions have no score, and scored shares; "" if all have one."""
-    from qualm.runners.scoring.scored_share import share_in_words, shares_differ
+    from qualm.runners.scoring.scored_share import format_share, shares_differ
 
     left = max((cell["n_unscored"] for cell in cells), default=0)
     if not left:
         return ""
     shares = sorted(share for cell in cells if (share := cell.get("scored_share")) is not None)
-    ends = "–".join(dict.fromkeys(map(share_in_words, (shares[0], shares[-1])))) if shares else ""
+    ends = "–".join(dict.fromkeys(map(format_share, (shares[0], shares[-1])))) if shares else ""
     scored = f", scored {ends}{': not comparable' if shares_differ(shares) else ''}" if ends else ""
     return f" (+{left:,} unscored{scored})"
 

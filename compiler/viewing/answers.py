@@ -14,7 +14,7 @@ from qualm.compiler.viewing.chunks import PackedColumn, finite, pack_column
 from qualm.compiler.viewing.failures import expected_answer
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.sample import CLEAN
-from qualm.runners.reporting.text import words
+from qualm.runners.reporting.text import display_name
 from qualm.runners.results.results import Results
 
 TEXT_ROWS = 1000
@@ -117,7 +117,7 @@ class AnswerTable:
             "models": self.models,
             "variants": self.variants,
             "columns": [c.described for c in self.columns],
-            "estimators": {name: words(name) for name in self.estimators},
+            "estimators": {name: display_name(name) for name in self.estimators},
             "text_rows": TEXT_ROWS,
             "sample_rows": SAMPLE_ROWS,
             "detail_samples": self.per_detail,

@@ -9,7 +9,7 @@ import polars as pl
 
 from qualm.compiler.viewing.chunks import finite
 from qualm.runners.reporting.load import ALL_CLEAN, column_decimals, with_decimals
-from qualm.runners.reporting.text import titled, words
+from qualm.runners.reporting.text import display_name, heading_name
 from qualm.runners.results.results import Results
 from qualm.runners.results.tables import labelled
 
@@ -31,8 +31,8 @@ def board(results: Results) -> dict[str, Any]:
     scores = scores.with_columns(with_decimals(rows, column_decimals(rows.filter(ALL_CLEAN)))["decimals"])
     metrics = scores.select("metric", "higher_is_better").unique(maintain_order=True).rows()
     return pack_columns(scores.to_dicts(), [name for name in (*SCORE_COLUMNS, *RANKED) if name in scores.columns]) | {
-        "metrics": {name: {"title": titled(name), "higher_is_better": better} for name, better in metrics},
-        "estimators": {name: words(name) for name in scores["estimator"].drop_nulls().unique(maintain_order=True)},
+        "metrics": {name: {"title": heading_name(name), "higher_is_better": better} for name, better in metrics},
+        "estimators": {name: display_name(name) for name in scores["estimator"].drop_nulls().unique(maintain_order=True)},
     }
 
 

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qualm.runners.review.pages import Running
+    from qualm.runners.review.pages import ServedPage
 
 OPENING = ".qualm/pages"
 """Folder of files that open a browser while a page is served."""
@@ -31,7 +31,7 @@ def login_name() -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._")[:40] or "reviewer"
 
 
-def until_stopped(serve: Callable[[], Running], banner: Callable[[str], str], browser: Path | None) -> None:
+def until_stopped(serve: Callable[[], ServedPage], banner: Callable[[str], str], browser: Path | None) -> None:
     """Start a page, print its banner, and serve it until Ctrl-C or SIGTERM.
 
     Args:

@@ -15,7 +15,7 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import PICTURE
-from qualm.runners.scoring.families import PAIRED_TEST, how_corrected
+from qualm.runners.scoring.families import PAIRED_TEST, describe_correction
 
 PLACE = "../../.qualm/runs"
 """From a report to the records of runs."""
@@ -33,7 +33,7 @@ class Appendix:
 
 
 def appendix(results: Report) -> Appendix | None:
-    """Return the appendix; None if the stage has no parameters for it."""
+    """Return the appendix of a report; None if the stage has no parameters for it."""
     settings = results.stage.params.get("made")
     if settings is None:
         return None
@@ -51,18 +51,18 @@ def appendix(results: Report) -> Appendix | None:
 
 
 def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the facts that hold for all models."""
+    """Yield (heading, text) facts on methods, judges and prompts that hold for all models."""
     interval = settings["interval"]
     resamples = say.INTERVALS_FROM.format(level=100 * interval["level"], n=interval["bootstrap"])
     yield say.INTERVALS_FACT, resamples if interval["bootstrap"] else say.NO_BOOTSTRAP
     if family := settings.get("family"):
-        yield say.RANKINGS_FACT, say.RANKINGS_FROM.format(correction=how_corrected({"correction": "max_t", "family": family}))
+        yield say.RANKINGS_FACT, say.RANKINGS_FROM.format(correction=describe_correction({"correction": "max_t", "family": family}))
     if compare := settings.get("compare"):
         margin = compare.get("margin")
         margins = ", ".join(f"{name} {value:g}" for name, value in margin.items()) if isinstance(margin, dict) else f"{margin or 0:g}"
         equality = say.MARGIN_OF_EQUALITY.format(margins=visible(margins, 200)) if margin else ""
-        yield say.TESTS_FACT, say.TESTS_OVER_GROUPS.format(test=PAIRED_TEST, correction=how_corrected(compare), margin=equality)
-    yield from _judged(settings)
+        yield say.TESTS_FACT, say.TESTS_OVER_GROUPS.format(test=PAIRED_TEST, correction=describe_correction(compare), margin=equality)
+    yield from _judge_facts(settings)
     if settings["models"] and all(about["plugin"] == "recorded" for about in settings["models"]):
         yield say.DECODING_FACT, say.ALL_RECORDED
         return
@@ -84,7 +84,7 @@ def facts_of(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield the scores, the level and the calibration rows of each conformal setting."""
+    """Yield (heading, text) per conformal setting: its scores, alpha and calibration rows."""
     for about in settings:
         scores = ", ".join(score["label"] for score in about["scores"])
         chosen = ", ".join(f"{key} {value}" for key, value in sorted((about.get("calibration") or {}).items()) if value is not None)
@@ -94,10 +94,10 @@ def conformal_facts(settings: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
         )
 
 
-def _judged(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the judges, the estimators, and the versions that changed."""
+def _judge_facts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (heading, text) facts: the judges, the estimators, and changed versions."""
     for about in settings.get("judges", ()):
-        yield say.JUDGE_FACT.format(label=visible(about["label"], 80)), visible(plugin_words(about), 400)
+        yield say.JUDGE_FACT.format(label=visible(about["label"], 80)), visible(format_plugin(about), 400)
     if estimators := settings.get("estimators"):
         yield say.ESTIMATORS_FACT, visible(", ".join(estimators), 600)
     if "versions" in settings:
@@ -105,17 +105,17 @@ def _judged(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield say.VERSIONS, say.ALL_OTHERS_1.format(versions=raised) if raised else say.ALL_1
 
 
-def plugin_words(about: Mapping[str, Any]) -> str:
-    """Return a plugin with the parameters that are set: `hallusionbench (by: openai (model: gpt-4), max_new_tokens: 16)`."""
+def format_plugin(about: Mapping[str, Any]) -> str:
+    """Return a plugin with its set parameters as text: `lave (by: openai (model: gpt-4))`."""
     args = {key: value for key, value in about.get("args", {}).items() if value not in (None, False, {}, [])}
     parts = [
-        f"{key}: {plugin_words(value) if isinstance(value, dict) and 'plugin' in value else value}" for key, value in sorted(args.items())
+        f"{key}: {format_plugin(value) if isinstance(value, dict) and 'plugin' in value else value}" for key, value in sorted(args.items())
     ]
     return f"{about['plugin']} ({', '.join(parts)})" if parts else str(about["plugin"])
 
 
 def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[str]:
-    """Return the row of a dataset: source, official files with their digest, licence, and a digest of its questions."""
+    """Return the table row of a dataset: source, files, digests and licence."""
     files = about.get("files") or about.get("source") or "–"
     digest = file_digest(root, str(about["files"])) if about.get("files") else "–"
     samples = root / str(folder) / "samples.parquet"
@@ -124,7 +124,7 @@ def data_row(about: Mapping[str, Any], root: Path, folder: str | None) -> list[s
 
 
 def model_row(about: Mapping[str, Any], root: Path) -> list[str]:
-    """Return the row of a model: plugin, files with their digest, dtype and the other parameters that are set."""
+    """Return the table row of a model: plugin, files with digest, dtype, other parameters."""
     args = dict(about["args"])
     hub, revision, dtype = args.pop("hub", None), args.pop("revision", None), args.pop("dtype", None)
     folder = about.get("files")
@@ -138,7 +138,7 @@ def model_row(about: Mapping[str, Any], root: Path) -> list[str]:
 
 
 def file_digest(root: Path, folder: str) -> str:
-    """Return the DVC digest of an entry's files, or where it is recorded."""
+    """Return the DVC digest of an entry's files, or a phrase on where it is recorded."""
     pointer = root / f"{folder}.dvc"
     if not pointer.is_file():
         return say.NOT_ADDED if folder.startswith("registry/data/") else say.MADE_BY_A_STAGE

@@ -15,7 +15,7 @@ from qualm.runners.scoring.measuring.labels import plugin_of
 
 
 def none_beats_chance(best: Mapping[str, Any]) -> str:
-    """Return in words that the best candidate of a ranking is not better than chance; empty if it is, or without a chance level.
+    """Return a clause if a ranking's best candidate is not better than chance; else "".
 
     Args:
         best: The first row of a column of RANKINGS.
@@ -42,7 +42,7 @@ def is_no_better_than_chance(row: Mapping[str, Any]) -> bool:
 
 
 def _gains(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return by how much the value and the ends of its interval are better than chance; empty without a chance level."""
+    """Return how much value and interval ends are above chance, by name; {} if unknown."""
     better = _higher_is_better(row["metric"])
     if row.get("chance") is None or better is None:
         return {}
@@ -58,10 +58,11 @@ def _higher_is_better(label: str) -> bool | None:
     return better
 
 
-def in_words(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Return the levels of the metrics of these scores in one sentence; empty where none is known.
+def describe_chance_levels(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return a sentence with the chance level of each metric in these scores; "" if unknown.
 
-    >>> in_words([{"metric": "auroc[p_true]", "chance": 0.5}, {"metric": "auarc", "chance": 0.7}, {"metric": "auarc", "chance": 0.75}])
+    >>> rows = [{"metric": "auroc[p_true]", "chance": 0.5}, {"metric": "auarc", "chance": 0.7}, {"metric": "auarc", "chance": 0.75}]
+    >>> describe_chance_levels(rows)
     'chance level: auroc 0.500, auarc 0.700 to 0.750'
     """
     levels: dict[str, set[float]] = {}

@@ -17,37 +17,37 @@ _UNIT = [0, 0.2, 0.4, 0.6, 0.8, 1]
 
 
 def _rounded(rows: Rows) -> list[dict[str, Any]]:
-    """Round to a precision that does not depend on threads or processors."""
+    """Return the rows with floats rounded, so that drawings are the same on all machines."""
     return [{name: result(cell) if isinstance(cell, float) else cell for name, cell in row.items()} for row in rows]
 
 
-def reliability(rows: Rows, most: float = 0) -> str:
-    """Draw accuracy against confidence per bin, with consistency bars and bin counts.
+def reliability(rows: Rows, max_count: float = 0) -> str:
+    """Draw accuracy against confidence per bin, with consistency bars and counts, as SVG.
 
     Args:
         rows: bins.
-        most: answers in the fullest bin of all panels, which share their axes.
+        max_count: answers in the fullest bin of all panels, which share their axes.
     """
     top = _unit_plot(150, (0, 1))
     marks = list(zip(_UNIT, plot.plain(_UNIT), strict=True))
     bins(top, _rounded(rows))
     top.y_axis(marks, "accuracy")
-    most = max([most, *(row["n"] for row in rows)])
-    share = _unit_plot(30, (0, most))
+    max_count = max([max_count, *(row["n"] for row in rows)])
+    share = _unit_plot(30, (0, max_count))
     counts(share, rows)
     share.x_axis(marks, "confidence")
-    many = plot.ticks(0, most, 2)
+    many = plot.ticks(0, max_count, 2)
     share.y_axis(list(zip(many, plot.thousands(many), strict=True)), "n", grid=False)
     return plot.page([(0, top), (160, share)], max(plot.margin(plot.plain(_UNIT)), plot.margin(plot.thousands(many))), _BELOW)
 
 
-def risk_coverage(rows: Rows, oracle: Rows, total: float | None, most: float = 0) -> str:
-    """Draw the error among the surest answers against their share, with random and oracle order.
+def risk_coverage(rows: Rows, oracle: Rows, total: float | None, max_risk: float = 0) -> str:
+    """Draw the error among the surest answers against their share, as SVG.
 
-    `most` is the largest error of all panels, which share their axes.
+    `max_risk` is the largest error of all panels, which share their axes.
     """
     drawn = _rounded(rows)
-    ends = plot.nice(0, max([most, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
+    ends = plot.nice(0, max([max_risk, total or 0.0, 1e-3, *(row["risk"] for row in (*drawn, *oracle))]), 4)
     curves = _unit_plot(150, ends)
     best = [(row["coverage"], row["risk"]) for row in _rounded(oracle)]
     answered(curves, [(row["coverage"], row["risk"]) for row in drawn], best, total)
@@ -57,12 +57,12 @@ def risk_coverage(rows: Rows, oracle: Rows, total: float | None, most: float = 0
     return plot.page([(0, curves)], plot.margin(plot.plain(values)), _BELOW)
 
 
-def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], most: float = 0) -> str:
-    """Share of test questions by the size of their prediction set, one bar per conformal score.
+def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], max_share: float = 0) -> str:
+    """Draw shares of questions by the size of their prediction set, per score, as SVG.
 
-    `most` is the largest share of all panels, which share their axes.
+    `max_share` is the largest share of all panels, which share their axes.
     """
-    ends = plot.nice(0, max([most, 1e-3, *(row["share"] for row in rows)]))
+    ends = plot.nice(0, max([max_share, 1e-3, *(row["share"] for row in rows)]))
     first, last = min(sizes), max(sizes)
     bars = plot.Plot(_WIDTH, 130, plot.between((first - 0.5, last + 0.5), (0, _WIDTH)), plot.between(ends, (130, 0)))
     sets(bars, _rounded(rows), scores)
@@ -73,7 +73,7 @@ def set_sizes(rows: Rows, scores: Sequence[str], sizes: Sequence[int], most: flo
 
 
 def right_and_wrong(rows: Rows, title: str) -> str:
-    """Draw two histograms back to back: right answers upward, wrong ones downward, as shares."""
+    """Draw two histograms back to back as SVG: right answers up, wrong ones down."""
     drawn = _rounded(rows)
     ends = plot.nice(min(0.0, *(row["share"] for row in drawn)), max(1e-3, *(row["share"] for row in drawn)))
     domain = (min(row["low"] for row in drawn), max(row["high"] for row in drawn))
@@ -97,21 +97,21 @@ def _unit_plot(height: float, y: tuple[float, float]) -> plot.Plot:
 
 
 def quartiles(rows: Rows, order: Sequence[str]) -> str:
-    """Draw median, middle half and middle 80% of right and wrong answers per model."""
+    """Draw median, middle 50% and 80% of right and wrong answers per model, as SVG."""
     drawn = _rounded(rows)
-    panel, place = _row_plot(order, _cut(order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
+    panel, place = _row_plot(order, _shorten_labels(order), 26, [row[q] for row in drawn for q in ("q10", "q90")])
     for row in drawn:
         colour, at = (RIGHT, place(row["model"], -4.5)) if row["verdict"] == "right" else (WRONG, place(row["model"], 4.5))
         panel.line([(row["q10"], at), (row["q90"], at)], colour, 1)
         panel.line([(row["q25"], at), (row["q75"], at)], colour, 3.5)
         panel.dots([(row["q50"], at)], colour, 2.9, outlined=True)
-    return plot.page([(0, panel)], plot.margin(_cut(order)), 24)
+    return plot.page([(0, panel)], plot.margin(_shorten_labels(order)), 24)
 
 
 def dots(
     rows: Rows, order: Sequence[str], models: Sequence[str], reference: float | None = None, beside: Sequence[str] | None = None
 ) -> str:
-    """Draw a dot with its interval per row; models side by side, or as ticks if many.
+    """Draw a dot with its interval per row as SVG; models side by side, or ticks if many.
 
     `models` are in the order of their colours; `beside` has them in the order in which they are drawn.
     """
@@ -121,7 +121,7 @@ def dots(
     values = [row[key] for row in drawn for key in (("value",) if many else ("value", "low", "high"))]
     order = list(dict.fromkeys([*order, *(row["row"] for row in drawn)]))
     height = 19 if many or len(names) == 1 else 9 * len(names) + 8
-    panel, place = _row_plot(order, _cut(order), height, [*values, *([] if reference is None else [reference])])
+    panel, place = _row_plot(order, _shorten_labels(order), height, [*values, *([] if reference is None else [reference])])
     if reference is not None:
         panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
     for row in drawn:
@@ -135,11 +135,11 @@ def dots(
     for name in dict.fromkeys(row["row"] for row in drawn) if many else ():
         of = [row["value"] for row in drawn if row["row"] == name]
         panel.diamond((sum(of) / len(of), place(name, 0)), INK, 4.6)
-    return plot.page([(0, panel)], plot.margin(_cut(order)), 24)
+    return plot.page([(0, panel)], plot.margin(_shorten_labels(order)), 24)
 
 
-def ranked(rows: Rows, reference: float | None = None) -> str:
-    """Draw a row per value, top to bottom: dot (ring if `blind`), interval and number.
+def ranked_dots(rows: Rows, reference: float | None = None) -> str:
+    """Draw one row per value, top to bottom, as SVG: dot, interval and number.
 
     Args:
         rows: `row` (its name), `value`, `low`, `high`, `colour`, `blind`.
@@ -147,7 +147,7 @@ def ranked(rows: Rows, reference: float | None = None) -> str:
     """
     drawn = _rounded(rows)
     ends = [row[key] for row in drawn for key in ("value", "low", "high") if row[key] is not None]
-    names = _cut([row["row"] for row in drawn], 34)
+    names = _shorten_labels([row["row"] for row in drawn], 34)
     panel, place = _row_plot(names, names, 17, [*ends, *([] if reference is None else [reference])], 312)
     if reference is not None:
         panel.line([(reference, 0), (reference, panel.height)], MUTED, 1, "3,3")
@@ -163,16 +163,16 @@ def ranked(rows: Rows, reference: float | None = None) -> str:
     return plot.page([(0, panel)], plot.margin(names), 24, right=48)
 
 
-def _cut(labels: Sequence[str], longest: int = 26) -> list[str]:
-    """Shorten row labels to a number of characters."""
-    return shortened(labels, longest, lambda label: label if len(label) <= longest else f"{label[: longest - 1]}…")
+def _shorten_labels(labels: Sequence[str], max_length: int = 26) -> list[str]:
+    """Return the labels, each shortened to `max_length` characters."""
+    return shortened(labels, max_length, lambda label: label if len(label) <= max_length else f"{label[: max_length - 1]}…")
 
 
 def _row_plot(
     order: Sequence[str], labels: Sequence[str], height: float, values: Sequence[float], width: float = 278
 ) -> tuple[plot.Plot, Callable[[str, float], float]]:
-    """Return a plot with a labelled row per value, and a function that places a row's middle."""
-    ends = _ends(values)
+    """Return a plot with a labelled row per name, and a function (name, shift) -> height."""
+    ends = _axis_range(values)
     room = max(120.0, width - plot.margin(labels))
     panel = plot.Plot(room, height * len(order), plot.between(ends, (5, room - 5)), lambda y: y)
     middle = {name: height * (i + 0.5) for i, name in enumerate(order)}
@@ -183,13 +183,13 @@ def _row_plot(
 
 
 def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log: bool = False, goal: float | None = None) -> str:
-    """Draw one line per series; intervals if there are few, a mean line beyond eight."""
+    """Draw one line per series as SVG; bands if there are few, a mean line beyond eight."""
     drawn = _rounded(rows)
     names = list(dict.fromkeys(row["model"] for row in drawn))
     many = len(models) > len(SERIES)
     bands = not many and not log and goal is None and len(names) <= 3  # more of them hide each other
     places = sorted({row["x"] for row in drawn})
-    panel = plot.Plot(210, 160, plot.along(places, (12, 198), log=log), plot.between(_spread(drawn, goal, bands), (160, 0)))
+    panel = plot.Plot(210, 160, plot.along(places, (12, 198), log=log), plot.between(_y_range(drawn, goal, bands), (160, 0)))
     if goal is not None:
         panel.across(goal, MUTED, 1, "3,3")
     of = {name: [row for row in drawn if row["model"] == name] for name in names}
@@ -207,33 +207,33 @@ def lines(rows: Rows, models: Sequence[str], x_title: str, y_title: str, *, log:
         panel.line(means, INK, 2)
         panel.dots(means, INK, 2.8)
     panel.x_axis([(x, f"{x:.4g}") for x in places], x_title)
-    values = plot.ticks(*_spread(drawn, goal, bands), 5)
+    values = plot.ticks(*_y_range(drawn, goal, bands), 5)
     panel.y_axis(list(zip(values, plot.plain(values), strict=True)), y_title)
     return plot.page([(0, panel)], plot.margin(plot.plain(values)), _BELOW)
 
 
-def _spread(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]:
-    """Return the ends of the y axis, with room around a goal so that noise looks like noise."""
+def _y_range(rows: Rows, goal: float | None, bands: bool) -> tuple[float, float]:
+    """Return the (low, high) ends of the y axis, with room around a goal."""
     values = [row[key] for row in rows for key in (("value", "low", "high") if bands else ("value",))]
     if goal is not None:
         return min([goal, *values]) - 0.02, max([goal, *values]) + 0.02
-    return _ends(values)
+    return _axis_range(values)
 
 
 def dumbbells(rows: Rows, order: Sequence[str]) -> str:
-    """Draw changes as a ring and a dot: green if significantly better, red if worse, else grey."""
+    """Draw changes as rings and dots in SVG: green if better, red if worse, else grey."""
     drawn = _rounded(rows)
-    panel, place = _row_plot(order, _cut(order), 20, [row[end] for row in drawn for end in ("before", "after")])
+    panel, place = _row_plot(order, _shorten_labels(order), 20, [row[end] for row in drawn for end in ("before", "after")])
     for row in drawn:
         at, colour = place(row["row"], 0), {"better": RIGHT, "worse": WRONG}.get(row["change"], MUTED)
         panel.line([(row["before"], at), (row["after"], at)], colour, 2, opacity=0.7)
         panel.ring((row["before"], at), colour, 3.4)
         panel.dots([(row["after"], at)], colour, 3.6)
-    return plot.page([(0, panel)], plot.margin(_cut(order)), 24)
+    return plot.page([(0, panel)], plot.margin(_shorten_labels(order)), 24)
 
 
-def bumps(rows: Rows, metrics: Sequence[str]) -> str:
-    """Draw ranks by one metric after another, a line per model, named at both ends."""
+def rank_lines(rows: Rows, metrics: Sequence[str]) -> str:
+    """Draw ranks by one metric after another as SVG, a line per model, named at both ends."""
     names = list(dict.fromkeys(row["model"] for row in rows))
     column = {metric: 60 + 120 * i for i, metric in enumerate(metrics)}
     height = max(60, 17 * len(names))
@@ -256,10 +256,10 @@ def bumps(rows: Rows, metrics: Sequence[str]) -> str:
 
 
 def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> str:
-    """Draw a dot per model, and a least-squares line from three models on."""
+    """Draw a dot per model, and a least-squares line from three models on, as SVG."""
     drawn = _rounded(rows)
     xs, ys = ([row[name] for row in drawn] for name in "xy")
-    x_ends, y_ends = _ends(xs), _ends(ys)
+    x_ends, y_ends = _axis_range(xs), _axis_range(ys)
     panel = plot.Plot(240, 180, plot.between(x_ends, (10, 230)), plot.between(y_ends, (170, 10)))
     if len(drawn) > 2 and max(xs) > min(xs):
         slope, rise = linear_regression(xs, ys)
@@ -276,7 +276,7 @@ def scatter(rows: Rows, models: Sequence[str], x_title: str, y_title: str) -> st
 
 
 def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
-    """Draw groups of bars, one bar per model, each with its interval."""
+    """Draw groups of bars as SVG, one bar per model, each with its interval."""
     drawn = _rounded(rows)
     width = max(230.0, 62.0 * len(order))
     heights = [0.0, *(row[name] for row in drawn for name in ("value", "low", "high"))]
@@ -289,13 +289,13 @@ def bars(rows: Rows, order: Sequence[str], models: Sequence[str]) -> str:
         left = step * (list(order).index(row["group"]) + 0.1) + wide * place
         panel.rect((left, left + wide), (0, row["value"]), SERIES[place % len(SERIES)], 0.9, gap=False)
         panel.line([(left + wide / 2, row["low"]), (left + wide / 2, row["high"])], INK, 0.9, opacity=0.55)
-    panel.x_axis([(step * (i + 0.5), text) for i, text in enumerate(_cut(order, max(4, int(step / 6.6))))])
+    panel.x_axis([(step * (i + 0.5), text) for i, text in enumerate(_shorten_labels(order, max(4, int(step / 6.6))))])
     values = plot.ticks(*ends, 5)
     panel.y_axis(list(zip(values, plot.plain(values), strict=True)))
     return plot.page([(0, panel)], plot.margin(plot.plain(values)), 24)
 
 
-def _ends(values: Sequence[float]) -> tuple[float, float]:
-    """Return round ends of an axis around some values."""
+def _axis_range(values: Sequence[float]) -> tuple[float, float]:
+    """Return round (low, high) ends of an axis around some values."""
     low, high = min(values), max(values)
     return plot.nice(low, high) if high > low else (low - 0.05, high + 0.05)

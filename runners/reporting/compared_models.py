@@ -11,13 +11,13 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible
-from qualm.runners.scoring.families import PAIRED_TEST, how_corrected, in_words, measured_by, verdict
+from qualm.runners.scoring.families import PAIRED_TEST, compared_quantity, describe_comparison, describe_correction, verdict
 
 MAX_ROWS = 200
 
 
 def compared_models(results: Report, dataset: str) -> Sheet | None:
-    """Return the tests on one dataset, clean inputs, all questions; None where the spec compares no models."""
+    """Return a table of the paired tests on one dataset; None if there are none."""
     tests = list(_tests(results, dataset))
     if not tests:
         return None
@@ -27,7 +27,7 @@ def compared_models(results: Report, dataset: str) -> Sheet | None:
     settings = results.stage.params.get("made", {}).get("compare")
     sentences = [
         say.PAIRED_TESTS.format(
-            test=PAIRED_TEST.capitalize(), correction=how_corrected(settings) if settings else say.CORRECTED_AS_SPECIFIED
+            test=PAIRED_TEST.capitalize(), correction=describe_correction(settings) if settings else say.CORRECTED_AS_SPECIFIED
         ),
         say.FIRST_MINUS_SECOND,
         say.NO_PROOF_OF_EQUALITY,
@@ -49,7 +49,7 @@ def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
         label = read_label(test["metric"], results.settings, results.stage.params.get("calibrators", ()))
         if label.setting in ("", results.main_setting):
             where = "/".join(filter(None, (label.setting, label.score, label.estimator, label.calibrator)))
-            by = measured_by(test["compared_by"])
+            by = compared_quantity(test["compared_by"])
             parts = (label.title, label.sweep, f"[{where}]" if where else "", label.arrow, f"({by})" if by else "")
             yield test | {"title": " ".join(filter(None, parts))}
 
@@ -60,6 +60,6 @@ def _row(test: dict[str, Any], has_margin: bool) -> list[str]:
     first, *others = ["–" if value is None else number(value, 4) for value in p]
     names = f"{visible(test['b'], 60)} against {visible(test['a'], 60)}"
     values = " and ".join(rounded(test, side) for side in ("value_b", "value_a"))
-    finding = visible(in_words(test), 300)
+    finding = visible(describe_comparison(test), 300)
     change = "–" if test["difference"] is None else rounded(test, "difference", signed)
     return [names, visible(test["title"], 120), values, change, limits, first, finding, *others]

@@ -16,8 +16,8 @@ FINISHES = ("length", "content_filter", "refusal")
 """Values of the column `finish`, in the order of the table."""
 
 
-def endings(results: Report) -> Sheet | None:
-    """Return the table of cut, filtered, refused and empty answers by model and dataset, or None."""
+def count_endings(results: Report) -> Sheet | None:
+    """Return a table of cut, filtered, refused and empty answers by model; None if none."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():
@@ -39,4 +39,4 @@ def endings(results: Report) -> Sheet | None:
 
 
 ASSETS = ["templates/endings.html"]
-SECTION = Section("endings", say.ENDINGS, endings, "endings.html")
+SECTION = Section("endings", say.ENDINGS, count_endings, "endings.html")

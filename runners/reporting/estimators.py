@@ -13,21 +13,21 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import none_beats_chance
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import between, number, read_label, rounded, signed, visible, words
+from qualm.runners.reporting.text import between, display_name, number, read_label, rounded, signed, visible
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.rankings import ESTIMATORS
 
 
 @dataclass(frozen=True)
-class AgainstBest:
-    """Tests of the estimators of one dataset against the best one."""
+class BestEstimatorTests:
+    """Table and summary of tests of one dataset's estimators against the best one."""
 
     sentence: str
     sheet: Sheet
 
 
-def against_best(results: Report, dataset: str) -> AgainstBest | None:
-    """Return the tests of one dataset, clean inputs, all questions; None if nothing was ranked."""
+def best_estimator_tests(results: Report, dataset: str) -> BestEstimatorTests | None:
+    """Return the tests of one dataset's estimators against the best; None if none was ranked."""
     tests = list(_tests(results, dataset))
     if not tests:
         return None
@@ -43,22 +43,25 @@ def against_best(results: Report, dataset: str) -> AgainstBest | None:
             sentence += f" {visible(model, 60)}, {visible(metric, 60)}: {'; '.join(filter(None, (no_better, shares)))}."
     note = say.FROM_THE_BEST
     rows = [_row(test) for test in tests]
-    return AgainstBest(sentence, Sheet(say.ESTIMATOR_TESTS, [*say.ESTIMATOR_TEST_COLUMNS], rows, note=note, wordy=True))
+    return BestEstimatorTests(sentence, Sheet(say.ESTIMATOR_TESTS, [*say.ESTIMATOR_TEST_COLUMNS], rows, note=note, wordy=True))
 
 
 def _tests(results: Report, dataset: str) -> Iterator[dict[str, Any]]:
-    """Yield the comparisons with a column's best, each as other estimator minus best."""
+    """Yield each comparison with a ranking's best estimator, as other minus best."""
     rows = results.estimator_comparisons.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") == "all"))
     for row in rows.iter_rows(named=True):
         label = read_label(row["metric"], results.settings)
         ranked = results.candidates(ESTIMATORS, dataset, row["metric"], model=row["model"])
         if not ranked or ranked[0]["candidate"] not in (row["a"], row["b"]) or label.setting not in ("", results.main_setting):
             continue
-        yield {**_turned(row, ranked[0]["candidate"]), "title": f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()}
+        yield {
+            **_relative_to_best(row, ranked[0]["candidate"]),
+            "title": f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip(),
+        }
 
 
-def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
-    """Reverse a comparison to other minus best, with its verdict."""
+def _relative_to_best(row: Mapping[str, Any], best: str) -> dict[str, Any]:
+    """Return a comparison reversed to other minus best, with its verdict."""
     turned = dict(row)
     if row["b"] == best:
         swapped = {"difference": row["difference"], "low": row["high"], "high": row["low"]}
@@ -68,7 +71,7 @@ def _turned(row: Mapping[str, Any], best: str) -> dict[str, Any]:
 
 
 def _row(test: Mapping[str, Any]) -> list[str]:
-    names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(words(test[side]), 60) for side in "ab")]
+    names = [visible(test["model"], 60), visible(test["title"], 60), *(visible(display_name(test[side]), 60) for side in "ab")]
     p = number(test["p_adjusted"], 4)
     finding = f"significantly {test['verdict']}" if test["verdict"] else say.STATISTICALLY_TIED
     limits = (between(test) or say.NO_INTERVAL).replace(

@@ -17,7 +17,7 @@ from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
-from qualm.runners.reporting.text import Label, aside, between, natural, rounded, visible, words
+from qualm.runners.reporting.text import Label, aside, between, display_name, natural, rounded, visible
 from qualm.runners.runtime.colours import SERIES
 from qualm.runners.scoring.cells import NO_REFERENCE
 
@@ -65,8 +65,8 @@ class Figure:
         return self
 
 
-def name(*parts: str) -> str:
-    """Return an id for a drawing: equal for equal figures, safe for any parts."""
+def figure_id(*parts: str) -> str:
+    """Return an HTML id for a drawing: equal for equal parts, safe for any text."""
     return "f" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:10]
 
 
@@ -74,8 +74,8 @@ def brief(text: str, longest: int = 40) -> str:
     return visible(text, longest)
 
 
-def coloured(models: list[str], palette: list[str]) -> list[str]:
-    """Return the models by whose order a figure of some models takes colours, so that each model has one colour on the page.
+def colour_order(models: list[str], palette: list[str]) -> list[str]:
+    """Return the order of models that gives colours to a figure of `models`.
 
     More models than there are colours share one colour in a figure that needs those beyond the first.
     """
@@ -84,15 +84,15 @@ def coloured(models: list[str], palette: list[str]) -> list[str]:
 
 
 def model_legend(models: list[str], palette: list[str]) -> list[tuple[str, str]]:
-    """Return the models of a figure with their colours."""
-    order = coloured(models, palette)
+    """Return a figure's legend as (colour, model) pairs; [] for one model."""
+    order = colour_order(models, palette)
     if len(order) > len(SERIES):
         return [("var(--accent)", say.MODEL_TICKS.format(n=len(models))), ("var(--ink)", say.THEIR_MEAN)]
     return [(SERIES[order.index(m)], brief(m)) for m in models] if len(order) > 1 else []
 
 
-def merged(figures: Mapping[str, Figure]) -> Figure | None:
-    """Return the figures of one kind as one, a panel's heading beginning with its dataset; None without panels.
+def merge_figures(figures: Mapping[str, Figure]) -> Figure | None:
+    """Return the figures of all datasets as one, headed by dataset; None without panels.
 
     Args:
         figures: Dataset -> its figure.
@@ -123,7 +123,7 @@ def _select_rows(frame: pl.DataFrame, model: str, dataset: str) -> pl.DataFrame:
 
 
 def reliability(results: Report, dataset: str) -> Figure:
-    """Draw reliability diagrams, one per model."""
+    """Return a figure with one reliability diagram per model."""
     figure = Figure(
         "Reliability",
         say.RELIABILITY,
@@ -141,7 +141,7 @@ def reliability(results: Report, dataset: str) -> Figure:
         panels.append((model, rows.select(names).to_dicts()))
     most = max((row["n"] for _, bins in panels for row in bins), default=0)
     for model, bins in panels:
-        figure.panels.append(Panel(brief(model), charts.reliability(bins, most), _printed(results, model, dataset, "ece", "ECE")))
+        figure.panels.append(Panel(brief(model), charts.reliability(bins, most), _metric_note(results, model, dataset, "ece", "ECE")))
     expected = any(row.get("expected_low") is not None for _, bins in panels for row in bins)
     figure.caption += say.CALIBRATED_BINS if expected else ""
     figure.caption += say.CALIBRATION_P if any(", p " in panel.note for panel in figure.panels) else ""
@@ -149,20 +149,20 @@ def reliability(results: Report, dataset: str) -> Figure:
     return figure.trimmed()
 
 
-def _printed(results: Report, model: str, dataset: str, plugin: str, called: str) -> str:
-    """Return `ECE 0.031` if the main setting measured it by the drawn confidence."""
+def _metric_note(results: Report, model: str, dataset: str, plugin: str, metric_name: str) -> str:
+    """Return a metric's value as text, such as `ECE 0.031`; "" if not measured."""
     for label in sorted(results.main_labels(dataset), key=lambda a: "rows=all" in a.sweep):
         value = results.value(model, dataset, label.text)
         if label.plugin == plugin and not label.estimator and value is not None and math.isfinite(value):
             p = results.cells[model, dataset, label.text].get("p_null")
-            return f"{called} {rounded(results.cells[model, dataset, label.text])}" + (
+            return f"{metric_name} {rounded(results.cells[model, dataset, label.text])}" + (
                 "" if p is None else f", p {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
             )
     return ""
 
 
 def risk_coverage(results: Report, dataset: str) -> Figure:
-    """Draw risk-coverage curves, one panel per model, with random and oracle order."""
+    """Return a figure of risk-coverage curves, one panel per model."""
     figure = Figure(
         say.RISK_AND_COVERAGE,
         say.RISK_AND_COVERAGE_CAPTION,
@@ -179,7 +179,7 @@ def risk_coverage(results: Report, dataset: str) -> Figure:
         total = float(rows["risk"][-1]) if rows["coverage"][-1] > 0.999 else None
         thin = rows.gather_every(max(1, rows.height // 120)).select("coverage", "risk").to_dicts()
         svg = charts.risk_coverage(thin, _oracle(right), total, most)
-        figure.panels.append(Panel(brief(model), svg, _printed(results, model, dataset, "risk_coverage", "AURC")))
+        figure.panels.append(Panel(brief(model), svg, _metric_note(results, model, dataset, "risk_coverage", "AURC")))
     return figure.trimmed()
 
 
@@ -192,7 +192,7 @@ def _oracle(correct: np.ndarray) -> list[dict[str, float]]:
 
 
 def set_sizes(results: Report, dataset: str) -> Figure:
-    """Draw histograms of set sizes in the main setting, a bar per conformal score."""
+    """Return a figure of set-size histograms, one panel per model, in the main setting."""
     figure = Figure(say.SET_SIZES, say.SET_SIZES_CAPTION.format(setting=brief(results.main_setting)) if results.main_setting else "")
     frame = results.plots.get("set_sizes", pl.DataFrame(schema=["model", "dataset", "setting"]))
     frame = frame.filter((pl.col("dataset") == dataset) & (pl.col("setting") == results.main_setting))
@@ -217,7 +217,7 @@ def set_sizes(results: Report, dataset: str) -> Figure:
 
 
 def right_and_wrong(results: Report, dataset: str) -> Figure:
-    """Compare the uncertainty of right and wrong answers, per model and estimator."""
+    """Return a figure of the uncertainty of right and wrong answers, by model and estimator."""
     figure = Figure(
         say.SEPARATION,
         say.SEPARATION_CAPTION,
@@ -235,7 +235,7 @@ def right_and_wrong(results: Report, dataset: str) -> Figure:
     if len(models) * len(estimators) > 12:
         for estimator in estimators:
             named = pl.concat(quartiles[estimator]).sort("model", "verdict").to_dicts()
-            figure.panels.append(Panel(words(estimator), charts.quartiles(named, [brief(m) for m in models])))
+            figure.panels.append(Panel(display_name(estimator), charts.quartiles(named, [brief(m) for m in models])))
         figure.caption += say.SEPARATION_QUANTILES
         figure.wide = True
         return figure.trimmed()
@@ -243,7 +243,7 @@ def right_and_wrong(results: Report, dataset: str) -> Figure:
         for model in models:
             if rows_of := histograms.get((estimator, model)):
                 svg = charts.right_and_wrong(rows_of, "uncertainty")
-                figure.panels.append(Panel(words(estimator), svg, brief(model) if len(models) > 1 else ""))
+                figure.panels.append(Panel(display_name(estimator), svg, brief(model) if len(models) > 1 else ""))
     return figure.trimmed()
 
 
@@ -252,7 +252,10 @@ OWN = "1 − confidence"
 
 
 def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
-    """Return `estimator`, `value` and `verdict` of a model's answers that have both; without estimators, of 1 minus the confidence."""
+    """Return estimator, value and verdict (right or wrong) of a model's answers.
+
+    Without estimators the value is 1 minus the confidence.
+    """
     verdicts = _select_rows(results.answers, model, dataset).filter(pl.col("correct").is_finite())
     if dataset in results.estimators:
         values = results.uncertainties(model, dataset).filter(pl.col("value").is_finite())
@@ -264,7 +267,7 @@ def _judged_values(results: Report, model: str, dataset: str) -> pl.DataFrame:
 
 
 def _quartiles(rows: pl.DataFrame, model: str) -> pl.DataFrame:
-    """Return the five quantiles of a model's right and wrong answers."""
+    """Return five quantiles of the uncertainty of a model's right and of its wrong answers."""
     ends = [pl.col("value").quantile(q / 100, "linear").alias(f"q{q}") for q in (10, 25, 50, 75, 90)]
     return rows.group_by("verdict", maintain_order=True).agg(*ends).with_columns(model=pl.lit(brief(model)))
 
@@ -293,7 +296,7 @@ def _histogram(frame: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def slices(results: Report, dataset: str) -> list[Figure]:
-    """Return a figure of headline metrics per slice field with at least two values."""
+    """Return one figure of headline metrics per slice field with at least two values."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("variant") == CLEAN) & (pl.col("slice") != "all"))
     fields = frame["slice"].str.split("=").list.first().unique(maintain_order=True).to_list()
     figures = []
@@ -303,13 +306,13 @@ def slices(results: Report, dataset: str) -> list[Figure]:
         order = sorted(rows["row"].unique().to_list(), key=natural)
         if rows.filter(pl.col("value").is_finite())["row"].n_unique() < 2:
             continue
-        figures.append(_dots(results, dataset, rows, order, f"By {words(field_name)}"))
+        figures.append(_dots(results, dataset, rows, order, f"By {display_name(field_name)}"))
         figures[-1].folded = len(results.models) > len(SERIES)  # many ticks without names: the table says more
     return figures
 
 
 def variants(results: Report, dataset: str) -> Figure:
-    """Draw the headline metrics of each perturbation, with the clean value as a dashed line."""
+    """Return a figure of headline metrics by perturbation; a dashed line is the clean value."""
     frame = results.scores.filter((pl.col("dataset") == dataset) & (pl.col("slice") == "all")).with_columns(row=pl.col("variant"))
     modality = {v["variant"]: MODALITIES.index(v["modality"]) for v in results.stage.params.get("variants") or ()}
     order = sorted(frame["variant"].unique().to_list(), key=lambda v: (v != CLEAN, modality.get(v, 0), natural(v)))
@@ -341,20 +344,20 @@ def _dots(results: Report, dataset: str, frame: pl.DataFrame, order: list[str], 
                 "row": brief(r["row"]),
                 "model": brief(r["model"]),
                 "value": r["value"],
-                "low": end(r["low"], r),
-                "high": end(r["high"], r),
+                "low": end_or_value(r["low"], r),
+                "high": end_or_value(r["high"], r),
             }
             for r in rows.iter_rows(named=True)
         ]
-        if len(coloured(models, results.palette)) > len(SERIES):
+        if len(colour_order(models, results.palette)) > len(SERIES):
             note = say.TICKS_AND_MEAN
             figure.caption = " ".join([note, *also])
         reference = results.value(models[0], dataset, label.text) if len(models) == 1 else None
         svg = charts.dots(
-            plain, [brief(o) for o in order], list(map(brief, coloured(models, results.palette))), reference, list(map(brief, models))
+            plain, [brief(o) for o in order], list(map(brief, colour_order(models, results.palette))), reference, list(map(brief, models))
         )
         figure.panels.append(Panel(heading(label), svg))
-    head, lines = _numbers(frame, order, labels)
+    head, lines = _numbers_table(frame, order, labels)
     if len(lines) > MOST_LINES:
         figure.caption += say.LINES_SHOWN.format(shown=MOST_LINES, n=len(lines), where=results.stage.inputs["scores"])
     figure.table = head, lines[:MOST_LINES]
@@ -367,16 +370,16 @@ def _estimators(results: Report, dataset: str) -> list[Label]:
 
 def heading(label: Label) -> str:
     inside = label.score or label.estimator
-    return f"{label.title}{f' ({words(inside)})' if inside else ''} {label.arrow}".strip()
+    return f"{label.title}{f' ({display_name(inside)})' if inside else ''} {label.arrow}".strip()
 
 
-def end(value: float | None, row: Mapping[str, Any]) -> float:
-    """Return an end of an interval, or the value itself if there is none."""
+def end_or_value(value: float | None, row: Mapping[str, Any]) -> float:
+    """Return an end of an interval as a number; the row's value if there is no interval."""
     return float(row["value"]) if value is None or not math.isfinite(value) else value
 
 
-def _numbers(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
-    """Return the figure's numbers as a table."""
+def _numbers_table(frame: pl.DataFrame, order: list[str], labels: list[Label]) -> tuple[list[str], list[list[str]]]:
+    """Return (column headings, rows) of the table of a figure's numbers."""
     models = frame["model"].unique(maintain_order=True).to_list()
     points = frame.filter(pl.col("metric").is_in([a.text for a in labels]) & pl.col("row").is_in(order))
     by_cell = {(r["row"], r["model"], r["metric"]): r for r in points.iter_rows(named=True)}
@@ -398,18 +401,18 @@ def _text(cell: dict[str, Any] | None) -> str:
 
 
 def drawings(results: Report, *kinds: Callable[[Report, str], Figure]) -> list[Figure]:
-    """Return the figures of some kinds, each of all datasets together."""
-    drawn = [merged({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
+    """Return figures of these kinds (functions of a dataset), each merged over datasets."""
+    drawn = [merge_figures({dataset: draw(results, dataset) for dataset in results.datasets}) for draw in kinds]
     return [figure for figure in drawn if figure is not None]
 
 
 def breakdown(results: Report) -> list[Figure]:
-    """Return the figures of slices, then those of variants."""
+    """Return the figures of slices, then the figure of variants."""
     by_title: dict[str, dict[str, Figure]] = {}
     for dataset in results.datasets:
         for figure in slices(results, dataset):
             by_title.setdefault(figure.title, {})[dataset] = figure
-    return [of_slice for by in by_title.values() if (of_slice := merged(by)) is not None] + drawings(results, variants)
+    return [of_slice for by in by_title.values() if (of_slice := merge_figures(by)) is not None] + drawings(results, variants)
 
 
 ASSETS = ["templates/drawings.html"]

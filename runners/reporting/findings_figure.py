@@ -10,10 +10,10 @@ from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.chance import is_no_better_than_chance
 from qualm.runners.reporting.figures import Figure, Panel, brief, heading
-from qualm.runners.reporting.findings import MOST, RANKS, estimator_values, looking, unseen_by
+from qualm.runners.reporting.findings import MAX_NAMED, RANKS, estimator_values, image_seeing_models, unseen_by
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.marks import finite
-from qualm.runners.reporting.text import Label, decimals, visible, words
+from qualm.runners.reporting.marks import is_finite
+from qualm.runners.reporting.text import Label, decimals, display_name, visible
 from qualm.runners.runtime.colours import ACCENT, MUTED, SERIES
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
 
@@ -32,7 +32,7 @@ STATES = {
 
 
 def findings_figure(results: Report) -> Figure | None:
-    """Return each dataset's models by the quality of their answers, and the estimators of its first models by AUROC.
+    """Return a figure of models by quality and estimators by AUROC; None without values.
 
     Models come first, then panels with significant differences. Models without a ranking have their own intervals. None if no model
     has a value.
@@ -60,14 +60,14 @@ def findings_figure(results: Report) -> Figure | None:
 
 
 def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
-    """Yield the kind of rows, the panel, and all its rows."""
+    """Yield (kind of rows, panel, its rows) of one dataset."""
     label = results.quality(dataset)
     if label and len(ranked := results.candidates(MODELS, dataset, label.text)) > 1:
         values = {model: results.value(model, dataset, label.text) for model in results.models}
         yield _panel("Models", dataset, label, say.MODELS.format(n=len(ranked)), _rows(ranked, values, label), None)
     elif len(results.models) > 1:
         yield from _unranked(results, dataset)
-    for model in looking(results)[:MOST]:
+    for model in image_seeing_models(results)[:MAX_NAMED]:
         for metric in RANKS:
             if len(ranked := results.candidates(ESTIMATORS, dataset, metric, model=model)) > 1:
                 label = Label(metric, metric, higher_is_better=True)
@@ -76,10 +76,10 @@ def _panels(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[di
 
 
 def _unranked(results: Report, dataset: str) -> Iterator[tuple[str, Panel, list[dict[str, Any]]]]:
-    """Yield a panel of all models with a value of the main metric and their own intervals, the best first."""
+    """Yield (kind, panel, rows) of all models by the main metric, not ranked, the best first."""
     label = results.quality(dataset) or results.headline(dataset, 1)[0]
     cells = {model: results.cells.get((model, dataset, label.text), {}) for model in results.models}
-    rows = _sorted([_row(name, "unranked", cell) for name, cell in cells.items() if finite(cell.get("value"))], label)
+    rows = _best_first([_row(name, "unranked", cell) for name, cell in cells.items() if is_finite(cell.get("value"))], label)
     if rows:
         yield _panel("Models", dataset, label, say.MODELS_UNRANKED.format(n=len(rows), s="s" if len(rows) > 1 else ""), rows, None)
 
@@ -88,7 +88,7 @@ def _panel(
     kind: str, dataset: str, label: Label, note: str, rows: list[dict[str, Any]], reference: float | None
 ) -> tuple[str, Panel, list[dict[str, Any]]]:
     coloured = [{**row, "colour": STATES[row["state"]][0]} for row in rows[:MOST_ROWS]]
-    return kind, Panel(f"{brief(dataset)} · {heading(label)}", charts.ranked(coloured, reference), note), rows
+    return kind, Panel(f"{brief(dataset)} · {heading(label)}", charts.ranked_dots(coloured, reference), note), rows
 
 
 def _state(row: Mapping[str, Any]) -> str:
@@ -100,15 +100,15 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def _rows(ranked: Sequence[Mapping[str, Any]], values: Mapping[str, float | None], label: Label) -> list[dict[str, Any]]:
-    """Return the ranked rows and those with a value but no comparison, the best first."""
+    """Return rows of ranked candidates and of those not compared, the best first."""
     compared = [_row(row["candidate"], _state(row), row) for row in ranked]
     names = {row["name"] for row in compared}
     others = [
         _row(name, "not compared", {"value": value, "decimals": decimals(ranked[0])})
         for name, value in values.items()
-        if name not in names and finite(value)
+        if name not in names and is_finite(value)
     ]
-    return _sorted([*compared, *others], label)
+    return _best_first([*compared, *others], label)
 
 
 def _row(name: str, state: str, of: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,8 +120,8 @@ def _row(name: str, state: str, of: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sorted(rows: Sequence[Mapping[str, Any]], label: Label) -> list[dict[str, Any]]:
+def _best_first(rows: Sequence[Mapping[str, Any]], label: Label) -> list[dict[str, Any]]:
     """Return the rows with their printed names, the best first."""
     sign = 1 if label.higher_is_better is False else -1
-    called = words if label.plugin in RANKS else str
+    called = display_name if label.plugin in RANKS else str
     return [{**row, "row": visible(called(row["name"]), 200)} for row in sorted(rows, key=lambda row: sign * row["value"])]

@@ -13,7 +13,7 @@ STRONGEST = 52
 
 @dataclass
 class HeatCell:
-    """One number, how much colour is behind it and which."""
+    """One number of a heat map, with how much colour is behind it and which."""
 
     value: str
     small: str = ""
@@ -29,8 +29,8 @@ class HeatCell:
 
 
 @dataclass
-class Heat:
-    """A coloured table. `columns` are (heading, what stands below it in small)."""
+class HeatMap:
+    """A heat map as a table; `columns` are (heading, small text below it)."""
 
     caption: str
     first: str
@@ -43,24 +43,24 @@ WIDEST = 10
 """Columns of one table: as many as a page of 1,280 pixels shows without scrolling."""
 
 
-def pieces(heat: Heat, most: int = WIDEST) -> list[Heat]:
-    """Split a wide table into pieces that fit a page, between groups where possible.
+def split_heat_map(heat: HeatMap, max_columns: int = WIDEST) -> list[HeatMap]:
+    """Split a wide heat map into heat maps that fit a page, between groups if possible.
 
-    >>> wide = Heat("", "", [(str(i), "") for i in range(5)], [("row", [HeatCell(str(i)) for i in range(5)])], [("a", 1), ("b", 4)])
-    >>> [[cell.value for cell in piece.rows[0][1]] for piece in pieces(wide, 3)]
+    >>> wide = HeatMap("", "", [(str(i), "") for i in range(5)], [("row", [HeatCell(str(i)) for i in range(5)])], [("a", 1), ("b", 4)])
+    >>> [[cell.value for cell in piece.rows[0][1]] for piece in split_heat_map(wide, 3)]
     [['0'], ['1', '2'], ['3', '4']]
     """
-    if len(heat.columns) <= most:
+    if len(heat.columns) <= max_columns:
         return [heat]
     spans: list[tuple[str, int, int]] = []
     start = 0
     for name, width in heat.groups or [("", len(heat.columns))]:
-        parts = -(-width // most)
+        parts = -(-width // max_columns)
         ends = [start + width * k // parts for k in range(parts + 1)]
         spans += [(name, low, high) for low, high in itertools.pairwise(ends)]
         start += width
     return [
-        Heat(
+        HeatMap(
             heat.caption,
             heat.first,
             heat.columns[low:high],
@@ -71,20 +71,20 @@ def pieces(heat: Heat, most: int = WIDEST) -> list[Heat]:
     ]
 
 
-def shade(value: float, most: float, middle: float = 0.0) -> tuple[int, str]:
-    """Colour of a value: how far it is from the middle, as a share of `most`, and on which side.
+def shade(value: float, max_distance: float, middle: float = 0.0) -> tuple[int, str]:
+    """Return (per cent of colour, up or down) of a value, by its distance from the middle.
 
     >>> shade(-0.5, 1.0), shade(0.25, 0.5)
     ((26, 'down'), (26, 'up'))
     """
-    part = min(1.0, abs(value - middle) / most) if most > 0 else 0.0
+    part = min(1.0, abs(value - middle) / max_distance) if max_distance > 0 else 0.0
     return round(STRONGEST * part), "down" if value < middle else "up"
 
 
-def grouped(modalities: list[str]) -> list[tuple[str, int]]:
-    """Return neighbouring equal modalities as headings with their widths.
+def count_runs(modalities: list[str]) -> list[tuple[str, int]]:
+    """Return runs of equal modalities as (modality, number of columns).
 
-    >>> grouped(["image", "image", "text"])
+    >>> count_runs(["image", "image", "text"])
     [('image', 2), ('text', 1)]
     """
     groups: list[tuple[str, int]] = []

@@ -60,7 +60,7 @@ IS_AVERAGE = pl.col("slice").str.starts_with(MACRO) | (pl.col("dataset") == MACR
 
 @dataclass
 class Report:
-    """The tables of one spec in the orders of the page, which are those of the score table and follow the spec."""
+    """The tables of one spec, with models and metrics in the order of the page."""
 
     stage: Stage
     scores: pl.DataFrame
@@ -86,11 +86,11 @@ class Report:
 
     @cached_property
     def source(self) -> Results:
-        """Return the results that the report is of, for tables that one section reads."""
+        """Return the results that the report is about, for tables that one section reads."""
         return Results(self.stage)
 
     def answers_to(self, dataset: str, sample_ids: Iterable[str]) -> pl.DataFrame:
-        """Return the answers to some samples of a dataset, with texts."""
+        """Return the answers to some samples of a dataset, with their texts."""
         ids = list(sample_ids)
         rows = self.answers.filter((pl.col("dataset") == dataset) & pl.col("sample_id").is_in(ids))
         if "text" in rows.columns:
@@ -105,14 +105,14 @@ class Report:
 
     @cached_property
     def judge(self) -> str:
-        """Return the judges whose ratings are scored; empty if no answer was rated."""
+        """Return the names of the judges whose ratings are scored, by commas; "" if none."""
         rated = not self.source.scan("judgements").filter(pl.col("variant") == CLEAN).head(1).collect().is_empty()
         judges = [self.stage.params.get("judge"), *self.stage.params.get("judge_of", {}).values()]
         return ", ".join(dict.fromkeys(filter(None, judges))) if rated else ""
 
     @cached_property
     def estimators(self) -> dict[str, list[str]]:
-        """Return the estimators of each dataset that have values for clean inputs, in the order of their table."""
+        """Return the estimators with clean values, by dataset, in table order."""
         keys = self.source.scan("uncertainties").filter(pl.col("variant") == CLEAN).select("dataset", "estimator")
         names: dict[str, list[str]] = {}
         for dataset, estimator in keys.unique(maintain_order=True).collect().iter_rows():
@@ -126,7 +126,7 @@ class Report:
 
     @cached_property
     def models(self) -> list[str]:
-        """Models in the order of every table and figure: the baseline, then the best first by the main metric's mean over datasets.
+        """Return the models in the order of tables: baseline, then best first by mean main metric.
 
         Models on more datasets precede; ties are in the order of the spec.
         """
@@ -148,13 +148,13 @@ class Report:
 
     @cached_property
     def palette(self) -> list[str]:
-        """Models in the order of their colours in all figures and in the viewer: that of the spec, derived models last."""
+        """Return the models in the order of their colours: that of the spec, derived models last."""
         names = self.scores["model"].unique(maintain_order=True).to_list()
         return sorted(names, key=lambda m: bool(m in self.abstaining or baseline_model(m)))
 
     @cached_property
     def uninformative(self) -> set[tuple[str, str, str, str]]:
-        """(model, dataset, setting, score) whose prediction sets of clean test questions all contain every option."""
+        """Return (model, dataset, setting, score) whose prediction sets all hold every option."""
         rows = self.source.scan("sets").filter((pl.col("variant") == CLEAN) & ~pl.col("is_calibration")).collect()
         if rows.is_empty():
             return set()
@@ -176,7 +176,7 @@ class Report:
 
     @cached_property
     def main_setting(self) -> str:
-        """Return the conformal setting of leaderboards and figures: `ours`, else the first that does not belong to a study."""
+        """Return the conformal setting of leaderboards: `ours`, else the first not of a study."""
         return main_setting(self.settings)
 
     @cached_property
@@ -188,22 +188,22 @@ class Report:
 
     @cached_property
     def baseline(self) -> str:
-        """The model that others are tested against; empty where there is none."""
+        """Return the model that others are tested against; "" if there is none."""
         return str(self.stage.params.get("baseline") or "")
 
     @cached_property
     def tests(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-        """(model, dataset, slice, metric) -> its test against the baseline."""
+        """Return the tests against the baseline, by (model, dataset, slice, metric)."""
         rows = self.comparisons.filter(pl.col("a") == self.baseline)
         return {(r["b"], r["dataset"], r["slice"], r["metric"]): r for r in rows.iter_rows(named=True)}
 
     @cached_property
     def _clean_rankings(self) -> dict[tuple[Any, ...], pl.DataFrame]:
-        """Map (dataset, slice) to the candidates of clean inputs; a report shows few of these."""
+        """Return the ranked candidates on clean inputs, by (dataset, slice)."""
         return self.rankings.filter(pl.col("variant") == CLEAN).partition_by("dataset", "slice", as_dict=True, maintain_order=True)
 
     def candidates(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> list[dict[str, Any]]:
-        """Return what was ranked in one column, the best first; empty without a ranking.
+        """Return the rows of one ranking, the best first; [] without a ranking.
 
         Models that were run on a subset are ranked among each other; of several such rankings, the one with most candidates is returned.
         """
@@ -215,7 +215,7 @@ class Report:
         return max(by_leader.values(), key=len, default=[])
 
     def ranks(self, among: str, dataset: str, metric: str, part: str = "all", model: str = "") -> dict[str, str]:
-        """Return `best` if significantly better than all others, `lead` if tied with every better one."""
+        """Return `best` (better than all others) or `lead` (tied with all better), by candidate."""
         rows = self.candidates(among, dataset, metric, part, model)
         if any(r["is_best"] for r in rows):
             return {rows[0]["candidate"]: "best"}
@@ -224,18 +224,18 @@ class Report:
 
     @cached_property
     def clean(self) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-        """(model, dataset, slice, metric) -> its row among the scores and macro averages of clean inputs."""
+        """Return the score rows of clean inputs, by (model, dataset, slice, metric)."""
         rows = pl.concat([self.scores, self.averages]).filter(pl.col("variant") == CLEAN).iter_rows(named=True)
         return {(r["model"], r["dataset"], r["slice"], r["metric"]): r for r in rows}
 
     @cached_property
     def abstaining(self) -> dict[str, str]:
-        """Models that abstain -> the model whose answers they give."""
+        """Return the model whose answers an abstaining model gives, by abstaining model."""
         pairs = self.abstention_rules.select("model", "method").unique(maintain_order=True).iter_rows()
         return {abstaining_name(model, method): model for model, method in pairs}
 
     def averaged(self, dataset: str, part: str) -> Report:
-        """Return the results with one macro average in place of the scores over all questions."""
+        """Return the report with one macro average in place of scores over all questions."""
         all_questions = pl.lit("all").alias("slice")
         of_average = (pl.col("dataset") == dataset) & (pl.col("slice") == part)
         return replace(
@@ -246,18 +246,18 @@ class Report:
         )
 
     def main_labels(self, dataset: str) -> list[Label]:
-        """Return labels of one dataset that belong to no setting or to the main one."""
+        """Return the metric labels of a dataset that belong to no setting or the main one."""
         present = self.overall.filter(pl.col("dataset") == dataset)["metric"].unique(maintain_order=True).to_list()
         return [a for a in (self.labels[t] for t in present) if a.setting in ("", self.main_setting) and not a.calibrator]
 
     @cached_property
     def overall(self) -> pl.DataFrame:
-        """Clean variant, slice all: one row per model, dataset and metric."""
+        """Return the scores of clean inputs and all questions."""
         return self.scores.filter(ALL_CLEAN)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str, str], dict[str, Any]]:
-        """(model, dataset, metric) -> its row among the overall scores."""
+        """Return the overall score rows by (model, dataset, metric)."""
         return {(r["model"], r["dataset"], r["metric"]): r for r in self.overall.iter_rows(named=True)}
 
     def value(self, model: str, dataset: str, label: str) -> float | None:
@@ -271,12 +271,12 @@ class Report:
         return sum(finite) / len(finite) if finite else 0.0
 
     def quality(self, dataset: str) -> Label | None:
-        """Return the metric by which models are compared first; None where a dataset has none of `QUALITY`."""
+        """Return the metric that models are compared by first; None if none of QUALITY is there."""
         plain = [a for a in self.main_labels(dataset) if not a.estimator and not a.score]
         return next((a for name in QUALITY for a in plain if a.plugin == name), None)
 
-    def headline(self, dataset: str, most: int = 3) -> list[Label]:
-        """Return the metrics of small plots: quality of the answers, size of the sets, calibration, ranking by the best estimator."""
+    def headline(self, dataset: str, max_metrics: int = 3) -> list[Label]:
+        """Return up to `max_metrics` labels for small plots: quality, set size, ECE, AUROC."""
         labels = self.main_labels(dataset)
         main = self.quality(dataset)
         rules: list[Callable[[Label], bool]] = [
@@ -288,11 +288,11 @@ class Report:
         order = sorted(labels, key=lambda a: (a.score != "mean", "rows=all" in a.sweep, -self._ranking(dataset, a)))
         chosen = [next((a for a in order if rule(a)), None) for rule in rules]
         picks = list(dict.fromkeys(a for a in chosen if a is not None))
-        return (picks or labels)[:most]
+        return (picks or labels)[:max_metrics]
 
 
 def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
-    """Return metric (a label up to its bracket) -> decimals that its narrowest interval supports."""
+    """Return the decimals that a metric's narrowest interval supports, by metric."""
     narrowest = (
         rows.filter(pl.col("high") > pl.col("low")).group_by(metric=_family()).agg(low=0.0, high=(pl.col("high") - pl.col("low")).min())
     )
@@ -300,13 +300,13 @@ def column_decimals(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def decimals_of(results: Results) -> dict[str, int]:
-    """Return the decimals of each metric in the tables of these results."""
+    """Return the decimals of each metric in the tables of these results, by metric."""
     return column_decimals(results.labelled().filter(ALL_CLEAN).collect())
 
 
-def with_decimals(rows: pl.DataFrame, of: Mapping[str, int]) -> pl.DataFrame:
-    """Return rows of metrics with the column `decimals`."""
-    return rows.with_columns(decimals=_family().replace_strict(of, default=None, return_dtype=pl.Int64))
+def with_decimals(rows: pl.DataFrame, decimals_by_metric: Mapping[str, int]) -> pl.DataFrame:
+    """Return rows of metrics with a column `decimals` added."""
+    return rows.with_columns(decimals=_family().replace_strict(decimals_by_metric, default=None, return_dtype=pl.Int64))
 
 
 def _family() -> pl.Expr:

@@ -16,7 +16,7 @@ SURE = 0.01
 
 @dataclass
 class MarkedNumber:
-    """One value of the table as it is printed."""
+    """One number as printed in a table, with marks of its rank and test."""
 
     value: str
     interval: str = ""
@@ -30,8 +30,8 @@ class MarkedNumber:
     """Why the value is undefined."""
 
 
-def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
-    """Return ▲ △ ▽ ▼ and its tone from corrected p-value and direction; empty if not significant."""
+def verdict_mark(test: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the mark (▲ △ ▽ ▼) of a test and "better" or "worse"; "" if not significant."""
     says = families.verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
     if says not in ("better", "worse"):
         return "", ""
@@ -39,32 +39,36 @@ def verdict(test: Mapping[str, Any]) -> tuple[str, str]:
     return ("▲" if sure else "△") if says == "better" else ("▼" if sure else "▽"), says
 
 
-def test_in_words(test: Mapping[str, Any]) -> str:
-    """Return difference, interval, p-value, and what is found about a margin, or the reason why there is no test."""
+def describe_test(test: Mapping[str, Any]) -> str:
+    """Return a test in words: difference, interval, p-value and margin, or why none."""
     interval = ""
-    if finite(test["low"]) and finite(test["high"]):
+    if is_finite(test["low"]) and is_finite(test["high"]):
         interval = f" ({between(test, form=signed)})"
-    p = f"p = {number(test['p_adjusted'], 4)} corrected" if finite(test["p_adjusted"]) else visible(families.in_words(test), 300)
-    change = rounded(test, "difference", signed) if finite(test["difference"]) else "undefined"
-    by = families.measured_by(test.get("compared_by"))
-    parts = [f"{change}{interval} against {visible(test['a'], 60)}{f' by {by}' if by else ''}", p, families.within_margin(test)]
+    p = (
+        f"p = {number(test['p_adjusted'], 4)} corrected"
+        if is_finite(test["p_adjusted"])
+        else visible(families.describe_comparison(test), 300)
+    )
+    change = rounded(test, "difference", signed) if is_finite(test["difference"]) else "undefined"
+    by = families.compared_quantity(test.get("compared_by"))
+    parts = [f"{change}{interval} against {visible(test['a'], 60)}{f' by {by}' if by else ''}", p, families.describe_margin(test)]
     return ", ".join(filter(None, parts))
 
 
 def difference(test: Mapping[str, Any] | None) -> MarkedNumber:
     if test is None:
         return MarkedNumber("–", title=say.NOT_MEASURED_FOR_BOTH)
-    if not finite(test["difference"]):
+    if not is_finite(test["difference"]):
         why = f"; {visible(test['why'], 300)}" if test.get("why") else ""
         return MarkedNumber("undefined", title=f"n = {test['n']:,}{why}")
-    has_interval = finite(test["low"]) and finite(test["high"])
+    has_interval = is_finite(test["low"]) and is_finite(test["high"])
     interval = between(test, form=signed) if has_interval else ""
     interval = say.NOT_TESTED if test["p_adjusted"] is None else interval
-    interval = "; ".join(filter(None, (interval, families.within_margin(test))))
-    sign, tone = verdict(test)
-    return MarkedNumber(rounded(test, "difference", signed), interval, "", sign, tone, f"n = {test['n']:,}; {test_in_words(test)}")
+    interval = "; ".join(filter(None, (interval, families.describe_margin(test))))
+    sign, tone = verdict_mark(test)
+    return MarkedNumber(rounded(test, "difference", signed), interval, "", sign, tone, f"n = {test['n']:,}; {describe_test(test)}")
 
 
-def finite(value: float | None) -> bool:
-    """Return true if there is a finite value."""
+def is_finite(value: float | None) -> bool:
+    """Return true if the value is a finite number, not None or NaN."""
     return value is not None and math.isfinite(value)

@@ -11,7 +11,7 @@ from qualm.runners.reporting.load import Report
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page.
+    """One section of the page: its address, title, template and the function that fills it.
 
     Its module declares the inputs that it alone reads (`READS`) and its template (`ASSETS`), and stands in `SECTIONS` of
     `runners/stages/report.py`.

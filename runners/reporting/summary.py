@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.leaderboard import Table, TableCell, counts_of, models_of, read_cell, undefined
+from qualm.runners.reporting.sections.leaderboard import Table, TableCell, format_counts, models_of, table_cell, undefined_columns
 from qualm.runners.reporting.text import Label, visible
 from qualm.runners.scoring.rankings import MODELS
 
@@ -27,18 +27,18 @@ class Summary:
 
     @property
     def undefined(self) -> list[tuple[str, str]]:
-        """Columns with undefined values and the distinct reasons."""
-        return undefined(self.columns, [cells for _, rows in self.blocks for _, cells, _ in rows])
+        """Return (column title, reasons) of the columns with undefined values."""
+        return undefined_columns(self.columns, [cells for _, rows in self.blocks for _, cells, _ in rows])
 
     def covers(self, dataset: str, table: Table) -> bool:
-        """Return whether this table shows all columns and rows of a dataset's leaderboard."""
+        """Return true if this table shows all columns and rows of a dataset's leaderboard."""
         titles = {f"{column.title} {column.arrow}".strip() for column in table.columns}
         models = [model for name, rows in self.blocks if name == visible(dataset, 80) for model, _, _ in rows]
         return len(titles) == len(table.columns) and titles <= set(self.columns) and models == [model for model, _ in table.rows]
 
 
 def summary(results: Report) -> Summary:
-    """Return the models of every dataset in the order of the page, the first `MAX_ROWS` rows shared out among datasets."""
+    """Return the first table of the report: the models of every dataset by main metrics."""
     metrics = {dataset: {_title(label): label for label in _main(results, dataset)} for dataset in results.datasets}
     table = Summary(list(dict.fromkeys(title for of in metrics.values() for title in of)))
     each = max(2, MAX_ROWS // len(results.datasets))
@@ -51,10 +51,10 @@ def summary(results: Report) -> Summary:
         for model in models[:each]:
             scores = {title: results.cells.get((model, dataset, label.text)) for title, label in labels.items()}
             cells = [
-                read_cell(scores[title], ranks[title].get(model, "")) if title in labels else TableCell("–", title=say.NOT_IN_DATASET)
+                table_cell(scores[title], ranks[title].get(model, "")) if title in labels else TableCell("–", title=say.NOT_IN_DATASET)
                 for title in table.columns
             ]
-            rows.append((model, cells, counts_of([row for row in scores.values() if row is not None])))
+            rows.append((model, cells, format_counts([row for row in scores.values() if row is not None])))
         table.blocks.append((visible(dataset, 80), rows))
     if hidden > 0:
         table.note = say.MODELS_SHOWN.format(n=each)
@@ -62,7 +62,7 @@ def summary(results: Report) -> Summary:
 
 
 def _main(results: Report, dataset: str) -> Iterator[Label]:
-    """Yield the metrics of one dataset: of its answers, of their confidence, of the best estimator, of prediction sets."""
+    """Yield one dataset's main metrics: answers, confidence, best estimator, prediction sets."""
     labels = results.main_labels(dataset)
     plain = {a.plugin: a for a in reversed(labels) if not a.score and not a.estimator}
     yield from filter(None, (results.quality(dataset), *(plain.get(name) for name in CENTRAL)))

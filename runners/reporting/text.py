@@ -14,10 +14,10 @@ from qualm.registry.plugins import registry
 from qualm.registry.plugins.declarations import for_arguments
 from qualm.registry.text import MAX_LENGTH as MAX_LENGTH
 from qualm.registry.text import visible as visible
-from qualm.runners.scoring.measuring.labels import taken_apart
-from qualm.runners.scoring.measuring.labels import titled as titled
-from qualm.runners.scoring.measuring.labels import words as words
-from qualm.runners.scoring.scored_share import share_in_words
+from qualm.runners.scoring.measuring.labels import display_name as display_name
+from qualm.runners.scoring.measuring.labels import heading_name as heading_name
+from qualm.runners.scoring.measuring.labels import split_label
+from qualm.runners.scoring.scored_share import format_share
 
 DIGITS = 3
 """Decimals of a measure without an interval; a share is a fraction of 1, never times 100."""
@@ -43,7 +43,9 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def decimals(row: Mapping[str, Any]) -> int:
-    """Return how many decimals a row's interval supports: up to the first digit of a quarter of its width, about the standard error.
+    """Return the number of decimals that a row's interval supports.
+
+    Up to the first digit of a quarter of its width, about the standard error.
 
     Those of its column, if the row has `decimals`. Without an interval, or with one of no width, `DIGITS`.
 
@@ -59,7 +61,7 @@ def decimals(row: Mapping[str, Any]) -> int:
 
 
 def rounded(row: Mapping[str, Any], key: str = "value", form: Callable[[float | None, int], str] = number) -> str:
-    """Return a row's value in as many decimals as its interval supports.
+    """Return a row's value as text, in as many decimals as its interval supports.
 
     >>> rounded({"value": 0.9333, "low": 0.9113, "high": 0.9502}), rounded({"value": 0.9333, "low": None, "high": None})
     ('0.933', '0.933')
@@ -68,7 +70,7 @@ def rounded(row: Mapping[str, Any], key: str = "value", form: Callable[[float | 
 
 
 def between(row: Mapping[str, Any], digits: int | None = None, form: Callable[[float, int], str] = number) -> str:
-    """Return a row's interval as `0.91 – 0.93`, by default in as many decimals as it supports; empty if it has none.
+    """Return a row's interval as text, `0.91 – 0.93`; "" if it has none.
 
     >>> between({"low": 0.5, "high": 0.625}, 1, form=percent), between({"low": 0.5, "high": 0.625}), between({"low": None, "high": None})
     ('50.0% – 62.5%', '0.50 – 0.62', '')
@@ -80,21 +82,21 @@ def between(row: Mapping[str, Any], digits: int | None = None, form: Callable[[f
 
 
 def aside(text: str) -> str:
-    """Format a text in brackets behind a value; empty for an empty text."""
+    """Return a text in brackets, to be put behind a value; "" for an empty text."""
     return f" ({text})" if text else ""
 
 
 def counted(row: Mapping[str, Any]) -> str:
-    """Return of how many samples and groups a value is, and why it has no interval: `n = 597, unscored 3 (scored 99.5%), 150 groups`."""
+    """Return a row's n, unscored answers and groups as text, and why it has no interval."""
     share = row.get("scored_share")
-    unscored = f", unscored {row['n_unscored']:,.0f}{aside(f'scored {share_in_words(share)}' if share is not None else '')}"
+    unscored = f", unscored {row['n_unscored']:,.0f}{aside(f'scored {format_share(share)}' if share is not None else '')}"
     unscored = unscored if row["n_unscored"] else ""
     groups = f", {row['n_groups']:,.0f} groups" if row.get("n_groups") else ""
     return f"n = {row['n']:,.0f}{unscored}{groups}" + (f"; no interval: {row['why_no_interval']}" if row.get("why_no_interval") else "")
 
 
 def promised(row: Mapping[str, Any]) -> str:
-    """Describe where coverage lies against its target's band; empty for other metrics.
+    """Return a phrase on where coverage lies in its expected band; "" for other metrics.
 
     >>> promised({"value": 0.987, "target": 0.9, "band_low": 0.866, "band_high": 0.931, "promise": "at least 0.9 on average"})
     'target 0.90, band 0.87 – 0.93: above'
@@ -110,21 +112,21 @@ def promised(row: Mapping[str, Any]) -> str:
 
 
 def small(value: float) -> str:
-    """Format a difference that may be tiny: 0, 3.1e−16 or 0.0123."""
+    """Return a difference that may be tiny as text: 0, 3.1e−16 or 0.0123."""
     if value == 0:
         return "0"
     return (f"{value:.1e}" if abs(value) < 1e-4 else f"{value:.4f}").replace("-", "−")
 
 
 def signed(value: float | None, digits: int = DIGITS) -> str:
-    """Format a difference with its sign."""
+    """Return a difference as text with its sign."""
     text = number(value, digits)
     return text if text.startswith("−") or text == "undefined" or float(text) == 0 else f"+{text}"
 
 
 @dataclass(frozen=True)
 class Label:
-    """`ece@bins=10[published/lac]`, taken apart. `where` is a conformal setting and score, or an estimator."""
+    """A metric label's parts, such as `ece@bins=10[published/lac]`, and facts on the metric."""
 
     text: str
     plugin: str
@@ -141,7 +143,7 @@ class Label:
 
     @property
     def title(self) -> str:
-        return titled(self.plugin)
+        return heading_name(self.plugin)
 
     @property
     def arrow(self) -> str:
@@ -149,14 +151,14 @@ class Label:
 
     @property
     def family(self) -> str:
-        """The label without its setting: the same measurement in every setting."""
+        """Return the label without its setting, equal for the same measurement in all settings."""
         sweep = f"@{self.sweep}" if self.sweep else ""
         return f"{self.plugin}{sweep}" + (f"[{inner}]" if (inner := self.score or self.estimator or self.calibrator) else "")
 
 
 def read_label(text: str, settings: Collection[str], calibrators: Collection[str] = ()) -> Label:
-    """Take a metric's label apart, as `qualm.runners.scoring.measuring.labels` does, and say what the metric is."""
-    own = taken_apart(text, settings, calibrators)
+    """Return a metric label split into parts, with the facts that its plugin declares."""
+    own = split_label(text, settings, calibrators)
     try:
         plugin = for_arguments(registry.get("metrics", own.name), dict(part.partition("=")[::2] for part in own.sweep.split(",")))
         better, summary, by = plugin.declares.get("higher_is_better"), plugin.summary, str(plugin.declares.get("compared_by") or "")

@@ -15,7 +15,7 @@ MOST_PIXELS = 64_000_000
 
 
 def decoded(data: bytes | None) -> tuple[Image | None, str]:
-    """Decode an image for display; (None, reason) if it is missing, broken or too large."""
+    """Return (image for display, ""), or (None, reason) if it is missing, broken or too large."""
     if data is None:
         return None, say.IMAGE_NOT_FOUND
     try:
@@ -27,7 +27,7 @@ def decoded(data: bytes | None) -> tuple[Image | None, str]:
 
 
 def decode_side_by_side(files: Sequence[bytes | None]) -> tuple[Image | None, str]:
-    """Decode the images of a question as one, side by side and numbered; (None, reason) on failure."""
+    """Return (one image of a question's images, numbered, ""), or (None, reason)."""
     drawn = [decoded(data) for data in files or [None]]
     if why := next((why for picture, why in drawn if picture is None), ""):
         return None, why

@@ -45,8 +45,8 @@ RIDGE = 1.0
 """Weight of half the squared coefficients against the sum of log-losses."""
 
 
-def labels(samples: Samples, subsets: Mapping[str, str] | None = None) -> list[str | None]:
-    """Return each sample's known modality of uncertainty, clean for none, or None.
+def known_modalities(samples: Samples, subsets: Mapping[str, str] | None = None) -> list[str | None]:
+    """Return each sample's known modality of uncertainty; `clean` if certain, None if unknown.
 
     It is the only card subset of such a name (name -> expression) that holds; else `meta.modality`, else a part of the category.
     """
@@ -72,7 +72,7 @@ def _by_subset(samples: Samples, verdicts: Mapping[str, Verdict]) -> list[str | 
 
 
 def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Mapping[str, str], n: int) -> dict[tuple[str, str], Floats]:
-    """Compute the features: (estimator, clean or a modality) -> (n,) value or mean change.
+    """Return the features by (estimator, clean or a modality): (n,) values or mean changes.
 
     The mean is over the finite changes under the modality's perturbations; NaN if there are none.
 
@@ -92,8 +92,8 @@ def attribution_features(changes: Mapping[tuple[str, str], Floats], modality: Ma
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """A fitted regression of the modality on the features."""
+class ModalityRegression:
+    """Fitted regression that gives a sample's modality from its features."""
 
     modalities: tuple[str, ...]
     mean: Floats
@@ -102,7 +102,7 @@ class Learnt:
     """(features + 1, modalities); the last row is the intercept."""
 
     def probabilities(self, read: Floats) -> Floats:
-        """Compute probabilities (n, modalities)."""
+        """Return (n, modalities) probabilities of (n, features) rows."""
         scores = np.c_[_scaled(read, self.mean, self.spread), np.ones(len(read))] @ self.weights
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         shares: Floats = powers / powers.sum(axis=1, keepdims=True)
@@ -113,8 +113,8 @@ def _scaled(read: Floats, mean: Floats, spread: Floats) -> Floats:
     return np.nan_to_num(np.clip((read - mean) / spread, -CLIP, CLIP), nan=0.0)
 
 
-def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) -> Learnt | None:
-    """Fit the regression to the chosen rows; None if they have one modality only.
+def fit_modalities(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) -> ModalityRegression | None:
+    """Fit the regression to the chosen rows; None if they have fewer than two modalities.
 
     Args:
         read: (n, features), NaN where a feature is missing.
@@ -134,11 +134,11 @@ def learn(read: Floats, truth: Sequence[str | None], chosen: NDArray[np.bool_]) 
     weights = np.c_[fitted.coef_, fitted.intercept_].T
     if len(modalities) == 2:
         weights = np.c_[np.zeros(len(weights)), weights[:, 0]]
-    return Learnt(modalities, mean, spread, weights)
+    return ModalityRegression(modalities, mean, spread, weights)
 
 
 def _moments(read: Floats) -> tuple[Floats, Floats]:
-    """Compute mean and deviation over finite values; the deviation of a constant column is 1."""
+    """Return mean and deviation of each column's finite values; deviation 1 if constant."""
     finite = np.isfinite(read)
     n = np.maximum(1, finite.sum(axis=0))
     mean = np.where(finite, read, 0.0).sum(axis=0) / n
@@ -146,14 +146,14 @@ def _moments(read: Floats) -> tuple[Floats, Floats]:
     return mean, np.where(spread > 0, spread, 1.0)
 
 
-def enough(truth: Sequence[str | None], groups: Sequence[str]) -> bool:
-    """Return whether two modalities have FEWEST labelled groups each."""
+def has_enough_groups(truth: Sequence[str | None], groups: Sequence[str]) -> bool:
+    """Return true if two modalities have at least FEWEST labelled groups each."""
     by_modality = [{g for t, g in zip(truth, groups, strict=True) if t == m} for m in MODALITIES]
     return sum(len(of) >= FEWEST for of in by_modality) >= 2
 
 
 def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str], kinds: Sequence[str | None] | None = None) -> Floats:
-    """Compute labelled rows' probabilities (n, len(MODALITIES)), held out by group; else NaN.
+    """Return (n, len(MODALITIES)) probabilities of labelled rows, held out by group; else NaN.
 
     With `kinds`, kinds are held out too: the k-th kind of every modality at once, so that the share of modalities in the training rows
     reveals nothing. Rows of unknown kind are left out. All NaN if a modality has a single kind.
@@ -168,23 +168,23 @@ def cross_fitted(read: Floats, truth: Sequence[str | None], groups: Sequence[str
         for k in range(int(kind.max(initial=0)) + 1):
             learnt_rows = labelled & (fold != f) & ((kind != k) if kinds is not None else True)
             tested_rows = labelled & (fold == f) & (kind == k)
-            learnt = learn(read, truth, learnt_rows) if tested_rows.any() else None
+            learnt = fit_modalities(read, truth, learnt_rows) if tested_rows.any() else None
             if learnt is not None:
                 _fill(probabilities, tested_rows, learnt, read)
     return probabilities
 
 
-def attributed(read: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
-    """Compute probabilities (n, len(MODALITIES)), cross-fitted for the labelled rows."""
+def modality_probabilities(read: Floats, truth: Sequence[str | None], groups: Sequence[str]) -> Floats:
+    """Return (n, len(MODALITIES)) probabilities; those of labelled rows are held out by group."""
     probabilities = cross_fitted(read, truth, groups)
     labelled = np.array([t in MODALITIES for t in truth])
-    learnt = learn(read, truth, labelled)
+    learnt = fit_modalities(read, truth, labelled)
     if learnt is not None and not labelled.all():
         _fill(probabilities, ~labelled, learnt, read)
     return probabilities
 
 
-def _fill(probabilities: Floats, rows: NDArray[np.bool_], learnt: Learnt, read: Floats) -> None:
+def _fill(probabilities: Floats, rows: NDArray[np.bool_], learnt: ModalityRegression, read: Floats) -> None:
     columns = [MODALITIES.index(m) for m in learnt.modalities]
     shares = learnt.probabilities(read[rows])
     rounded = np.array([[significant(p) for p in row] for row in shares.tolist()])
@@ -198,7 +198,10 @@ def _group_folds(groups: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDArray[np.int64]:
-    """Return the number of each row's kind within its modality; -1 if unknown, 0 if there is one kind."""
+    """Return the number of each row's kind within its modality; -1 if unknown.
+
+    All 0 if a modality has a single kind.
+    """
     by_modality = {m: sorted({k for t, k in zip(truth, kinds, strict=True) if t == m and k is not None}) for m in MODALITIES}
     several = {m: names for m, names in by_modality.items() if any(t == m for t in truth)}
     if any(len(names) < 2 for names in several.values()):
@@ -207,22 +210,22 @@ def _kind_folds(truth: Sequence[str | None], kinds: Sequence[str | None]) -> NDA
     return np.array(places, dtype=np.int64)
 
 
-def named(probabilities: Floats) -> list[str | None]:
-    """Return the likeliest modality of each row, None for rows of NaN."""
+def most_probable_modality(probabilities: Floats) -> list[str | None]:
+    """Return the most probable modality of each row; None for rows of NaN."""
     return [MODALITIES[int(np.nanargmax(row))] if np.isfinite(row).any() else None for row in probabilities]
 
 
 def agreement(
     truth: Sequence[str | None], probabilities: Floats, groups: Sequence[str], times: int, level: float, seed: int, *names: str
 ) -> dict[str, Any]:
-    """Measure how well attribution agrees with the labels.
+    """Return how well attribution agrees with the labels, as accuracies with intervals.
 
     Returns:
         `n` labelled samples with an attribution; `accuracy`; `balanced_accuracy`, the mean recall over modalities; `auroc` of the lead of
         image over text among samples of the two; each (higher is better) with percentile limits over resamples of groups, without
         refitting; and `floor`, the accuracy of always naming the most frequent label. Null where undefined.
     """
-    says = named(probabilities)
+    says = most_probable_modality(probabilities)
     rows = np.array([i for i, (t, s) in enumerate(zip(truth, says, strict=True)) if t in MODALITIES and s is not None], dtype=np.int64)
     empty = dict.fromkeys(f"{m}{end}" for m in MEASURES for end in ("", "_low", "_high"))
     if not len(rows):
@@ -258,7 +261,7 @@ def _measures(true_labels: NDArray[Any], right: NDArray[np.bool_], lead: Floats,
 
 
 def _auroc(true_labels: NDArray[Any], lead: Floats, weights: Floats) -> Floats:
-    """Compute P(an image sample has the larger lead), ties counted half; NaN for one class."""
+    """Return (B,) P(an image sample has the larger lead), half for ties; NaN for one class."""
     of = np.isin(true_labels, ("image", "text")) & np.isfinite(lead)
     if not of.any():
         return np.full(len(weights), np.nan)
@@ -269,6 +272,6 @@ def _auroc(true_labels: NDArray[Any], lead: Floats, weights: Floats) -> Floats:
 
 
 def beats_the_floor(row: Mapping[str, Any]) -> bool:
-    """Return whether the accuracy's whole interval is above the floor."""
+    """Return true if the accuracy's whole interval is above the floor."""
     low, floor = row["accuracy_low"], row["floor"]
     return low is not None and floor is not None and low > floor

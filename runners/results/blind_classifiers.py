@@ -35,14 +35,14 @@ _SIDE, _GRID = 96, 8
 """Pixels and cells per side of a downscaled image."""
 
 
-def refused(probability: Floats) -> Bools:
-    """Return which questions a classifier calls unanswerable; NaN counts as answerable."""
+def predicts_unanswerable(probability: Floats) -> Bools:
+    """Return (n,) True for questions that a classifier calls unanswerable; NaN is False."""
     refusals: Bools = probability > 0.5
     return refusals
 
 
-def too_few(unanswerable: Bools) -> str:
-    """Explain why rows with these labels do not suffice for training; "" if they do."""
+def why_too_few(unanswerable: Bools) -> str:
+    """Return why rows with these labels are too few for training; "" if they are enough."""
     refuse, answer = int(unanswerable.sum()), int((~unanswerable).sum())
     if not refuse or not answer:
         return f"one class only: all {len(unanswerable):,} rows to learn from are {'un' * (refuse > 0)}answerable"
@@ -50,8 +50,11 @@ def too_few(unanswerable: Bools) -> str:
     return f"{TOO_FEW}: {few:,} rows of the rarer class to learn from, expected {FEWEST}" if few < FEWEST else ""
 
 
-def of_questions(questions: Sequence[str], unanswerable: Bools) -> Fitted:
-    """Make a classifier that sees only the question."""
+def question_classifier(questions: Sequence[str], unanswerable: Bools) -> Fitted:
+    """Return a function that trains on questions of some rows and predicts for others.
+
+    It takes training and test row indices, and returns P(unanswerable) of the test rows.
+    """
 
     def fitted(learn: Ints, tell: Ints) -> Floats:
         from sklearn.feature_extraction.text import CountVectorizer
@@ -74,8 +77,8 @@ def _prepared(text: str) -> str:
     return f"{_START} {text.lower()}"
 
 
-def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
-    """Return a function that trains on images of `learn` rows and predicts P(unanswerable) of `tell` rows.
+def image_classifier(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
+    """Return a function that trains on images of some rows and predicts for others.
 
     Args:
         features: (n, m) of each row's image (`picture_features`), NaN where a row has none.
@@ -98,7 +101,7 @@ def of_pictures(features: Floats, unanswerable: Bools, seed: int) -> Fitted:
 
 
 def picture_features(image: PIL.Image.Image) -> Floats:
-    """Describe an image by mean colours, mean and contrast per grid cell, and histograms."""
+    """Return an image's features: mean colours and contrasts of grid cells, histograms."""
     pixels = np.asarray(image.convert("RGB").resize((_SIDE, _SIDE), PIL.Image.Resampling.BILINEAR), dtype=np.float64) / 255
     grey = pixels.mean(axis=2)
     inner = grey[1:-1, 1:-1]
@@ -110,13 +113,13 @@ def picture_features(image: PIL.Image.Image) -> Floats:
 
 
 def _grid_cells(values: Floats) -> Floats:
-    """Reshape to (rows, pixels, columns, pixels, ...) of the grid."""
+    """Reshape (_SIDE, _SIDE, ...) values to (rows, pixels, columns, pixels, ...) of the grid."""
     step = _SIDE // _GRID
     return values.reshape(_GRID, step, _GRID, step, *values.shape[2:])
 
 
 def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -> tuple[Floats, str]:
-    """Compute P(unanswerable) of every row, cross-fitted over groups, or why it is impossible.
+    """Return P(unanswerable) of every row, cross-fitted over groups, and why not ("" if so).
 
     Args:
         groups: (n,) codes; rows of a group are held out together.
@@ -130,7 +133,7 @@ def cross_fitted(groups: Ints, unanswerable: Bools, fitted: Fitted, seed: int) -
     probability = nothing.copy()
     for number in range(FOLDS):
         learn, tell = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        if why := too_few(unanswerable[learn]):
+        if why := why_too_few(unanswerable[learn]):
             return nothing, why
         probability[tell] = fitted(learn, tell)
     return probability, ""

@@ -28,7 +28,7 @@ FEWEST = 3
 
 
 def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> list[dict[str, Any]]:
-    """List a point per model, dataset, slice and compared metric.
+    """Return one point per model, dataset, slice and compared metric, as rows of FIELDS.
 
     Args:
         plugins: metric label (without brackets) -> its plugin.
@@ -45,7 +45,7 @@ def points(rows: Sequence[Mapping[str, Any]], plugins: Mapping[str, str]) -> lis
 
 
 def correlations(points: Sequence[Mapping[str, Any]], level: float) -> Iterator[dict[str, Any]]:
-    """Compute Pearson's and Spearman's correlation over models, by dataset, slice and metric.
+    """Yield Pearson's and Spearman's correlation over models, by dataset, slice and metric.
 
     Null where fewer than three models have both values or one of them does not vary. The interval of Pearson's is Fisher's, and assumes
     independent models, which tunings of one base are not: read it as a rough guide.
@@ -77,7 +77,7 @@ def _correlation(pairs: Sequence[tuple[float, float]], level: float) -> dict[str
 
 
 def claims(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield (dataset, sentence) for every calibration error: figure 4b in numbers."""
+    """Yield (dataset, sentence) per calibration error: figure 4b's claim in numbers."""
     table = {(r["dataset"], r["metric"], r["studied"]): r for r in rows if r["slice"] == "all"}
     for (dataset, metric, studied), ours in table.items():
         theirs, between = table.get((dataset, metric, ACCURACY)), table.get((dataset, ACCURACY, STUDIED))
@@ -95,7 +95,7 @@ def _claim(metric: str, ours: Mapping[str, Any], theirs: Mapping[str, Any], betw
     text = f"{metric}, correlation over {n} models with {both}"
     if n <= FEWEST or between["pearson"] is None or theirs["n_models"] != n:
         return f"{text}; too few models for an interval"
-    low, high = difference_limits(ours, theirs, between["pearson"])
+    low, high = correlation_difference_interval(ours, theirs, between["pearson"])
     verdict = "no significant difference" if low <= 0 <= high else "significant"
     return f"{text}; difference {ours['pearson'] - theirs['pearson']:+.2f} ({low:+.2f} to {high:+.2f}): {verdict}"
 
@@ -105,8 +105,8 @@ def _with_limits(row: Mapping[str, Any]) -> str:
     return f"{row['pearson']:+.2f}{limits}"
 
 
-def difference_limits(one: Mapping[str, Any], two: Mapping[str, Any], between: float) -> tuple[float, float]:
-    """Compute confidence limits of the difference of two correlations with a third quantity.
+def correlation_difference_interval(one: Mapping[str, Any], two: Mapping[str, Any], between: float) -> tuple[float, float]:
+    """Return the (low, high) interval of the difference of two correlations with one quantity.
 
     Guang Yong Zou, "Toward using confidence intervals to compare correlations", Psychological Methods, 2007. The level is that of the
     limits of `one` and `two`.

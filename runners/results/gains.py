@@ -17,8 +17,8 @@ Test = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Beyond:
-    """Tests of one model on one metric against the blind baselines."""
+class BlindComparison:
+    """Tests of one model on one metric against the baseline and every blind baseline."""
 
     model: str
     over_baseline: str
@@ -32,7 +32,7 @@ class Beyond:
 
     @property
     def without_picture(self) -> bool:
-        """Return whether the model itself was run with another image or none."""
+        """Return true if the model itself was run with another image or none."""
         return any(baseline_model(row) == self.model and not _is_refuser(row) for row in self.rows)
 
     @property
@@ -40,8 +40,8 @@ class Beyond:
         return self.over_baseline == "better" and self.beyond
 
 
-def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) -> list[Beyond]:
-    """Compare every model that sees the image with the blind baselines.
+def compare_with_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) -> list[BlindComparison]:
+    """Return each image-seeing model's tests against the baseline and the blind baselines.
 
     Args:
         tests: rows of COMPARISONS of one dataset, slice and metric.
@@ -54,7 +54,7 @@ def beyond_blind(tests: Iterable[Test], models: Sequence[str], baseline: str) ->
 
 
 def _applies_to(blind: str, model: str) -> bool:
-    """Return whether a blind baseline applies to a model: a refuser, or its own other image."""
+    """Return true if a blind baseline is a classifier, or the model itself with another image."""
     return _is_refuser(blind) or baseline_model(blind) == model
 
 
@@ -62,12 +62,12 @@ def _is_refuser(row: str) -> bool:
     return row.endswith(tuple(f"+{BLIND[way]}" for way in REFUSERS))
 
 
-def _beyond(test_of: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> Beyond:
+def _beyond(test_of: Mapping[tuple[str, str], Test], model: str, blind: Sequence[str], baseline: str) -> BlindComparison:
     held = [test_of[b, model] for b in blind if (b, model) in test_of]
     over = test_of.get((baseline, model))
     says = "" if over is None else _says(over)
     hardest = min(held, key=lambda test: (_is_clear(test), _advantage(test)), default=None)
-    return Beyond(model, says, hardest, bool(held) and len(held) == len(blind) and all(map(_is_clear, held)), blind)
+    return BlindComparison(model, says, hardest, bool(held) and len(held) == len(blind) and all(map(_is_clear, held)), blind)
 
 
 def _says(test: Test) -> str:
@@ -79,7 +79,7 @@ def _is_clear(test: Test) -> bool:
 
 
 def _advantage(test: Test) -> float:
-    """Return how much better the second side is; 0 if undefined."""
+    """Return how much better b is than a, in the metric's good direction; 0 if undefined."""
     difference = test["difference"]
     if difference is None or difference != difference:
         return 0.0

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[\W\d_]*\d[\W\d_]*")
 
 @dataclass
 class AnswerLengths:
-    """Lengths and kinds of the open answers of one model to one dataset."""
+    """Word counts of one model's open answers to a dataset, and of their references."""
 
     replies: list[int] = field(default_factory=list)
     references: list[int] = field(default_factory=list)
@@ -32,7 +32,7 @@ class AnswerLengths:
     example: Answered | None = None
 
     def add(self, answers: Iterable[Answered | None]) -> None:
-        """Add open answers that have references, up to `MAX_KEPT`; skip the others."""
+        """Count open answers that have references, up to MAX_KEPT; skip the others."""
         for answer in answers:
             if answer is None or answer.choices or not answer.references or len(self.replies) == MAX_KEPT:
                 continue
@@ -42,7 +42,7 @@ class AnswerLengths:
             self.example = self.example or answer
 
     def misfits(self, judge: str, plugin: str, right: int, rated: int) -> Iterator[str]:
-        """Yield what does not fit about a judge, with the judge that fits.
+        """Yield a sentence if a judge does not fit these answers, with one that does.
 
         Args:
             judge: its label in the spec.

@@ -27,8 +27,8 @@ COLUMNS = ("question", "reference", "prediction", "is_refusal", "rating")
 
 
 @dataclass(frozen=True)
-class Labelled:
-    """An answer with people's labels."""
+class LabelledAnswer:
+    """An answer with people's labels: whether it abstains, and its rating."""
 
     answer: Answered
     is_refusal: bool | None
@@ -37,7 +37,7 @@ class Labelled:
     """From 0 to 1; None if unrated."""
 
 
-def read_labels(path: Path) -> list[Labelled]:
+def read_labels(path: Path) -> list[LabelledAnswer]:
     """Read labelled answers from a CSV file, or from `labels.csv` in a folder.
 
     Columns: `question`; `reference` (several separated by `|`; empty where abstaining is right); `prediction`; `is_refusal` (0, 1 or
@@ -60,7 +60,7 @@ def read_labels(path: Path) -> list[Labelled]:
     return labels
 
 
-def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled | None:
+def _label(file: Path, line: int, row: Mapping[str, str | None]) -> LabelledAnswer | None:
     text = {name: (row[name] or "").strip() for name in COLUMNS}
     if EXPORT_COLUMN in row:
         text = {name: unescape_formula(value) for name, value in text.items()}
@@ -71,11 +71,11 @@ def _label(file: Path, line: int, row: Mapping[str, str | None]) -> Labelled | N
         return None
     references = tuple(r.strip() for r in text["reference"].split("|") if r.strip())
     answer = Answered(text["question"], references, text["prediction"])
-    return Labelled(answer, text["is_refusal"] == "1" if text["is_refusal"] else None, rating)
+    return LabelledAnswer(answer, text["is_refusal"] == "1" if text["is_refusal"] else None, rating)
 
 
-def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> dict[str, Any]:
-    """Measure the agreement of a judge with people.
+def reliability(labels: Sequence[LabelledAnswer], judgements: Sequence[Judgement]) -> dict[str, Any]:
+    """Return a judge's agreement with people on abstentions and ratings, as a nested dict.
 
     Returns:
         `n` labelled answers; `unread`: unreadable judge replies. `refusals`: `n` answers that the judge classified, `accuracy` (higher is
@@ -126,7 +126,7 @@ def reliability(labels: Sequence[Labelled], judgements: Sequence[Judgement]) -> 
 
 
 def _share_agreed(rated: Sequence[tuple[float, float]], rating: float) -> dict[str, Any]:
-    """Return how often the judge gives this rating among the answers that people give it; ratings other than 0 and 1 are left out."""
+    """Return the share of answers rated `rating` by people that the judge rates so too."""
     judged = [machine for people, machine in rated if people == rating and machine in (0, 1)]
     ends = wilson(judged.count(rating), len(judged))
     share = judged.count(rating) / len(judged) if judged else None
@@ -144,9 +144,9 @@ def _rounded(value: Any, digits: int = 12) -> float:
     return round(float(value), digits)
 
 
-def all_judges(
-    refs: Sequence[Mapping[str, Any]], labels: Sequence[Labelled], settings: Settings, counters: Counter[str]
+def reliability_of_judges(
+    refs: Sequence[Mapping[str, Any]], labels: Sequence[LabelledAnswer], settings: Settings, counters: Counter[str]
 ) -> dict[str, dict[str, Any]]:
-    """Measure the reliability of every judge of a spec, by label; JudgeError if one fails."""
+    """Return the `reliability` of every judge of a spec, by label."""
     answers = [label.answer for label in labels]
     return {ref["label"]: reliability(labels, judge(ref, answers, settings, counters)) for ref in refs}

@@ -23,8 +23,8 @@ from qualm.runners.results.rank_stability import stability
 from qualm.runners.runtime.records import write_csv
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.limits import Limits
-from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
-from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_deleted, or_null
+from qualm.runners.scoring.measuring.intervals import intervals, value_columns
+from qualm.runners.scoring.measuring.measured import Measured, mean_bounds, mean_jackknife, or_null
 from qualm.runners.scoring.measuring.metrics import Metric, metric_of
 from qualm.runners.scoring.measuring.slices import CHANGED
 from qualm.runners.scoring.rankings import BY_MODALITY, FEWEST_GROUPS, Candidate, Rankings, ranked, ranking_resamples
@@ -60,10 +60,10 @@ Where = tuple[str, str]
 
 
 class Study:
-    """Collector of the measures of every cell, and maker of the tables."""
+    """Collects the scores of every model and variant, and makes the perturbation tables."""
 
     def __init__(self, params: Mapping[str, Any], metrics: Sequence[Metric], seed: int) -> None:
-        """`params` of the stage: `variants` as in the `infer` stage, and `labelled`: dataset -> modality or clean -> expression."""
+        """Take the score stage's parameters, with `variants` and `labelled` subsets."""
         self.variants: list[dict[str, Any]] = params["variants"]
         self.modality = {v["variant"]: str(v["modality"]) for v in self.variants}
         self.perturbation = {v["variant"]: str(v["plugin"]) for v in self.variants}
@@ -104,13 +104,13 @@ class Study:
             changes[name, CLEAN] = np.where(np.isfinite(clean), clean, np.nan)
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Add the measures over the rows of a cell whose input is changed."""
+        """Collect a cell's values over the rows whose input is changed."""
         for (label, measured), limit in zip(metrics, limits, strict=True):
             if self._split(label)[0] in NEEDED:
                 self.changed[(cell.model, cell.samples.name), cell.variant, label] = measured, limit
 
     def _over_changed(self, key: tuple[Where, str, str]) -> tuple[Measured, Limits] | None:
-        """Return a measure over the changed samples; None if it is unknown which these are."""
+        """Return a value and interval over the changed samples; None if those are unknown."""
         if key in self.changed:
             return self.changed[key]
         unchanged = self.measured.get((*key[:2], UNCHANGED))
@@ -132,9 +132,9 @@ class Study:
         return {k: or_null(v) for k, v in values.items()} | {"n": measured.n, "n_unscored": measured.n_unscored}
 
     def sweeps(self) -> list[dict[str, Any]]:
-        """Make a row per strength: reflection rate, accuracy, mean uncertainty, clean values."""
+        """Return sweep rows, one per strength, metric and model, with the clean value."""
         rows = []
-        for sweep in sweeps(self.variants):
+        for sweep in find_sweeps(self.variants):
             at = {variant: strength for strength, variant in sweep.points}
             same = {"perturbation": sweep.perturbation, "modality": sweep.modality, "parameter": sweep.parameter}
             for where, variant, label, (_, metric, rest) in self._values_of_plugins(*SWEPT):
@@ -146,11 +146,11 @@ class Study:
         return rows
 
     def urr(self) -> list[dict[str, Any]]:
-        """Return the uncertainty reflection rates and shares of ties, a row per model, dataset, perturbation and estimator."""
+        """Return rows of uncertainty reflection rates with tie rates, per variant and estimator."""
         return self._grid(REFLECTION, TIES, "tie_rate")
 
     def hcc(self) -> list[dict[str, Any]]:
-        """Make a row per model, dataset, perturbation and estimator, with the hallucination rate."""
+        """Return rows of hallucination change correlations with rates, per variant and estimator."""
         return self._grid(CONSISTENCY, HALLUCINATION, "hallucination_rate")
 
     def _grid(self, plugin: str, companion: str, beside: str) -> list[dict[str, Any]]:
@@ -182,7 +182,7 @@ class Study:
         return next((m for label in labels if (m := self.measured.get((where, variant, label)))), None)
 
     def modality_scores(self) -> list[dict[str, Any]]:
-        """Make LABELLED_SCORES rows of modalities: means over their perturbations.
+        """Return LABELLED_SCORES rows of modalities: means over their perturbations.
 
         The variants of one perturbation are averaged first, without those under which the model collapses. Metrics that pair the
         perturbed answer with the clean one are given over all samples and, as slice `changed`, over those whose input is changed.
@@ -194,11 +194,11 @@ class Study:
             row = dict(zip(_WHERE, where, strict=True)) | {"variant": modality, "slice": part, "metric": label}
             left_out = ", ".join(v for v in of if (where, v) in self.collapsed) or None
             # A log's own verdicts are compared variant by variant, in the table of scores.
-            rows.append(row | {"collapsed": left_out, "disputed": None, "caution": None} | numbers_of(one, ends, self.level))
+            rows.append(row | {"collapsed": left_out, "disputed": None, "caution": None} | value_columns(one, ends, self.level))
         return rows
 
     def _by_modality(self) -> dict[tuple[Where, str, str, str], dict[str, Measured]]:
-        """Group the measures: (where, modality or clean, slice, label) -> variant -> measure."""
+        """Return values by (where, modality or clean, slice, label), then by variant."""
         parts: dict[tuple[Where, str, str, str], dict[str, Measured]] = {}
         for where, variant, label, (plugin, _, _) in self._values_of_plugins(*MEANS, UNCHANGED):
             key = (where, variant, label)
@@ -209,7 +209,7 @@ class Study:
         return parts
 
     def modality_comparisons(self) -> list[dict[str, Any]]:
-        """Make the rows of MODALITY_COMPARISONS, over the changed samples if these are known."""
+        """Return the rows of MODALITY_COMPARISONS, over the changed samples if known."""
         chosen: dict[tuple[Where, str], dict[str, dict[str, Measured]]] = {}
         for (where, modality, part, label), of in self._by_modality().items():
             if modality != CLEAN and self._split(label)[0] in OF_BOTH:
@@ -237,7 +237,7 @@ class Study:
         return list(stability(tables, self.level))
 
     def attribution(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Make the rows of ATTRIBUTIONS and BLAMES.
+        """Return the rows of ATTRIBUTIONS and the rows of BLAMES.
 
         A model needs perturbations and labels of two modalities. Changes under which it collapses on a dataset are left out there.
         """
@@ -248,13 +248,13 @@ class Study:
             if len({m for of in usable.values() for _, v in of if (m := self.modality.get(v)) in MODALITIES}) < 2:
                 continue
             of = {name: attribution.attribution_features(changes, self.modality, self.samples[name].n) for name, changes in usable.items()}
-            truth = [t for name in of for t in attribution.labels(self.samples[name], self.labelled.get(name))]
+            truth = [t for name in of for t in attribution.known_modalities(self.samples[name], self.labelled.get(name))]
             groups = [g for name in of for g in _groups(self.samples[name])]
-            if not attribution.enough(truth, groups):
+            if not attribution.has_enough_groups(truth, groups):
                 continue
             kinds = [k for name in of for k in self.samples[name].values(attribution.KIND)]
-            read = _joined(of, {name: self.samples[name].n for name in of})
-            probabilities = attribution.attributed(read, truth, groups)
+            read = _stack_features(of, {name: self.samples[name].n for name in of})
+            probabilities = attribution.modality_probabilities(read, truth, groups)
             ids = [(name, i) for name in of for i in self.samples[name].ids.to_pylist()]
             samples += _attributions(model, ids, probabilities, truth)
             for held_out, by in (
@@ -270,7 +270,7 @@ class Study:
         return {(estimator, variant): of for (estimator, variant), of in changes.items() if (where, variant) not in self.collapsed}
 
     def tables(self) -> dict[str, tuple[list[dict[str, Any]], pa.Schema]]:
-        """Make every table with its schema, by the key of its output."""
+        """Return (rows, schema) of every table, by the key of its output."""
         samples, summary = self.attribution()
         return {
             "modality_scores": (self.modality_scores(), LABELLED_SCORES),
@@ -285,20 +285,20 @@ class Study:
         write_csv(path, FIELDS[name], rows)
 
 
-def mean_over_perturbations(of: Mapping[str, Measured], perturbation: Mapping[str, str]) -> Measured:
-    """Average over perturbations; variants of one (strengths, generators) come first.
+def mean_over_perturbations(by_variant: Mapping[str, Measured], perturbation: Mapping[str, str]) -> Measured:
+    """Return the mean over perturbations, after averaging the variants of each.
 
     Args:
         perturbation: variant -> its perturbation; a variant that is missing counts as one.
     """
     by_perturbation: dict[str, list[Measured]] = {}
-    for variant, measured in of.items():
+    for variant, measured in by_variant.items():
         by_perturbation.setdefault(perturbation.get(variant, variant), []).append(measured)
     return mean_over([mean_over(variants) for variants in by_perturbation.values()])
 
 
 def mean_over(parts: Sequence[Measured]) -> Measured:
-    """Average the defined measures, resample by resample; n is their sum."""
+    """Return the mean of the defined values, resample by resample; n is the sum of all."""
     defined = [p for p in parts if not math.isnan(p.value)]
     n, unscored = sum(p.n for p in parts), sum(p.n_unscored for p in parts)
     if not defined:
@@ -318,15 +318,15 @@ def mean_over(parts: Sequence[Measured]) -> Measured:
         method=first.method,
         groups=fewest,
         why_no_interval=first.why_no_interval,
-        deleted=mean_deleted(defined),
+        deleted=mean_jackknife(defined),
         bounds=possible,
     )
 
 
-def _joined(of: Mapping[str, Mapping[tuple[str, str], Floats]], n: Mapping[str, int]) -> Floats:
-    """Stack the features of all datasets, (rows, features), NaN where a dataset lacks one."""
-    names = sorted({name for read in of.values() for name in read})
-    return np.concatenate([np.stack([read.get(name, np.full(n[d], np.nan)) for name in names], axis=1) for d, read in of.items()])
+def _stack_features(features: Mapping[str, Mapping[tuple[str, str], Floats]], n: Mapping[str, int]) -> Floats:
+    """Return the (rows, features) of all datasets, NaN where a dataset lacks a feature."""
+    names = sorted({name for read in features.values() for name in read})
+    return np.concatenate([np.stack([read.get(name, np.full(n[d], np.nan)) for name in names], axis=1) for d, read in features.items()])
 
 
 def _groups(samples: Samples) -> list[str]:
@@ -336,7 +336,7 @@ def _groups(samples: Samples) -> list[str]:
 def _attributions(model: str, ids: Sequence[tuple[str, str]], probabilities: Floats, truth: Sequence[str | None]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for (dataset, sample), shares, says, label_of_truth in zip(
-        ids, probabilities.tolist(), attribution.named(probabilities), truth, strict=True
+        ids, probabilities.tolist(), attribution.most_probable_modality(probabilities), truth, strict=True
     ):
         row: dict[str, Any] = {"model": model, "dataset": dataset, "sample_id": sample, "blamed": says, "truth": label_of_truth}
         rows.append(row | {m: or_null(share) for m, share in zip(MODALITIES, shares, strict=True)})
@@ -358,7 +358,7 @@ def modality_comparisons(
     level: float,
     family: str,
 ) -> list[dict[str, Any]]:
-    """Compute the rows of MODALITY_COMPARISONS; `difference` is mean `b` minus mean `a`.
+    """Return rows of MODALITY_COMPARISONS: tests of mean `b` minus mean `a`, by modality.
 
     Args:
         means: of every label, modality -> its mean over perturbations; all of one dataset in the same resamples.
@@ -394,14 +394,14 @@ class Sweep:
     """(strength, label of the variant), strengths ascending."""
 
 
-def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
-    """Find every numeric parameter with two or more values under equal other parameters.
+def find_sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
+    """Return every numeric parameter with two or more values, other parameters being equal.
 
     Args:
         variants: as the compiler writes them: `variant` (label), `plugin`, `modality`, `args`.
 
     >>> blur = lambda r: {"variant": f"blur@radius={r}", "plugin": "blur", "modality": "image", "args": {"radius": r, "relative": False}}
-    >>> sweeps([blur(4), blur(2)])[0].points
+    >>> find_sweeps([blur(4), blur(2)])[0].points
     ((2.0, 'blur@radius=2'), (4.0, 'blur@radius=4'))
     """
     strengths: dict[tuple[str, str, str], dict[float, str]] = {}
@@ -417,7 +417,7 @@ def sweeps(variants: Sequence[Mapping[str, Any]]) -> list[Sweep]:
 
 
 def _title(key: tuple[str, str, str], keys: Sequence[tuple[str, str, str]]) -> str:
-    """Name a sweep by its plugin and the other parameters in which its sweeps differ."""
+    """Return a sweep's name: the plugin, and other parameters in which its sweeps differ."""
     plugin, name, others = key
     same = [json.loads(k[2]) for k in keys if k[:2] == (plugin, name)]
     own = json.loads(others)

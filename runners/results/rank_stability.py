@@ -24,7 +24,7 @@ Place = tuple[str, str, str]
 
 
 def tau_b(a: Floats, b: Floats) -> Floats:
-    """Compute Kendall's tau-b of each row of `a` with the same row of `b`.
+    """Return (B,) Kendall's tau-b of the rows of `a` with those of `b`; NaN if undefined.
 
     (concordant - discordant pairs) / sqrt(pairs untied in a * pairs untied in b), in [-1, 1]: 1 for the same order, -1 for the reverse. NaN
     where a row lacks a value or is all ties. (Kendall, 1945)
@@ -45,7 +45,7 @@ def tau_b(a: Floats, b: Floats) -> Floats:
 
 
 def stability(tables: Mapping[Place, Mapping[str, Floats]], level: float) -> Iterator[dict[str, Any]]:
-    """Compute tau-b for every two places with the same metric, and two metrics in one place.
+    """Yield RANK_STABILITY rows: tau-b of each two rankings by one metric or in one place.
 
     The percentile interval is over resamples of the questions: resample b of one place is paired with resample b of the other. On one
     dataset these are the same resamples, so what models share cancels out.

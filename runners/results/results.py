@@ -50,7 +50,7 @@ OMITTED_COLUMNS = (RATED_BY, "option_probabilities", "answerable", "uncertain", 
 
 
 class Results:
-    """Tables of a benchmark that was run.
+    """Reads the tables of a benchmark that was run.
 
     Correctness, picked options, confidence and abstention of answers are those that scores are computed from
     (`qualm.runners.scoring.measuring.read_cells`).
@@ -63,7 +63,7 @@ class Results:
         root: Path = Path(),
         verify: Callable[[Path, Iterable[str | Path]], None] | None = None,
     ) -> None:
-        """Read what a score stage, or a report stage, reads and writes.
+        """Take a score or report stage, whose inputs and outputs are read.
 
         Args:
             stage: Its paths are relative to `root`.
@@ -78,7 +78,7 @@ class Results:
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Return the scored files: `datasets`, `generations`, `judgements`, `sets`..."""
+        """Return the paths of the scored files: `datasets`, `generations`, `judgements`..."""
         return self.stage.inputs
 
     @property
@@ -88,7 +88,7 @@ class Results:
 
     @property
     def datasets(self) -> list[str]:
-        """Return the datasets that models were scored on."""
+        """Return the names of the datasets that models were scored on."""
         return list(self.inputs["datasets"])
 
     @property
@@ -108,7 +108,7 @@ class Results:
         return scan(path, TABLES[name])
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table as written: `rankings`, `comparisons`, `effects`...
+        """Return the table `name` as written: `rankings`, `comparisons`, `effects`...
 
         Raises:
             ProjectError: there is none of this name, or it was not made yet.
@@ -132,7 +132,7 @@ class Results:
         return self.scan("scores").collect()
 
     def labelled(self, name: str = "scores") -> pl.LazyFrame:
-        """Return scores in the columns of LABELLED_SCORES: `metric` is the whole label."""
+        """Return scores in the columns of LABELLED_SCORES, where `metric` is the whole label."""
         return labelled(self.scan(name))
 
     def answers(self, model: str | None = None, dataset: str | None = None, variant: str | None = CLEAN) -> pl.DataFrame:
@@ -164,7 +164,10 @@ class Results:
         return pl.concat(parts, how="diagonal_relaxed")
 
     def verdicts(self, variant: str = CLEAN) -> pl.LazyFrame:
-        """Return the columns VERDICTS of all greedy answers under one variant, without those that a threshold was fitted on."""
+        """Return a row of VERDICTS per greedy answer under one variant.
+
+        Answers that an abstention threshold was fitted on are left out.
+        """
         rules = self.scan("abstentions").filter(pl.col("variant") == variant)
         models = rules.select("model", "method").unique().collect().rows()
         names = {abstaining_name(model, method): (model, method) for model, method in models}
@@ -189,7 +192,7 @@ class Results:
         signals: Collection[str] | None = None,
         recalibrated: bool = True,
     ) -> Iterator[Cell]:
-        """Yield the answers as the columns that metrics read, one model, dataset and variant at a time.
+        """Yield answers as the columns that metrics read, per model, dataset and variant.
 
         Args:
             models: Some models; all without.
@@ -219,7 +222,7 @@ class Results:
                     yield cell
 
     def at_run_time(self, models: Collection[str] | None = None) -> Stage:
-        """Return the stage with full paths, and only the answers that some models give; of all without."""
+        """Return the stage with full paths, and only the answers of some models."""
 
         def absolute(tree: Any) -> Any:
             return {k: absolute(v) for k, v in tree.items()} if isinstance(tree, dict) else str(self.root / tree)
@@ -252,7 +255,7 @@ class Results:
         return scan(path, GENERATIONS)
 
     def answer_source(self, model: str, variant: str) -> tuple[str, str]:
-        """Return the model and variant whose stored answers a scored model uses.
+        """Return the (model, variant) whose stored answers a scored model uses.
 
         An abstaining model uses its base model's answers, a baseline those under its variant without the image.
         """
@@ -262,7 +265,7 @@ class Results:
         return base, way if way in BLIND_VARIANTS else variant
 
     def texts(self, model: str, dataset: str, variant: str | None = CLEAN) -> pl.LazyFrame:
-        """Return a model's greedy answers under one variant, or under all.
+        """Return a model's greedy answers, a row each, under one variant or all (None).
 
         The columns are `sample_id`, `variant`, those of OF_ANSWERS, and `option`, the index of the option with the largest logit.
         """
@@ -271,7 +274,7 @@ class Results:
         return chosen.select("sample_id", "variant", *OF_ANSWERS, option=pl.col("option_logits").list.arg_max().cast(pl.Int64))
 
     def shortcuts(self, dataset: str) -> pl.LazyFrame:
-        """Return what the question or the image alone tells of a dataset's questions; empty if that was not worked out."""
+        """Return a dataset's SHORTCUTS (what question or image alone reveals); empty if unknown."""
         path = self.inputs.get("shortcuts", {}).get(dataset)
         if path is None:
             return scan(None, SHORTCUTS)
@@ -279,7 +282,7 @@ class Results:
         return scan(self.root / path, SHORTCUTS)
 
     def scored_samples(self, dataset: str) -> pl.DataFrame:
-        """Return the scored questions of a dataset.
+        """Return the scored questions of a dataset, a row each.
 
         Raises:
             ProjectError: the dataset does not exist or was not built yet.
@@ -289,7 +292,7 @@ class Results:
         return _frame_of(read_scored(self.stage, dataset, str(folder)).table)
 
     def samples(self, dataset: str) -> pl.DataFrame:
-        """Return the questions of a dataset, including unscored ones.
+        """Return all questions of a dataset, a row each, including unscored ones.
 
         Raises:
             ProjectError: the dataset does not exist or was not built yet.
@@ -353,7 +356,7 @@ class Results:
 
     @staticmethod
     def _frame(cell: Cell, names: Iterable[str], more: Mapping[str, Any] = {}) -> pl.DataFrame:
-        """Return columns of a cell beside its key, flags as booleans and counts as integers; NaN is null."""
+        """Return columns of a cell with model, dataset, variant and sample_id; NaN becomes null."""
         columns = {name: cell.columns[name] for name in names if name in cell.columns} | dict(more)
         frame = pl.DataFrame({name: pl.Series(values).fill_nan(None) for name, values in columns.items()})
         flags = [name for name in frame.columns if name in FLAGS or name.startswith(("covered[", "is_calibration["))]

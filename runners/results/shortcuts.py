@@ -27,11 +27,11 @@ from qualm.runners.results.blind_classifiers import (
     Bools,
     Fitted,
     cross_fitted,
-    of_pictures,
-    of_questions,
+    image_classifier,
     picture_features,
-    refused,
-    too_few,
+    predicts_unanswerable,
+    question_classifier,
+    why_too_few,
 )
 from qualm.runners.runtime.precision import result
 from qualm.runners.scoring.bootstrap import Bootstrap
@@ -51,41 +51,41 @@ WORDS = {QUESTION: "question", PICTURE: "image"}
 
 
 @dataclass(frozen=True)
-class RowsApart:
-    """Training and test rows; the same rows if `in_turn` (cross-fitted)."""
+class TrainTestRows:
+    """Training and test row indices; equal if `in_turn` (cross-fitted)."""
 
     learn: Ints
     tell: Ints
     in_turn: bool
 
-    def select(self, mask: Bools) -> RowsApart:
-        return RowsApart(self.learn[mask[self.learn]], self.tell[mask[self.tell]], self.in_turn)
+    def select(self, mask: Bools) -> TrainTestRows:
+        return TrainTestRows(self.learn[mask[self.learn]], self.tell[mask[self.tell]], self.in_turn)
 
 
-def has_both(samples: Samples) -> bool:
-    """Return whether a dataset has answerable and unanswerable questions."""
+def has_both_classes(samples: Samples) -> bool:
+    """Return true if a dataset has both answerable and unanswerable questions."""
     return bool(0 < samples.answerable.sum() < samples.n)
 
 
 def read_shortcuts(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Compute SHORTCUTS for a dataset folder; none without both kinds of question."""
+    """Return the rows of SHORTCUTS for a dataset folder; [] without both kinds of question."""
     samples = read_samples(name, folder)
-    return list(shortcuts(samples, partial(image_features, DatasetFolder(name, folder)))) if has_both(samples) else []
+    return list(shortcuts(samples, partial(image_features, DatasetFolder(name, folder)))) if has_both_classes(samples) else []
 
 
 def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 0) -> Iterator[dict[str, Any]]:
-    """Yield the rows of SHORTCUTS: by category and over all, one for each input.
+    """Yield rows of SHORTCUTS, by category and over all, one per classifier input.
 
     Args:
         features: image features of given rows, (n, m), NaN where a row has none.
         seed: of the trees, the folds and the resamples.
     """
-    unanswerable, questions, rows = samples.answerable == 0, questions_of(samples), rows_of(samples)
-    table = looked_at(samples, rows, features)
+    unanswerable, questions, rows = samples.answerable == 0, questions_of(samples), train_test_rows(samples)
+    table = sampled_image_features(samples, rows, features)
     fitted: dict[str, Fitted] = {
         NOTHING: partial(_share, unanswerable),
-        QUESTION: of_questions(questions, unanswerable),
-        PICTURE: of_pictures(table, unanswerable, seed),
+        QUESTION: question_classifier(questions, unanswerable),
+        PICTURE: image_classifier(table, unanswerable, seed),
     }
     names = np.array([category_name(c) for c in samples.values("category")], dtype=object)
     categories = sorted(set(names)) if len(set(names)) > 1 else []
@@ -104,12 +104,12 @@ def shortcuts(samples: Samples, features: Callable[[Ints], Floats], seed: int = 
 
 
 def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dict[str, Any]]:
-    """Add `even`: every question (image) is equally often answerable and unanswerable.
+    """Return the rows with `even` added: True if each question (image) has both labels evenly.
 
     A classifier of that input alone is then right exactly half of the time.
     """
     columns: dict[str, Sequence[Any]] = {QUESTION: questions_of(samples), PICTURE: samples.values("image_id")}
-    names, unanswerable, tell = samples.values("category"), samples.answerable == 0, rows_of(samples).tell
+    names, unanswerable, tell = samples.values("category"), samples.answerable == 0, train_test_rows(samples).tell
     lead: Counter[tuple[str, str, str]] = Counter()
     for i in tell:
         for sees, values in columns.items():
@@ -122,20 +122,20 @@ def with_design(rows: Iterable[Mapping[str, Any]], samples: Samples) -> list[dic
 
 
 def questions_of(samples: Samples) -> list[str]:
-    """Return the questions with their options."""
+    """Return each question's text with its options, one per line."""
     columns = zip(samples.table["question"].to_pylist(), samples.table["choices"].to_pylist(), strict=True)
     return ["\n".join([question or "", *(choices or ())]) for question, choices in columns]
 
 
-def rows_of(samples: Samples) -> RowsApart:
-    """Choose training and test rows by the splits."""
+def train_test_rows(samples: Samples) -> TrainTestRows:
+    """Return training and test rows by the splits; the same rows if one side is empty."""
     split = np.array([s or "" for s in samples.values("split")], dtype=object)
     train = split == TRAIN
     scored = split == TEST if (split == TEST).any() else ~train
     if train.any() and scored.any():
-        return RowsApart(np.flatnonzero(train), np.flatnonzero(scored), False)
+        return TrainTestRows(np.flatnonzero(train), np.flatnonzero(scored), False)
     rows = np.flatnonzero(scored if scored.any() else train)
-    return RowsApart(rows, rows, True)
+    return TrainTestRows(rows, rows, True)
 
 
 def _share(unanswerable: Bools, learn: Ints, tell: Ints) -> Floats:
@@ -143,14 +143,14 @@ def _share(unanswerable: Bools, learn: Ints, tell: Ints) -> Floats:
 
 
 def _accuracies(
-    samples: Samples, rows: RowsApart, sees: str, unanswerable: Bools, fitted: Fitted, seed: int, category: str
+    samples: Samples, rows: TrainTestRows, sees: str, unanswerable: Bools, fitted: Fitted, seed: int, category: str
 ) -> dict[str, Any]:
     truth, groups = unanswerable[rows.tell], samples.groups[rows.tell]
     counts = {"n_learnt": len(rows.learn), "n": len(rows.tell), "in_turn": rows.in_turn}
     probability, why = _probability(rows, sees, unanswerable, groups, fitted, seed)
     if why:
         return counts | _number("", None) | _number("balanced_", None) | {"why": why, "above_limit": None}
-    right = (refused(probability) == truth).astype(np.float64)
+    right = (predicts_unanswerable(probability) == truth).astype(np.float64)
     bootstrap = Bootstrap(groups, RESAMPLES, seed, samples.name, category)
     plain = _measured(bootstrap, right, [np.ones(len(truth), dtype=bool)])
     if truth.all() or not truth.any():
@@ -161,11 +161,11 @@ def _accuracies(
     return counts | _number("", plain) | balanced | {"why": None, "above_limit": None if low is None else low > LIMIT}
 
 
-def _probability(rows: RowsApart, sees: str, unanswerable: Bools, groups: Ints, fitted: Fitted, seed: int) -> tuple[Floats, str]:
+def _probability(rows: TrainTestRows, sees: str, unanswerable: Bools, groups: Ints, fitted: Fitted, seed: int) -> tuple[Floats, str]:
     if not len(rows.tell) or not len(rows.learn):
         what = "rows with an image" if sees == PICTURE else "rows"
         return np.empty(0), f"no {what} to {'tell of' if len(rows.learn) else 'learn from'}"
-    if sees != NOTHING and (why := too_few(unanswerable[rows.learn])):
+    if sees != NOTHING and (why := why_too_few(unanswerable[rows.learn])):
         return np.empty(0), why
     if not rows.in_turn or sees == NOTHING:
         return fitted(rows.learn, rows.tell), ""
@@ -177,7 +177,7 @@ def _probability(rows: RowsApart, sees: str, unanswerable: Bools, groups: Ints, 
 
 
 def _measured(bootstrap: Bootstrap, right: Floats, classes: list[Bools]) -> Measured:
-    """Compute the mean recall over classes, in the sample and in every resample."""
+    """Return the mean recall over classes, in the sample and in every resample."""
 
     def mean(counts: Floats) -> Floats:
         with np.errstate(invalid="ignore"):
@@ -200,8 +200,8 @@ def _number(of: str, measured: Measured | None) -> dict[str, float | None]:
     return {f"{of}accuracy": result(measured.value), f"{of}low": low, f"{of}high": high}
 
 
-def looked_at(samples: Samples, rows: RowsApart, features: Callable[[Ints], Floats], every: bool = False) -> Floats:
-    """Compute image features of at most MAX_PICTURES training and test images; NaN elsewhere.
+def sampled_image_features(samples: Samples, rows: TrainTestRows, features: Callable[[Ints], Floats], every: bool = False) -> Floats:
+    """Return image features of at most MAX_PICTURES images per side, (n, m); NaN elsewhere.
 
     Args:
         every: read the images of all test rows.
@@ -226,7 +226,7 @@ def _draw(name: str) -> bytes:
 
 
 def image_features(dataset: DatasetFolder, rows: Ints) -> Floats:
-    """Compute rows' image features, the mean over several images; NaN if unreadable."""
+    """Return the rows' image features (mean of several images), (n, m); NaN if unreadable."""
     by_image: dict[str, Floats] = {}
     for row in rows:
         name = dataset.samples[row]["image_id"]
@@ -243,7 +243,7 @@ def image_features(dataset: DatasetFolder, rows: Ints) -> Floats:
 
 
 def describe_shortcuts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each shortcut: a row whose interval of balanced accuracy lies above `LIMIT`."""
+    """Return a sentence for each shortcut: a balanced accuracy whose interval is above LIMIT."""
     return [
         f"{_named(row['category'])}: a classifier of the {WORDS[row['sees']]} alone separates answerable from unanswerable questions with "
         f"a balanced accuracy of {row['balanced_accuracy']:.3f} ({row['balanced_low']:.3f} to {row['balanced_high']:.3f})"
@@ -252,8 +252,8 @@ def describe_shortcuts(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def too_few_to_tell(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Describe in a line every category with too few questions to find or exclude a shortcut."""
+def describe_undecided(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence per category with too few questions to find or exclude a shortcut."""
     undecided: dict[str, list[str]] = {}
     for row in (r for r in rows if r["sees"] != NOTHING and not r.get("even") and (_undecided(r) or _unlearnt(r))):
         undecided.setdefault(row["category"], []).append(row["sees"])
@@ -290,8 +290,8 @@ NOTE = (
 )
 
 
-def cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
-    """Format rows of `with_design` as table cells under HEADER, names not escaped."""
+def format_cells(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
+    """Return the rows of `with_design` as table cells under HEADER, names not escaped."""
     by_category: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:
         by_category.setdefault(row["category"], {})[row["sees"]] = row

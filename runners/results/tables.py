@@ -57,7 +57,7 @@ TABLES: Mapping[str, pa.Schema] = {
 
 
 def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
-    """Return a table or folder of tables as a lazy frame with the columns of `schema`; empty without a path.
+    """Return a table or folder of tables as a lazy frame with `schema`; empty without a path.
 
     Raises:
         RecordError: the file is missing, damaged, or has other columns or types.
@@ -75,7 +75,7 @@ def scan(path: Path | None, schema: pa.Schema) -> pl.LazyFrame:
 
 
 def labelled(scores: pl.LazyFrame) -> pl.LazyFrame:
-    """Return scores in the columns of LABELLED_SCORES: `metric` is the whole label."""
+    """Return scores in the columns of LABELLED_SCORES, where `metric` is the whole label."""
     return scores.drop("metric").rename({"label": "metric"}).select(LABELLED_SCORES.names)
 
 
@@ -87,7 +87,7 @@ TEXTS = (
 
 
 def read_points(path: str | Path, columns: Collection[str]) -> pl.DataFrame:
-    """Return the points of a plot, as text and numbers.
+    """Read a plot's CSV file as a table of text and numbers.
 
     Raises:
         StageError: the file is not readable, or lacks one of the columns.

@@ -12,10 +12,10 @@ from qualm.runners.scoring.measuring.metrics import Metric
 
 
 class AbsentMetrics:
-    """Collects the metrics that no cell of a model has a value for, and the reasons."""
+    """Collects the metrics that are undefined for all answers of a model, with the reasons."""
 
     def __init__(self, metrics: Sequence[Metric], models: Collection[str]) -> None:
-        """Collect for the spec's own `models`; models with an abstention rule are left out."""
+        """Take the spec's metrics and the models to watch; cells of other models are ignored."""
         self.metrics, self.models = metrics, models
         self.measured: set[tuple[str, str]] = set()
         self.reasons: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
@@ -30,7 +30,7 @@ class AbsentMetrics:
                 self.reasons.setdefault(key, {}).setdefault(cell.samples.name, (cell.variant, why_absent(metric, cell)))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row of LABELLED_SCORES for each metric, model and dataset."""
+        """Return rows of LABELLED_SCORES without values, one per absent metric, model and dataset."""
         none = {"value": None, "low": None, "high": None, "n": 0, "n_unscored": 0}
         return [
             {"model": model, "dataset": dataset, "variant": variant, "slice": ALL, "metric": label, "why": why, **none}

@@ -40,10 +40,10 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def compatible(text: str) -> str:
-    """Return the text with one form for each character, as NFKC has it, except that "10²" stays a power and "1½" a mixed fraction.
+def unify_characters(text: str) -> str:
+    """Return the text in Unicode's NFKC form, but with "10²" as "10^2" and "1½" as "1 1/2".
 
-    >>> compatible("10² ｃｍ"), compatible("1½"), compatible("x != 5")
+    >>> unify_characters("10² ｃｍ"), unify_characters("1½"), unify_characters("x != 5")
     ('10^2 cm', '1 1/2', 'x ≠ 5')
     """
     for written, sign in (("!=", "≠"), ("<=", "≤"), (">=", "≥"), ("->", "→"), ("<-", "←")):
@@ -57,7 +57,7 @@ def compatible(text: str) -> str:
 
 
 def normalise(text: str) -> str:
-    """Return an answer without case, punctuation, articles and the difference between "two" and "2".
+    """Return an answer in lower case without punctuation and articles, number words as digits.
 
     Signs, decimal points, operators, currencies, emoji and combining marks stay. The result is empty for punctuation alone.
 
@@ -66,7 +66,7 @@ def normalise(text: str) -> str:
     >>> normalise("1,000"), normalise("3.50"), normalise("A"), normalise("twenty-one")
     ('1000', '3.50', 'a', '21')
     """
-    plain = compatible(text.translate(_APOSTROPHES).replace("''", '"')).casefold()
+    plain = unify_characters(text.translate(_APOSTROPHES).replace("''", '"')).casefold()
     plain = unicodedata.normalize("NFC", plain).replace("&", " and ")
     plain = _EMPHASIS.sub(r"\2", _THOUSANDS.sub(lambda match: match[0].replace(",", ""), plain))
     plain = re.sub(r"(?<=[^\W\d_])'(?=[^\W\d_])", "", plain)
@@ -76,11 +76,11 @@ def normalise(text: str) -> str:
     plain = "".join(c if i in kept else _without_punctuation(c) for i, c in enumerate(plain))
     plain = re.sub(r"\$(?!\s?-?\.?\d)(?<!\d\$)(?<!\d \$)", " ", plain) if plain.strip() != "$" else plain
     words = _COMPARISON.sub(r"\1", " ".join(plain.split())).split()
-    return " ".join(in_digits([w for w in words if w not in ARTICLES] or words))
+    return " ".join(numbers_to_digits([w for w in words if w not in ARTICLES] or words))
 
 
 def _without_punctuation(char: str) -> str:
-    """Return a character, a space for a mark that separates, nothing for a full stop; emoji and the like are words of their own."""
+    """Return the character; a space if punctuation, "" if a full stop, a symbol in spaces."""
     if char == ".":
         return ""
     category = unicodedata.category(char)
@@ -89,10 +89,10 @@ def _without_punctuation(char: str) -> str:
     return " " if category[0] == "P" or char in "`~|" else char
 
 
-def comparable(text: str) -> str:
-    """Return the text by which an answer is compared: normalised, or as it stands where it is punctuation alone.
+def comparison_text(text: str) -> str:
+    """Return the normalised text, or the text itself if it is punctuation alone.
 
-    >>> comparable("Red."), comparable(" ? ")
+    >>> comparison_text("Red."), comparison_text(" ? ")
     ('red', '?')
     """
     return normalise(text) or " ".join(text.split())
@@ -113,10 +113,10 @@ def words_of(text: str) -> list[str]:
     return _UNSPACED.sub(r" \1 ", normalise(text)).split()
 
 
-def in_digits(words: Sequence[str]) -> list[str]:
-    """Return the words with number words in digits, those of one number as one word.
+def numbers_to_digits(words: Sequence[str]) -> list[str]:
+    """Return the words with each spelled number, even of several words, as one digit word.
 
-    >>> in_digits(["twenty", "one", "or", "two", "hundred", "and", "five"])
+    >>> numbers_to_digits(["twenty", "one", "or", "two", "hundred", "and", "five"])
     ['21', 'or', '205']
     """
     digits: list[str] = []
@@ -129,7 +129,7 @@ def in_digits(words: Sequence[str]) -> list[str]:
 
 
 def _number_at(words: Sequence[str], i: int) -> tuple[str, int]:
-    """Return the number that begins at a word and where it ends, which is where it begins if there is none."""
+    """Return the number that begins at word `i`, in digits, and the index after it (`i`: none)."""
     total, group, end, scale = 0, _below_hundred(words, i), i, 10**15
     if group is None and words[i] in SCALES:
         group = (1, i)  # "hundred", of "a hundred"

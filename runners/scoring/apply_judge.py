@@ -23,14 +23,14 @@ CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer to one question."""
+    """One answer to judge, with its question, reference answers and evidence."""
 
     question: str
     references: tuple[str, ...]
-    """Empty where declining is right."""
+    """Empty where an abstention is right."""
     prediction: str
     people: tuple[str, ...] = ()
-    """The question's references where declining is right: what people answered, or how declining may be put."""
+    """The question's references where an abstention is right: what people answered, or wordings of an abstention."""
     evidence: str = ""
     """Facts on the image, for judges that read them."""
     choices: tuple[str, ...] = ()
@@ -38,17 +38,17 @@ class Answered:
 
 
 def takes_choices(ref: Mapping[str, Any]) -> bool:
-    """Return true if a judge reads multiple-choice questions that were answered in words."""
+    """Return true if the judge `ref` reads multiple-choice questions answered in words."""
     return reads_choices(registry.get("judges", ref["plugin"]))
 
 
 def takes_open(ref: Mapping[str, Any]) -> bool:
-    """Return true if a judge reads open questions."""
+    """Return true if the judge `ref` reads open questions."""
     return reads_open(registry.get("judges", ref["plugin"]))
 
 
-def abstention_words(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]]) -> str:
-    """Return who decides whether answers abstain, in words; empty without a judge.
+def describe_abstention_judges(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]]) -> str:
+    """Return a sentence naming the judges that decide whether answers abstain; "" if none.
 
     Args:
         scored: `judge`, `judge_of` and `judge_of_choices` of a stage: labels of the judges whose verdicts are scored.
@@ -61,19 +61,19 @@ def abstention_words(scored: Mapping[str, Any], refs: Iterable[Mapping[str, Any]
     return f"Whether an answer abstains is decided by {' and '.join(words)}" if words else ""
 
 
-def rests_on_abstentions(metric: str) -> bool:
-    """Return whether a metric's value depends on which answers abstain."""
+def depends_on_abstentions(metric: str) -> bool:
+    """Return true if a metric's value depends on which answers abstain."""
     return metric in CENTRAL or "pred_is_idk" in registry.get("metrics", metric).reads
 
 
-def ref_of(chosen: registry.Chosen, label: str = "") -> dict[str, Any]:
-    """Return the judge named by a parameter of another plugin, as `judge` takes it."""
+def judge_ref(chosen: registry.Chosen, label: str = "") -> dict[str, Any]:
+    """Return a judge's label, plugin and args from the value of another plugin's parameter."""
     ref = {"plugin": chosen, "args": {}} if isinstance(chosen, str) else dict(chosen)
     return {"label": label or ref["plugin"], **ref}
 
 
 def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Settings, counters: Counter[str]) -> list[Judgement]:
-    """Return the judgements of one judge of the spec, in order.
+    """Judge answers with one judge of the spec; return one judgement per answer, in order.
 
     What a judge cannot read goes to the judge that its parameter `otherwise` names, if it has one.
 
@@ -103,7 +103,7 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     unread = [i for i, one in enumerate(judged) if not one.parse_ok]
     if unread and (chosen := ref["args"].get(OTHERWISE)) is not None:
         counters["left to another judge"] += len(unread)
-        others = judge(ref_of(chosen, ref["label"]), [unique[i] for i in unread], settings, counters)
+        others = judge(judge_ref(chosen, ref["label"]), [unique[i] for i in unread], settings, counters)
         for i, one in zip(unread, others, strict=True):
             judged[i] = one
     judgement_of = dict(zip(unique, judged, strict=True))
@@ -112,8 +112,8 @@ def judge(ref: Mapping[str, Any], answers: Sequence[Answered], settings: Setting
     return [judgement_of[key] for key in keys]
 
 
-def _for_judge(answer: Answered, needs_evidence: bool, enough: int | None) -> Answered:
-    """Remove from an answer what this judge does not read, so that equal inputs are judged once."""
-    people = answer.people if enough is not None and len(answer.people) >= enough else ()
+def _for_judge(answer: Answered, needs_evidence: bool, min_people: int | None) -> Answered:
+    """Return the answer without what this judge does not read, so that equals are judged once."""
+    people = answer.people if min_people is not None and len(answer.people) >= min_people else ()
     evidence = answer.evidence if needs_evidence else ""
     return answer if (people, evidence) == (answer.people, answer.evidence) else replace(answer, people=people, evidence=evidence)

@@ -23,7 +23,9 @@ REMEMBERED = 16_384
 
 
 def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
-    """Return the bin of each confidence, 0..bins, or -1 for none. Bin i spans i/bins to (i+1)/bins.
+    """Return (n,) bin indices of the confidences, from 0; -1 for a confidence in no bin.
+
+    Bin i spans i/bins to (i+1)/bins.
 
     | convention | bins are | used by |
     |---|---|---|
@@ -56,8 +58,10 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
     raise ValueError(f"convention: expected torchmetrics, guo, lm_polygraph or netcal, got {convention!r}")
 
 
-def members(confidence: Floats, bins: int, convention: str) -> Floats:
-    """Return (n, k): 1 where a row is in one of the k bins that hold any row; not to be written to.
+def bin_membership(confidence: Floats, bins: int, convention: str) -> Floats:
+    """Return a read-only (n, k) 0/1 matrix: which of the k non-empty bins each row is in.
+
+    By each row's `confidence` and the bin `convention`.
 
     A value, its interval and its test are of the same confidences, so those of few rows are remembered.
     """
@@ -80,8 +84,8 @@ def _members(confidence: Floats, bins: int, convention: str) -> Floats:
     return inside
 
 
-def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float, distance: tuple[float, float]) -> tuple[float, float]:
-    """Return the interval of a binned calibration error by test inversion.
+def calibration_error_interval(gaps: Floats, group: NDArray[np.int64], level: float, distance: tuple[float, float]) -> tuple[float, float]:
+    """Return the (low, high) interval of a binned calibration error by test inversion.
 
     The plain error, a sum of absolute values, is too large by chance alone, the more so the better the calibration. So the test is
     inverted (Carpenter, 1999) along gaps lambda d, d being those of the sample: the error lambda sum |d| is in the interval if the plain
@@ -100,12 +104,12 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
     """
     from qualm.runners.scoring.limits import critical, effective_units
 
-    total, apart = apart_of_groups(gaps, group)
+    total, apart = group_deviations(gaps, group)
     q = critical(level, max(1.0, effective_units(group) - 1))
     # Normal draws widened to Student's t, as the number of groups asks for.
     draws = normal_draws(apart) * (q / critical(level, np.inf))
     observed, tail = float(np.abs(total).sum()), (1 - level) / 2
-    above = _Above(total, draws, observed)
+    above = _CrossingSearch(total, draws, observed)
     nearest = max(0.0, distance[0], -distance[1])
     low, high = observed * above.crossing(tail), observed * above.crossing(1 - tail)
     # The error may be as much smaller as the distance may be.
@@ -115,7 +119,7 @@ def calibration_error_ends(gaps: Floats, group: NDArray[np.int64], level: float,
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Answers whose confidence is their chance to be right, were it so: of rows with these confidences, in these groups."""
+    """Model of perfectly calibrated answers: each is right with its confidence as probability."""
 
     confidence: Floats
     group: NDArray[np.int64]
@@ -124,28 +128,33 @@ class Calibrated:
 
     @classmethod
     def fit(cls, confidence: Floats, correct: Floats, group: NDArray[np.int64]) -> Calibrated:
-        """Estimate the intra-group correlation of correctness minus confidence, at least 0."""
+        """Return the model, with the intra-group correlation of correctness minus confidence."""
         place = number_groups(group)[0]
         off, spread = correct - confidence, np.sqrt(confidence * (1 - confidence))
         # The square of a group's sum holds every pair twice and every row once: less the squares, pairs are left; of a row alone none is.
         product, pairs = ((np.bincount(place, x) ** 2 - np.bincount(place, x**2)).sum() for x in (off, spread))
         return cls(confidence, place, float(np.clip(product / pairs, 0, 1)) if pairs > 0 else 0.0)
 
-    def null_test(self, correct: Floats, inside: Floats, of_gaps: Callable[..., Floats] = np.sum) -> tuple[float, str]:
-        """Return the p-value of the error of (n, k) bins, from normal draws of their gaps, and the hypothesis.
+    def null_test(self, correct: Floats, inside: Floats, error_of_gaps: Callable[..., Floats] = np.sum) -> tuple[float, str]:
+        """Return the p-value of perfect calibration, by simulated bin gaps, and the hypothesis.
 
-        `of_gaps` is what the error makes of their sizes.
+        Args:
+            correct: (n,) correctness.
+            inside: (n, k) 0/1 matrix of bin membership.
+            error_of_gaps: Computes the error from absolute gaps, along `axis=1`.
         """
         spread, total = np.sqrt(self.confidence * (1 - self.confidence)), inside.T @ (correct - self.confidence)
         alike = _group_sums(inside * spread[:, None], self.group, int(self.group.max(initial=-1)) + 1)
         variance = (1 - self.within) * np.diag(inside.T @ spread**2) + self.within * alike.T @ alike
         # The same sum in another order may differ in its last digits, and an equal draw must count as large as what was observed.
-        as_large = of_gaps(np.abs(drawn_with(variance)), axis=1) >= of_gaps(np.abs(total)) - 1e-9
+        as_large = error_of_gaps(np.abs(draws_with_covariance(variance)), axis=1) >= error_of_gaps(np.abs(total)) - 1e-9
         words = f"confidence is each answer's chance to be right; answers of one group are correlated by {self.within:.2f}"
         return float((1 + as_large.sum()) / (1 + DRAWS)), words
 
     def band(self, rows: NDArray[np.intp], level: float = 0.95) -> tuple[float, float]:
-        """Return the consistency band of the accuracy of some rows (Broecker, Smith, 2007).
+        """Return the (low, high) accuracy of some rows that perfect calibration allows.
+
+        The consistency band of Broecker, Smith, 2007.
 
         Rows of a group count as fewer, by the design effect of their correlation (Kish, 1965).
         """
@@ -159,8 +168,8 @@ class Calibrated:
         return low / independent, min(high, independent) / independent
 
 
-def apart_of_groups(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return the sums of columns, and each group's deviation from its expected share.
+def group_deviations(columns: Floats, group: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return (k,) sums of columns, and (groups, k) deviations of groups from their share.
 
     (k,) and (groups, k). A group's share is that of its rows: what is drawn are groups, and how many rows there are is no result.
     """
@@ -178,13 +187,13 @@ def _group_sums(columns: Floats, group: NDArray[np.int64], groups: int) -> Float
     return np.bincount(cells, columns.ravel(), groups * k).astype(np.float64).reshape(groups, k)
 
 
-def normal_draws(apart: Floats) -> Floats:
-    """Return (DRAWS, k): normal numbers with the covariance that the (groups, k) columns add up to."""
-    return drawn_with(apart.T @ apart)
+def normal_draws(deviations: Floats) -> Floats:
+    """Return (DRAWS, k) normal draws with the covariance `deviations.T @ deviations`."""
+    return draws_with_covariance(deviations.T @ deviations)
 
 
-def drawn_with(covariance: Floats) -> Floats:
-    """Return (DRAWS, k): normal numbers with a covariance; always the same draws, stretched."""
+def draws_with_covariance(covariance: Floats) -> Floats:
+    """Return (DRAWS, k) normal draws with a covariance; the seed is fixed."""
     values, vectors = np.linalg.eigh(covariance)
     # Eigenvectors are unique only up to sign, and differ between LAPACKs; this root does not.
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # the symmetric one, which is unique
@@ -194,12 +203,12 @@ def drawn_with(covariance: Floats) -> Floats:
 
 @lru_cache(maxsize=64)
 def _unit_draws(k: int) -> Floats:
-    """Return (DRAWS, k): independent standard normal numbers."""
+    """Return (DRAWS, k) independent standard normal draws; the seed is fixed."""
     return np.random.default_rng(DRAWS).normal(size=(DRAWS, k))
 
 
-class _Above:
-    """Search for the draws in which sum |factor d + e| is at least the observed sum |d|.
+class _CrossingSearch:
+    """Searches for the factor at which sum |factor d + e| exceeds sum |d| in a share of draws.
 
     Each sum is convex in the factor and rises or falls by at most sum |d| per unit, so what it is at both ends of a stretch tells of most
     draws on which side they are all along it. Only the others are looked at within.
@@ -214,12 +223,12 @@ class _Above:
             self._of_all[factor] = _sizes(factor * self._total, self._draws)
         return self._of_all[factor]
 
-    def crossing(self, level: float) -> float:
-        """Return the factor from 0 on at which the share of draws reaches a level; 0 if it starts above."""
+    def crossing(self, share: float) -> float:
+        """Return the smallest factor >= 0 at which a `share` of draws is above; 0 if at once."""
         low, high, least, count = 0.0, 1.0, self._observed - 1e-12, self._draws.shape[1]
-        if np.count_nonzero(self._sums(low) >= least) / count >= level:
+        if np.count_nonzero(self._sums(low) >= least) / count >= share:
             return 0.0
-        while np.count_nonzero(self._sums(high) >= least) / count < level and high < 1e6:
+        while np.count_nonzero(self._sums(high) >= least) / count < share and high < 1e6:
             high *= 2
         draws, at_low, at_high, certain, halvings = self._draws, self._sums(low), self._sums(high), 0, 24
         while halvings:
@@ -233,7 +242,7 @@ class _Above:
             at_once = min(halvings, AT_ONCE if len(open_) <= FEW else HALVINGS)
             ends = low + (high - low) / 2**at_once * np.arange(2**at_once + 1)  # exact, so those that halving meets
             sums = _sizes(ends[1:-1, None, None] * self._total, draws)
-            reached = (certain + np.add.reduce(sums >= least, axis=1, dtype=np.int64)) / count >= level
+            reached = (certain + np.add.reduce(sums >= least, axis=1, dtype=np.int64)) / count >= share
             first, last = 0, 2**at_once
             while last - first > 1:
                 middle = (first + last) // 2
@@ -244,7 +253,7 @@ class _Above:
 
 
 def _sizes(moved_by: Floats, draws: Floats) -> Floats:
-    """Return (..., n) sums of the absolute values of moved (k, n) draws, column by column."""
+    """Return (..., n) sums over k of the absolute values of (k, n) draws plus `moved_by`."""
     moved = draws + moved_by
     sums: Floats = np.add.reduce(np.abs(moved, out=moved), axis=-2)
     return sums

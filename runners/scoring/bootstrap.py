@@ -30,7 +30,7 @@ MAX_DELETIONS = 200
 
 @dataclass(frozen=True)
 class RecordedSums:
-    """Sums and values that a metric computed from the rows of one task."""
+    """Columns that a metric sums for one task, and whether it reads single rows' weights."""
 
     widths: tuple[int, ...] = ()
     """Number of columns of each of its sums."""
@@ -45,13 +45,15 @@ class RecordedSums:
 
 
 class Recorder(Weights):
-    """The sample itself, of one or more tasks whose rows lie behind each other: its metric is the point estimate of each.
+    """Weights of the sample itself (1 per row) that record which columns a metric sums.
+
+    For one or more tasks, whose rows are concatenated; the metric's result is the point estimate of each.
 
     It notes which columns a metric sums; a metric sums the same ones for every resample.
     """
 
     def __init__(self, *sizes: int) -> None:
-        """Take as many rows as each task has; none may be empty if there are several."""
+        """Create unit weights for tasks of these numbers of rows; no 0 if there are several tasks."""
         super().__init__(np.eye(len(sizes)), np.repeat(np.arange(len(sizes)), sizes))
         # `Weights` is frozen.
         object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
@@ -67,7 +69,7 @@ class Recorder(Weights):
     only_sums: bool
 
     def recorded(self) -> list[RecordedSums]:
-        """Return what was noted of each task."""
+        """Return what was recorded, one RecordedSums per task."""
         widths = tuple(column.shape[1] for column in self.columns)
         same = partial(RecordedSums, widths, self.width, self.only_sums, self.in_bins)
         if not self.columns:
@@ -107,7 +109,7 @@ class Recorder(Weights):
 
 
 class Replay(Weights):
-    """Hands a metric the sums it will ask for, in its order."""
+    """Weights that hand precomputed sums to a metric, in the order in which it asks for them."""
 
     def __init__(self, weights: Weights, sums: list[Floats]) -> None:
         super().__init__(weights.counts, weights.group)
@@ -125,7 +127,7 @@ class Replay(Weights):
 
 
 class Stacked(Weights):
-    """Shared resamples of the stacked rows of several tasks, in task order per resample.
+    """Weights for the concatenated rows of several tasks, under shared resamples.
 
     Sums of columns alone, of metrics that make each row of what they sum from that row alone.
     """
@@ -164,7 +166,7 @@ class Stacked(Weights):
 
 
 class SideBySide(Weights):
-    """Resamples that have (n,) rows of their own each: those of the first, then those of the second...
+    """Weights for columns that differ per resample: the (n,) rows of each, concatenated.
 
     Sums of columns alone; a metric that is given it makes each row of what it sums from that row alone.
     """
@@ -197,26 +199,26 @@ class SideBySide(Weights):
 
 
 class Resamples(Protocol):
-    """Some resamples of the rows of a slice, in blocks."""
+    """Protocol: bootstrap resamples of the rows of a slice, as blocks of weights."""
 
     groups: int
     times: int
 
     @property
     def whole(self) -> Resamples:
-        """Resamples of all rows of the dataset."""
+        """Return the resamples over all rows of the dataset, of which these are a part."""
         ...
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the group of each of some rows."""
+        """Return the (len(rows),) group code of each of some rows."""
         ...
 
     def blocks(self) -> Iterator[Weights]:
-        """Yield the resamples in blocks that fit in memory."""
+        """Yield the weights of the resamples in blocks that fit in memory."""
         ...
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield the weights of a jackknife, as many at a time as memory allows."""
+        """Yield jackknife weights in blocks: in each, one part of the groups has weight 0."""
         ...
 
 
@@ -238,21 +240,21 @@ class Bootstrap:
 
     @property
     def whole(self) -> Resamples:
-        """Resamples of all rows of the dataset; thresholds depend on rows outside a slice."""
+        """Return the resamples over all rows of the dataset, on which thresholds depend."""
         return self if self._whole is None else self._whole
 
     def within(self, whole: Resamples) -> Bootstrap:
-        """Return these resamples as part of those of the dataset."""
+        """Set the resamples of the whole dataset, of which these are a part, and return self."""
         self._whole = whole
         return self
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the group of each of some rows."""
+        """Return the (len(rows),) group code of each of some rows."""
         groups: NDArray[np.int64] = self.group[rows]
         return groups
 
     def blocks(self) -> Iterator[Weights]:
-        """Yield the resamples, at most BLOCK / n at a time."""
+        """Yield the weights of the resamples, at most BLOCK / n resamples at a time."""
         if self._kept is None and self.keep:
             self._kept = list(self._draw())
         for counts in self._kept if self._kept is not None else self._draw():
@@ -283,29 +285,29 @@ class Bootstrap:
 
 
 class PartOf:
-    """The resamples of other rows, seen on some of them: of these rows each resample holds more or fewer, sometimes none."""
+    """Resamples drawn over all rows, applied to some of them; each may hold none of these."""
 
     def __init__(self, of: Resamples, group: NDArray[np.int64]) -> None:
-        """`group` is that of each of the rows, among the groups of the others."""
+        """Take the resamples of all rows, and the (n,) group code of each of the n rows to keep."""
         self._of, self.group = of, group
         self.groups, self.times = of.groups, of.times
 
     @property
     def whole(self) -> Resamples:
-        """Resamples of all rows of the dataset."""
+        """Return the resamples over all rows of the dataset."""
         return self._of.whole
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the group of each of some rows."""
+        """Return the (len(rows),) group code of each of some rows."""
         groups: NDArray[np.int64] = self.group[rows]
         return groups
 
     def blocks(self) -> Iterator[Weights]:
-        """Yield the resamples in blocks."""
+        """Yield the weights of the kept rows in blocks of resamples."""
         return map(self._seen, self._of.blocks())
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield the weights of a jackknife over the groups of all rows."""
+        """Yield jackknife weights over the groups of all rows."""
         return map(self._seen, self._of.deletions())
 
     def _seen(self, block: Weights) -> Weights:
@@ -313,7 +315,7 @@ class PartOf:
 
 
 class SubsetResamples(PartOf):
-    """Resamples of the groups of some rows: counts of other groups are left out."""
+    """Resamples restricted to the groups of some rows; counts of other groups are dropped."""
 
     def __init__(self, of: Resamples, rows: NDArray[Any]) -> None:
         present, codes = np.unique(of.groups_of(rows), return_inverse=True)
@@ -323,15 +325,15 @@ class SubsetResamples(PartOf):
         self.groups = len(present)
 
     def groups_of(self, rows: NDArray[Any]) -> NDArray[np.int64]:
-        """Return the group of each of some rows."""
+        """Return the (len(rows),) group code of each of some rows."""
         return self._place[self._of.groups_of(rows)]
 
     def _seen(self, block: Weights) -> Weights:
         return Weights(block.counts[:, self.group], self._place[block.group])
 
 
-def joined(blocks: Iterator[Weights]) -> Iterator[Floats]:
-    """Yield the counts of resamples, as many at a time as JOINED has room for; one block at least."""
+def join_counts(blocks: Iterator[Weights]) -> Iterator[Floats]:
+    """Yield (resamples, groups) counts, with blocks concatenated up to JOINED numbers."""
     held: list[Floats] = []
     for block in blocks:
         if held and sum(counts.size for counts in held) + block.counts.size > JOINED:
@@ -342,8 +344,10 @@ def joined(blocks: Iterator[Weights]) -> Iterator[Floats]:
         yield np.concatenate(held)
 
 
-def beside_weights(columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
-    """Yield columns that each resample has of its own, (b, n) of some resamples at a time, with the weights of the same resamples."""
+def pair_with_weights(
+    columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples
+) -> Iterator[tuple[dict[str, NDArray[Any]], Weights]]:
+    """Yield chunks of per-resample (b, n) columns, each with the weights of its resamples."""
     blocks = resamples.blocks()
     block, at = Weights(np.empty((0, 0)), np.empty(0, dtype=np.int64)), 0
     for some in columns:

@@ -24,7 +24,7 @@ from qualm.runners.scoring.families import Evidence, Family
 from qualm.runners.scoring.limits import Limits
 from qualm.runners.scoring.measuring.curves import Curves
 from qualm.runners.scoring.measuring.evaluate import evaluate
-from qualm.runners.scoring.measuring.intervals import described
+from qualm.runners.scoring.measuring.intervals import intervals_and_columns
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric, read_metrics
 from qualm.runners.scoring.measuring.over_datasets import OverDatasets
@@ -38,17 +38,17 @@ from qualm.runners.scoring.rankings import Rankings
 
 
 class Study(Protocol):
-    """Collector of what a study of perturbations reads of every cell."""
+    """Protocol: collects what a study of perturbations needs of each model and variant."""
 
     def add(self, cell: Cell, groups: int, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Take the values and intervals of one cell over all its rows."""
+        """Collect the metric values and intervals of one cell over all its rows."""
 
     def add_changed(self, cell: Cell, metrics: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Take those over the samples whose perturbed input differs from the clean one."""
+        """Collect those over the samples whose perturbed input differs from the clean one."""
 
 
 class Scoring:
-    """Scores of all cells, and the inputs of rankings, tests and studies, which run when all cells are in."""
+    """Scores every model, dataset and variant, and collects what rankings and tests need."""
 
     def __init__(self, stage: Stage) -> None:
         params = stage.params
@@ -127,27 +127,27 @@ class Scoring:
         self.scores.append(pa.Table.from_pylist(rows, schema=LABELLED_SCORES))
 
     def _measure(
-        self, metrics: Sequence[Metric], cell: Cell, part: Slice, rows: list[dict[str, Any]]
+        self, metrics: Sequence[Metric], cell: Cell, data_slice: Slice, rows: list[dict[str, Any]]
     ) -> tuple[list[tuple[str, Measured]], list[Limits]]:
-        """Measure metrics on one cell and slice, and append their rows of scores; return the values and their intervals."""
-        values = evaluate(metrics, cell, part)
-        limits, columns = described([measured for _, measured in values], self.level, part.bootstrap.groups)
-        rows += score_rows(cell, part, values, columns)
+        """Append score rows of metrics on one cell and slice; return the values and intervals."""
+        values = evaluate(metrics, cell, data_slice)
+        limits, columns = intervals_and_columns([measured for _, measured in values], self.level, data_slice.bootstrap.groups)
+        rows += score_rows(cell, data_slice, values, columns)
         self.stage.count(**count_undefined(values))
         return values, limits
 
     def _add_to_family(self, tests: Iterable[tuple[dict[str, Any], Evidence]]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of tests, whose p-values are corrected together."""
+        """Add tests to the family that is corrected together, and yield their table rows."""
         for row, evidence in tests:
             self.family.add(row, evidence)
             yield row
 
     @cached_property
     def labelled(self) -> pa.Table:
-        """LABELLED_SCORES of all cells."""
+        """Return the LABELLED_SCORES of all cells."""
         return pa.concat_tables([LABELLED_SCORES.empty_table(), *self.scores])
 
     @cached_property
     def judges(self) -> dict[str, str | None]:
-        """The judge whose ratings are the correctness of each dataset's answers."""
+        """Return the judge whose ratings count as correctness, by dataset; None without a judge."""
         return {samples.name: self.tables.judge_of_answers(samples) for samples in self.datasets}

@@ -19,7 +19,7 @@ from qualm.registry.sample import CLEAN
 from qualm.runners.data.aligned import Floats, Samples
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
 from qualm.runners.scoring.calibration.fits import Recalibration
-from qualm.runners.scoring.collapse import Frequent, collapse
+from qualm.runners.scoring.collapse import Frequent, describe_collapse
 from qualm.runners.scoring.unscored import Reasons
 
 CHOICE_ONLY = frozenset({"predicted", "n_options", "option_probabilities", "right_option", "covered", "set_size"})
@@ -48,7 +48,7 @@ NO_REFERENCE = "the old answer need not hold for the rewritten question"
 
 @dataclass
 class Setting:
-    """One conformal setting on one cell."""
+    """Prediction sets of one conformal setting, for one model, dataset and variant."""
 
     is_calibration: Floats
     scores: dict[str, dict[str, Floats]] = field(default_factory=dict)
@@ -63,7 +63,10 @@ class Setting:
 
 @dataclass
 class Cell:
-    """One model, dataset and variant. Every column is (n,), one of options (n, K), NaN where a row has no value."""
+    """Answers of one model to one dataset under one variant, as columns that metrics read.
+
+    Every column is (n,), one of options (n, K), NaN where a row has no value.
+    """
 
     model: str
     samples: Samples
@@ -97,11 +100,11 @@ class Cell:
     """Intervals that metrics computed by their own methods, so that equal rows are asked for once."""
 
     def applies(self, reads: frozenset[str]) -> bool:
-        """Return true if a metric with these columns is defined for this cell."""
+        """Return true if a metric that reads these columns is defined for this cell."""
         return reads <= self.available_columns(reads)
 
     def available_columns(self, reads: frozenset[str]) -> set[str]:
-        """Return the available columns; numbered fields only if in `reads` and on any sample."""
+        """Return the names of the cell's columns; of numbered fields, only those in `reads`."""
         columns = {*self.columns, "is_calibration"}
         columns |= SET_COLUMNS if self.settings else set()
         columns |= {"uncertainty"} if self.uncertainties else set()
@@ -109,22 +112,22 @@ class Cell:
         return columns | {c for c in reads if c.startswith((GROUP_OF, CODE_OF)) and not np.isnan(self.coded(c)).all()}
 
     def coded(self, column: str) -> Floats:
-        """Return a column that numbers the values of a sample field."""
+        """Return (n,) number codes of the values of the sample field that a column name refers to."""
         return self.samples.codes(field_of(column))
 
     @property
     def in_words(self) -> NDArray[np.bool_]:
-        """Rows whose answers are words."""
+        """Return (n,) True for rows answered in words rather than by option probabilities."""
         is_open: NDArray[np.bool_] = self.samples.n_options == 0
         return is_open | (self.columns[IN_WORDS] == 1) if IN_WORDS in self.columns else is_open
 
     @property
     def estimators_of_both(self) -> list[str]:
-        """Estimators that have values for this variant and for the clean one."""
+        """Return the estimators that have values for this variant and for the clean one."""
         return [name for name in self.uncertainties if name in self.clean_uncertainties]
 
     def without_reference(self) -> Cell:
-        """Return the cell without everything that depends on the reference answer."""
+        """Return the cell with NaN in every column that depends on the reference answer."""
         gone = {
             name: np.full_like(values, np.nan)
             for name, values in self.columns.items()
@@ -134,21 +137,21 @@ class Cell:
         return replace(self, columns=self.columns | gone, settings=settings, why_unscored=NO_REFERENCE)
 
     def blind(self) -> Cell:
-        """Return the cell as an image-free baseline: a separate model on the clean questions."""
+        """Return the cell as an image-free baseline: a model named MODEL+VARIANT, on clean inputs."""
         columns = {name: values for name, values in self.columns.items() if name != INPUT_CHANGED}
         blinded = abstaining_name(self.model, self.variant)
         return replace(self, model=blinded, variant=CLEAN, columns=columns, uncertainties={}, settings={}, recalibrations=[])
 
     def paired(self, clean: Cell | None) -> Cell:
-        """Add the same model's clean answers, row by row."""
+        """Return the cell with the same model's clean correctness and uncertainties added."""
         if clean is None:
             return self
         columns = self.columns | {"clean_correct": clean.columns["correct"]}
-        why = collapse(self.samples, self.columns["correct"], clean.columns["correct"], self.frequent, clean.frequent)
+        why = describe_collapse(self.samples, self.columns["correct"], clean.columns["correct"], self.frequent, clean.frequent)
         return replace(self, columns=columns, clean_uncertainties=clean.uncertainties, collapsed=why)
 
     @property
     def changed(self) -> NDArray[np.bool_] | None:
-        """Rows whose perturbed input is not the clean one; None where nothing is known to be left as it was."""
+        """Return (n,) True where the perturbed input is not the clean one; None if on all rows."""
         changed = self.columns.get(INPUT_CHANGED)
         return None if changed is None or not (changed == 0).any() else changed == 1

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from qualm.runners.data.aligned import Floats, Ints, Samples
-from qualm.runners.scoring.limits import critical, score_ends
+from qualm.runners.scoring.limits import critical, wilson_interval
 
 SHARE = 0.9
 """One answer to so many samples is a collapse."""
@@ -44,7 +44,7 @@ def most_frequent(answers: Iterable[str | None]) -> Frequent:
 
 
 def constant_answer(samples: Samples) -> Frequent:
-    """Return the most frequent reference answer and its share."""
+    """Return the most frequent reference answer, and the share of samples that have it."""
     return most_frequent(_references(samples))
 
 
@@ -57,8 +57,8 @@ def _references(samples: Samples) -> Iterable[str | None]:
             yield most_frequent(references or ())[0] if references else None
 
 
-def collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent: Frequent, clean_frequent: Frequent) -> str:
-    """Describe how a model collapses under a variant; empty if it does not.
+def describe_collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent: Frequent, clean_frequent: Frequent) -> str:
+    """Explain how a model collapses under a variant, by one answer or by accuracy; else "".
 
     Args:
         samples: of the dataset.
@@ -74,15 +74,15 @@ def collapse(samples: Samples, correct: Floats, clean_correct: Floats, frequent:
     both = ~np.isnan(correct) & ~np.isnan(clean_correct)
     if both.sum() < FEWEST or math.isnan(floor):
         return ""
-    high = upper(correct[both], samples.groups[both])
+    high = wilson_upper_end(correct[both], samples.groups[both])
     # A model that is no better on clean inputs does not collapse: it never stood.
-    if high >= floor or upper(clean_correct[both], samples.groups[both]) < floor:
+    if high >= floor or wilson_upper_end(clean_correct[both], samples.groups[both]) < floor:
         return ""
     return f"its accuracy is at most {high:.3f}, and always answering “{constant}” has {floor:.3f}"
 
 
-def upper(correct: Floats, groups: Ints) -> float:
-    """Return upper end of Wilson's interval of a mean, as if each group of samples were one sample."""
+def wilson_upper_end(correct: Floats, groups: Ints) -> float:
+    """Return the upper end of Wilson's interval of a mean, counting each group as one sample."""
     units = len(np.unique(groups))
     value = float(np.clip(correct.mean(), 0.0, 1.0))
-    return score_ends(value, math.sqrt(value * (1 - value) / units), critical(LEVEL, math.inf), units)[1]
+    return wilson_interval(value, math.sqrt(value * (1 - value) / units), critical(LEVEL, math.inf), units)[1]

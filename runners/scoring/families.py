@@ -64,7 +64,7 @@ class Family:
         self.rows.append((row, evidence))
 
     def correct(self) -> None:
-        """Correct each family by itself."""
+        """Fill in the corrected p-values in the rows of all families."""
         members: dict[tuple[str, ...], list[tuple[dict[str, Any], Evidence]]] = {}
         for row, evidence in self.rows:
             members.setdefault(_PLACE[self.span](row), []).append((row, evidence))
@@ -78,8 +78,8 @@ class Family:
                     row[name] = p
 
 
-def how_corrected(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str:
-    """Return the correction and the family of tests in words.
+def describe_correction(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str:
+    """Return a phrase that names the correction of p-values and the family of tests.
 
     Args:
         settings: `correction` and `family`, as under `compare:`.
@@ -115,14 +115,14 @@ def stars(p: float | None) -> str:
     return "" if p is None or p != p else "*" * sum(p < limit for limit in (ALPHA, 0.01, 0.001))
 
 
-def within_margin(test: Mapping[str, Any]) -> str:
-    """Return what the corrected one-sided tests of a comparison say of b against a; empty if nothing.
+def describe_margin(test: Mapping[str, Any]) -> str:
+    """Return "equal within M", "not worse by M" or "", by the corrected one-sided tests.
 
-    >>> within_margin({"p_equivalent": 0.01, "p_not_worse": 0.001, "margin": 0.02})
+    >>> describe_margin({"p_equivalent": 0.01, "p_not_worse": 0.001, "margin": 0.02})
     'equal within 0.02'
-    >>> within_margin({"p_equivalent": 0.2, "p_not_worse": 0.001, "margin": 0.02})
+    >>> describe_margin({"p_equivalent": 0.2, "p_not_worse": 0.001, "margin": 0.02})
     'not worse by 0.02'
-    >>> within_margin({"p_equivalent": None, "p_not_worse": None, "margin": None})
+    >>> describe_margin({"p_equivalent": None, "p_not_worse": None, "margin": None})
     ''
     """
     equivalent, not_worse = (_is_below(test.get(name)) for name in ("p_equivalent", "p_not_worse"))
@@ -134,33 +134,33 @@ def _is_below(p: float | None) -> bool:
     return p is not None and p < ALPHA
 
 
-def in_words(test: Mapping[str, Any]) -> str:
-    """Return what a comparison finds of b against a: its verdict, or why there is none, and what it finds about a margin.
+def describe_comparison(test: Mapping[str, Any]) -> str:
+    """Return a comparison's finding as a phrase: better, worse, tied, or why it is not tested.
 
-    >>> in_words({"p_adjusted": 0.01, "difference": -0.2, "higher_is_better": True, "margin": None})
+    >>> describe_comparison({"p_adjusted": 0.01, "difference": -0.2, "higher_is_better": True, "margin": None})
     'significantly worse'
-    >>> in_words({"p_adjusted": 0.2, "difference": -0.2, "higher_is_better": True, "margin": None})
+    >>> describe_comparison({"p_adjusted": 0.2, "difference": -0.2, "higher_is_better": True, "margin": None})
     'statistically tied'
-    >>> in_words({"p_adjusted": None, "difference": 0.2, "higher_is_better": True, "why": "3 scored groups: a test needs 5"})
+    >>> describe_comparison({"p_adjusted": None, "difference": 0.2, "higher_is_better": True, "why": "3 scored groups: a test needs 5"})
     'not tested: 3 scored groups: a test needs 5'
     """
     if test["p_adjusted"] is None:
         return ": ".join(filter(None, ("not tested", test.get("why"))))
     word = verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
-    return "; ".join(filter(None, (word and f"significantly {word}", within_margin(test)))) or "statistically tied"
+    return "; ".join(filter(None, (word and f"significantly {word}", describe_margin(test)))) or "statistically tied"
 
 
-def measured_by(compared_by: str | None) -> str:
-    """Return the quantity by which a metric is compared, if that is another one; else empty.
+def compared_quantity(compared_by: str | None) -> str:
+    """Return the quantity by which a metric is compared, if it is another; else "".
 
-    >>> measured_by("ece_debiased"), measured_by(None)
+    >>> compared_quantity("ece_debiased"), compared_quantity(None)
     ('squared ece_debiased', '')
     """
     return f"squared {compared_by}" if compared_by else ""
 
 
 def _metric_of(row: Mapping[str, Any]) -> str:
-    """Return the group of a label: its metric on the grid of perturbations, else itself."""
+    """Return the metric of a row; on the grid of perturbations, without its estimator."""
     return str(metric_of(row["metric"]) if "variant" in row else row["metric"])
 
 
@@ -172,7 +172,7 @@ _PLACE: dict[str, Callable[[Mapping[str, Any]], tuple[str, ...]]] = {
 
 
 def corrected(tests: Sequence[Evidence], correction: str) -> list[float]:
-    """Return p-values of one family, corrected for their number and, with `max_t`, for what they share."""
+    """Return the corrected p-values of one family of tests, in order; NaN where undefined."""
     if correction == "max_t":
         return max_t(tests)
     return adjusted([test.p for test in tests], correction)
@@ -210,7 +210,7 @@ def max_t(tests: Sequence[Evidence]) -> list[float]:
 
 
 def adjusted(p: Sequence[float], correction: str) -> list[float]:
-    """Return p-values corrected for their number alone, in their order; those that are undefined stay so and do not count.
+    """Return p-values corrected for their number alone, in order; NaN does not count.
 
     Args:
         p: raw p-values.

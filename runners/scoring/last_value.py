@@ -14,15 +14,15 @@ class LastValue(Generic[Value]):
     def __init__(self) -> None:
         self._entry: tuple[object, Hashable, Value] | None = None
 
-    def get(self, key: object, compute: Callable[[], Value], also: Hashable = None) -> Value:
+    def get(self, key: object, compute: Callable[[], Value], second_key: Hashable = None) -> Value:
         """Return the value of a key, computing it if it is not the cached one.
 
         Args:
             key: compared by identity.
             compute: its value.
-            also: further key, compared by equality.
+            second_key: further key, compared by equality.
         """
         # The entry holds the key itself: were it given up, another object could get its place in memory and be taken for it.
-        if self._entry is None or self._entry[0] is not key or self._entry[1] != also:
-            self._entry = key, also, compute()
+        if self._entry is None or self._entry[0] is not key or self._entry[1] != second_key:
+            self._entry = key, second_key, compute()
         return self._entry[2]

@@ -61,17 +61,17 @@ class Limits:
     why_none: str = ""
 
 
-def within(ends: Limits, value: float, bounds: Bounds) -> Limits:
-    """Clip an interval to the metric's bounds; a value beyond them by rounding stays inside.
+def clip_to_bounds(interval: Limits, value: float, bounds: Bounds) -> Limits:
+    """Clip an interval to the metric's bounds; it always contains `value`.
 
-    >>> within(Limits(0.9, 2.3), 1.1, (1.0, 2.0)), within(Limits(0.4, 1.2), 1.0, UNBOUNDED)
+    >>> clip_to_bounds(Limits(0.9, 2.3), 1.1, (1.0, 2.0)), clip_to_bounds(Limits(0.4, 1.2), 1.0, UNBOUNDED)
     (Limits(low=1.0, high=2.0, why_none=''), Limits(low=0.4, high=1.2, why_none=''))
     """
-    low, high = min(value, max(ends.low, bounds[0])), max(value, min(ends.high, bounds[1]))
+    low, high = min(value, max(interval.low, bounds[0])), max(value, min(interval.high, bounds[1]))
     return Limits(low, high) if high - low > FLAT else Limits(why_none="there is only one value that it can have")
 
 
-def apart(bounds: Bounds) -> Bounds:
+def difference_bounds(bounds: Bounds) -> Bounds:
     """Return the bounds of the difference of two values with these bounds."""
     return bounds[0] - bounds[1], bounds[1] - bounds[0]
 
@@ -180,20 +180,22 @@ def exchange_deviate(size: Any, error: Any, units: Any) -> Any:
     return size / np.sqrt(error**2 + size**2 / units)
 
 
-def around(value: float, error: float, q: float) -> tuple[float, float]:
-    """Return the interval value -+ q SE."""
+def symmetric_interval(value: float, error: float, q: float) -> tuple[float, float]:
+    """Return the (low, high) interval value -+ q * error."""
     return value - q * error, value + q * error
 
 
-def score_ends(value: float, error: float, q: float, units: float) -> tuple[float, float]:
-    """Return Wilson's interval (1927) of a share whose standard error is known: the shares p with |value - p| <= q sqrt(p (1 - p) / m).
+def wilson_interval(value: float, error: float, q: float, units: float) -> tuple[float, float]:
+    """Return Wilson's (low, high) interval of a share whose standard error is known (1927).
+
+    It holds the shares p with |value - p| <= q sqrt(p (1 - p) / m).
 
     m is how many independent units would have that error, value (1 - value) / error^2. Where nothing varies (all right, none right)
     that is unknown, and m = `units`, the number of independent groups: certainly not more of them were seen to agree. Of up to RARE events
     the end at their side is the lower limit of a Poisson mean, if that lies farther out: Wilson's does not hold there (Brown, Cai,
     DasGupta, 2001, who modify it so).
 
-    >>> [round(end, 3) for end in score_ends(0.9, 0.03, 1.96, 100)], [round(end, 3) for end in score_ends(1.0, 0.0, 1.96, 100)]
+    >>> [round(end, 3) for end in wilson_interval(0.9, 0.03, 1.96, 100)], [round(end, 3) for end in wilson_interval(1.0, 0.0, 1.96, 100)]
     ([0.826, 0.945], [0.963, 1.0])
     """
     varies = value * (1 - value)
@@ -201,22 +203,22 @@ def score_ends(value: float, error: float, q: float, units: float) -> tuple[floa
     share = q * q / m
     centre, half = (value + share / 2) / (1 + share), math.sqrt(share * (varies + share / 4)) / (1 + share)
     low, high = min(value, centre - half), max(value, centre + half)
-    return max(0.0, min(low, _of_rare(value, q, m))), min(1.0, max(high, 1 - _of_rare(1 - value, q, m)))
+    return max(0.0, min(low, _poisson_lower_limit(value, q, m))), min(1.0, max(high, 1 - _poisson_lower_limit(1 - value, q, m)))
 
 
-def _of_rare(share: float, q: float, units: float) -> float:
-    """Return the lower limit of a share of up to RARE events, 1 of more."""
+def _poisson_lower_limit(share: float, q: float, units: float) -> float:
+    """Return the Poisson lower limit of a share of at most RARE events; 1 if there are more."""
     from scipy.special import gammaincinv, ndtr
 
     events = share * units
     return float(gammaincinv(events, 2 * ndtr(-q))) / units if share < 1 and 0 < events <= RARE * (1 + FLAT) else 1.0
 
 
-def fisher_ends(value: float, error: float, q: float) -> tuple[float, float]:
-    """Return the ends of a correlation's interval by Fisher's z (1921)."""
+def fisher_interval(value: float, error: float, q: float) -> tuple[float, float]:
+    """Return the (low, high) interval of a correlation by Fisher's z (1921)."""
     z = math.atanh(value)
     # The delta method: atanh has the derivative 1 / (1 - value^2).
-    low, high = around(z, error / (1 - value**2), q)
+    low, high = symmetric_interval(z, error / (1 - value**2), q)
     return math.tanh(low), math.tanh(high)
 
 
@@ -235,7 +237,7 @@ def limits(
     calibrating: int | None = None,
     minimum_standard_error: Callable[[float], float] | None = None,
 ) -> Limits:
-    """Return the interval of one value.
+    """Return the interval of one value by its metric's method, or why there is none.
 
     Args:
         method: One of METHODS; `own` is `t` for a mean of values that have an interval of their own each.
@@ -258,8 +260,8 @@ def limits(
         if error <= FLAT:
             return Limits(why_none="every resample gives the same value")
         if method == "correlation" and is_in_range(method, value):
-            return Limits(*fisher_ends(value, error, q))
-        low, high = around(value, error, q)
+            return Limits(*fisher_interval(value, error, q))
+        low, high = symmetric_interval(value, error, q)
         if method == "skewed":
             outer = [quantile(resampled, share) for share in ((1 - level) / 2, (1 + level) / 2)]
             # Not below 0, unless the value itself is.
@@ -273,13 +275,16 @@ def limits(
         error = math.hypot(error, bias)
     if minimum_standard_error is not None:
         error = max(error, minimum_standard_error(centre))
-    low, high = score_ends(centre, error, q, units)
+    low, high = wilson_interval(centre, error, q, units)
     # Around a centre that was moved the interval might miss the value that it is printed beside.
     return Limits(min(low, value), max(high, value))
 
 
 def degrees_of_freedom(value: float, deleted: Floats, units: float, share: bool) -> float:
-    """Return the degrees of freedom of a standard error over groups; of a share's, those of its design effect."""
+    """Return the degrees of freedom of a standard error over groups.
+
+    Of a share's, those of its design effect.
+    """
     if not len(deleted):
         return units - 1
     slope = (1 - 2 * value) / (value * (1 - value)) if share and 0 < value < 1 else 0.0

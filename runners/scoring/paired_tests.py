@@ -41,14 +41,14 @@ from qualm.runners.scoring.limits import (
     FLAT,
     Bounds,
     Limits,
-    apart,
+    clip_to_bounds,
     critical,
     degrees_of_freedom,
+    difference_bounds,
     effective_units,
     exchange_deviate,
     jackknife_error,
     standard_error,
-    within,
 )
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.measured import Measured, MetricTask, Slice, mean_of, or_null
@@ -65,7 +65,7 @@ NUMBERS = ("value_a", "value_b", "difference", "low", "high", "p", "margin", "p_
 
 @dataclass(frozen=True)
 class Test:
-    """Result of one metric for b against a on one dataset and slice."""
+    """Result of one paired test of b against a: one metric, dataset and slice."""
 
     metric: str
     value_a: float
@@ -95,33 +95,33 @@ class Test:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Return the columns of COMPARISONS that one test fills in; null where undefined."""
+        """Return the columns of COMPARISONS that the test fills in; None where undefined."""
         shares = {"scored_share_a": or_null(self.share_a), "scored_share_b": or_null(self.share_b)}
         about = {"n": self.n, "higher_is_better": self.higher_is_better, "why": self.why or None, "compared_by": self.compared_by or None}
         return {"metric": self.metric} | {name: or_null(getattr(self, name)) for name in NUMBERS} | about | shares
 
 
 def compare(
-    metrics: Sequence[Metric], a: Cell, b: Cell, part: Slice, level: float, margins: float | Mapping[str, float] | None = None
+    metrics: Sequence[Metric], a: Cell, b: Cell, data_slice: Slice, level: float, margins: float | Mapping[str, float] | None = None
 ) -> list[Test]:
-    """Test every metric that applies to both cells, over the rows that both are scored on.
+    """Test b against a by every metric that applies to both, on commonly scored rows.
 
     Args:
         metrics: Metrics of the spec.
         a: Cell of the first model.
         b: Cell of the second, with the same samples.
-        part: Slice and its resamples.
+        data_slice: Slice and its resamples.
         level: Level of the intervals.
         margins: Largest difference that does not matter, of all shares and correlations or by metric label.
     """
-    by = [_compared(metric) for metric in metrics]
-    return compare_sides(metrics, Side(by, a, part), Side(by, b, part), level, margins)
+    by = [_tested_metric(metric) for metric in metrics]
+    return compare_sides(metrics, Side(by, a, data_slice), Side(by, b, data_slice), level, margins)
 
 
 def compare_sides(
     metrics: Sequence[Metric], a: Side, b: Side, level: float, margins: float | Mapping[str, float] | None = None
 ) -> list[Test]:
-    """Test two models on one slice as `compare` does; labels scored on the same rows of both keep their values for the next pair."""
+    """Test b against a on one slice, reusing values measured on the same rows."""
     of_label = {label: metric_of(label, metrics) for label in a.tasks if label in b.tasks}
     alike = _scores(a.cell) == _scores(b.cell)
     equal = [label for label in of_label if alike and all(map(_are_over_same_rows, a.tasks[label], b.tasks[label]))]
@@ -157,7 +157,7 @@ def compare_models(
     pairs = pairs_of(asked, list(cells))
     known = {frozenset(pair) for pair in pairs}
     studied = [(a, b) for a, b in asked.get("studied", ()) if {a, b} <= cells.keys() and {a, b} not in known]
-    compared = [_compared(metric) for metric in metrics]
+    compared = [_tested_metric(metric) for metric in metrics]
     by = [metric for metric in compared if metric.plugin.name in STUDIED]
     for part, chosen, tested in [*((part, compared, pairs) for part in slices), (slices[0], by, studied)]:
         sides = {model: Side(chosen, cells[model], part) for model in dict.fromkeys(chain.from_iterable(tested))}
@@ -168,7 +168,7 @@ def compare_models(
 
 
 class Side:
-    """One model on one slice, by the metrics that tests compare (`_compared`)."""
+    """One model on one slice, with its values in resamples, for paired tests."""
 
     def __init__(self, metrics: Sequence[Metric], cell: Cell, part: Slice) -> None:
         self.metrics, self.cell, self.part = metrics, cell, part
@@ -177,15 +177,15 @@ class Side:
         """Values in all resamples, of the labels that a test has asked for."""
 
     def resample(self, labels: Sequence[str]) -> None:
-        """Fill in the values of labels in all resamples, each once."""
+        """Measure the values of labels in all resamples, each label once."""
         new = [label for label in labels if label not in self.measured]
         tasks = {id(task): task for label in new for task in self.tasks[label] if task.measured.n}
         resample(list(tasks.values()), self.part.bootstrap)
         self.measured |= {label: mean_of([task.measured for task in self.tasks[label]]) for label in new}
 
 
-def _compared(metric: Metric) -> Metric:
-    """Return the metric by which a metric is compared: itself, or the unbiased one that its plugin names."""
+def _tested_metric(metric: Metric) -> Metric:
+    """Return the metric whose values are tested: itself, or the unbiased one it names."""
     name = metric.plugin.declares.get("compared_by")
     if name is None:
         return metric
@@ -196,7 +196,7 @@ def _compared(metric: Metric) -> Metric:
 
 
 def _margin(metric: Metric, margins: float | Mapping[str, float] | None) -> float:
-    """Return the margin of a metric; NaN where none is declared, or where it is compared in other units than its own."""
+    """Return the equivalence margin of a metric; NaN if none applies."""
     if margins is None or "compared_by" in metric.plugin.declares:
         return math.nan
     if isinstance(margins, Mapping):
@@ -209,7 +209,7 @@ def _scores(cell: Cell) -> dict[str, list[str]]:
 
 
 def _are_over_same_rows(a: MetricTask, b: MetricTask) -> bool:
-    """Return true if two models are scored on the same rows of a metric, and the same rows calibrate."""
+    """Return true if two tasks are scored on the same rows, and the same rows calibrate."""
     pairs = zip(a.metric.reads, a.arrays, b.arrays, strict=True)
     return np.array_equal(a.of_cell, b.of_cell) and all(np.array_equal(x, y) for name, x, y in pairs if name == "is_calibration")
 
@@ -229,7 +229,7 @@ def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margi
         why = f"{rows} answers of the rarer class: a test needs {MIN_CLASS_ROWS}"
     if why:
         return Test(label, a.value, b.value, np.nan, np.nan, np.nan, n, better, why, compared_by)
-    bounds = apart((min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])))
+    bounds = difference_bounds((min(a.bounds[0], b.bounds[0]), max(a.bounds[1], b.bounds[1])))
     ends = difference.interval(level, bounds)
     equivalent, not_worse = difference.within_margin(margin, better, bounds)
     return Test(
@@ -250,7 +250,7 @@ def _test(label: str, metric: Metric, sides: Sequence[Side], level: float, margi
 
 
 def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes: Sequence[float]) -> PairedDifference:
-    """Return b minus a in every resample; the smaller numbers of groups of the two count."""
+    """Return the paired difference b minus a, with the smaller of the two group counts."""
     groups = min(groups_of_slice if of.groups is None else of.groups for of in (a, b))
     units = min([*(float(groups) if of.units is None else of.units for of in (a, b)), *units_of_classes])
     times = min(len(a.resampled), len(b.resampled))  # of recalibrated confidences one may be refitted less often
@@ -262,7 +262,7 @@ def _difference(a: Measured, b: Measured, groups_of_slice: int, units_of_classes
 
 
 def rarest_class(task: MetricTask) -> tuple[int, float]:
-    """Count the rows, and the effective number of groups, of the rarer class of a metric that contrasts two."""
+    """Return the rows and the effective number of groups of the rarer of a metric's classes."""
     assert task.metric.classes is not None
     codes = task.metric.classes(*task.arrays, **task.metric.args) > 0
     chosen = [codes & task.counted, ~codes & task.counted]
@@ -271,7 +271,7 @@ def rarest_class(task: MetricTask) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A value that is 0 under the null hypothesis, with its resamples and jackknife."""
+    """A difference that is 0 under the null hypothesis, with resamples and jackknife."""
 
     value: float
     resampled: Floats
@@ -283,7 +283,7 @@ class PairedDifference:
 
     @cached_property
     def why_no_test(self) -> str:
-        """Reason why there is no test; empty if there is one."""
+        """Return the reason why there is no test; "" if there is one."""
         if math.isnan(self.value):
             return "one side has no value"
         if self.groups < FEWEST_GROUPS:
@@ -295,7 +295,7 @@ class PairedDifference:
 
     @cached_property
     def error(self) -> float:
-        """Standard error; 0 where no group differs from another."""
+        """Return the standard error; 0 where no group differs from another."""
         of_bootstrap = standard_error(self.resampled, self.groups) if len(self.resampled) else 0.0
         of_jackknife = jackknife_error(self.deleted) if len(self.deleted) else 0.0
         error = max(of_bootstrap, of_jackknife)
@@ -303,12 +303,12 @@ class PairedDifference:
 
     @property
     def effective_groups(self) -> float:
-        """Effective number of groups, no more than there are."""
+        """Return the effective number of groups, at most the number of groups."""
         return min(self.groups, self.units)
 
     @cached_property
     def agreement(self) -> float:
-        """Standard error of the sign of groups that all differ by the value: |value| / sqrt(effective groups)."""
+        """Return |value| / sqrt(effective groups): the error if groups count by sign alone."""
         size = abs(self.value)
         return size / math.sqrt(self.effective_groups) if size > FLAT else 0.0
 
@@ -318,7 +318,10 @@ class PairedDifference:
 
     @property
     def p(self) -> float:
-        """Two-sided p-value: the larger one of Student's t and of exchanges of the sides in each group."""
+        """Return the two-sided p-value: the larger one of Student's t and of exchanged sides.
+
+        The sides are exchanged in each group.
+        """
         from scipy.special import ndtr, stdtr
 
         if not self.agreement:
@@ -338,11 +341,11 @@ class PairedDifference:
         if q**2 >= groups:
             return Limits(why_none=f"{groups:.1f} effective groups: an interval at this level needs more than {q**2:.1f}")
         reach = max(critical(level, self.freedom) * self.error, q * self.error / math.sqrt(1 - q**2 / groups), q * self.agreement)
-        ends = within(Limits(self.value - reach, self.value + reach), self.value, bounds)
+        ends = clip_to_bounds(Limits(self.value - reach, self.value + reach), self.value, bounds)
         return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
 
     def within_margin(self, margin: float, higher_is_better: bool | None, bounds: Bounds) -> tuple[float, float]:
-        """Return p-values that the value lies within the margin, and that it is worse than 0 by less than the margin.
+        """Return p-values that |value| < margin, and that it is not worse than 0 by the margin.
 
         One group is taken to differ as much as it can if none is seen to differ.
         """
@@ -357,14 +360,14 @@ class PairedDifference:
 
     @property
     def draws(self) -> NDArray[np.float32]:
-        """Resampled values around their mean in units of their spread, 0 where undefined."""
+        """Return resampled values around their mean in units of spread; 0 where undefined."""
         centred = self.resampled - (np.nanmean(self.resampled) if len(self.resampled) else 0.0)
         spread = float(balanced_spread(centred)) if len(centred) else 0.0
         return np.nan_to_num(centred / spread if spread > FLAT else np.zeros_like(centred)).astype(np.float32)
 
 
 def common_rows(a: Cell, b: Cell) -> tuple[Cell, Cell]:
-    """Return both cells with the columns that both have; a sample unscored in one is unscored in both."""
+    """Return both cells with their common columns, NaN in both where one is unscored."""
     return _on_rows_of(a, b), _on_rows_of(b, a)
 
 
@@ -386,7 +389,7 @@ def _on_rows_of(cell: Cell, other: Cell) -> Cell:
 
 
 def _common(mine: Mapping[str, Floats], yours: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the first cell's columns that both have, NaN where either lacks a value."""
+    """Return the columns of `mine` that both have, NaN where either lacks a value."""
     columns = {}
     for name in (name for name in mine if name in yours):
         columns[name] = mine[name].astype(np.float64)
@@ -395,7 +398,7 @@ def _common(mine: Mapping[str, Floats], yours: Mapping[str, Floats]) -> dict[str
 
 
 def pairs_of(compare: dict[str, Any], models: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the tested pairs of models: all against the baseline, then the requested ones."""
+    """Return the tested (a, b) pairs: all models against the baseline, then requested pairs."""
     baseline = compare["baseline"]
     pairs = [(baseline, m) for m in models if m != baseline] if baseline in models else []
     pairs += [(a, b) for a, b in compare["pairs"] if a in models and b in models]

@@ -29,7 +29,7 @@ EXCHANGE, INDEPENDENCE = "exchange", "independence"
 
 @dataclass(frozen=True)
 class Effect:
-    """One metric of one perturbed cell and slice."""
+    """Test result of one metric of one perturbed cell and slice."""
 
     metric: str
     value: float
@@ -40,22 +40,22 @@ class Effect:
 
 
 def with_a_test(metrics: Sequence[Metric]) -> list[Metric]:
-    """Return the metrics whose files name a test."""
+    """Return the metrics whose files declare a test of a perturbation's effect."""
     return [m for m in metrics if _test_of(m) is not None]
 
 
 def is_of_correlation(metric: Metric) -> bool:
-    """Return whether it is tested against 0: a sample that no perturbation changed then counts."""
+    """Return true if the metric is tested against a correlation of 0."""
     return _test_of(metric) == INDEPENDENCE
 
 
-def effects(metrics: Sequence[Metric], cell: Cell, part: Slice) -> Iterator[Effect]:
-    """Test every metric that applies to a perturbed cell, on one slice."""
+def effects(metrics: Sequence[Metric], cell: Cell, data_slice: Slice) -> Iterator[Effect]:
+    """Yield a tested Effect for every metric that applies to a perturbed cell on one slice."""
     by_exchange = [m for m in metrics if _test_of(m) == EXCHANGE]
-    for test in paired_tests.compare(by_exchange, _swapped(cell), cell, part, 0.95):
+    for test in paired_tests.compare(by_exchange, _swapped(cell), cell, data_slice, 0.95):
         yield Effect(test.metric, test.value_b, test.value_a, test.p, test.evidence)
-    for label, measured in evaluate([m for m in metrics if _test_of(m) == INDEPENDENCE], cell, part):
-        groups = part.bootstrap.groups if measured.groups is None else measured.groups
+    for label, measured in evaluate([m for m in metrics if _test_of(m) == INDEPENDENCE], cell, data_slice):
+        groups = data_slice.bootstrap.groups if measured.groups is None else measured.groups
         units = float(groups) if measured.units is None else measured.units
         found = paired_tests.PairedDifference(measured.value, measured.resampled, measured.deleted, groups, units)
         p = np.nan if found.why_no_test else found.p
@@ -65,7 +65,7 @@ def effects(metrics: Sequence[Metric], cell: Cell, part: Slice) -> Iterator[Effe
 def effect_rows(
     metrics: Sequence[Metric], cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]]
 ) -> Iterator[tuple[dict[str, Any], Evidence]]:
-    """Yield a row of EFFECTS, and its evidence, for each test of a perturbed cell on one slice, beside the values measured there."""
+    """Yield a row of EFFECTS, and its evidence, for each test of a perturbed cell and slice."""
     counts = {label: measured.n for label, measured in values}
     same = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "slice": part.label}
     for effect in effects(metrics, cell, part):
@@ -74,7 +74,7 @@ def effect_rows(
 
 
 def _swapped(cell: Cell) -> Cell:
-    """Swap the clean and the perturbed answers."""
+    """Return the cell with its clean and perturbed answers exchanged."""
     columns = cell.columns | {"correct": cell.columns["clean_correct"], "clean_correct": cell.columns["correct"]}
     return replace(cell, columns=columns, uncertainties=cell.clean_uncertainties, clean_uncertainties=cell.uncertainties)
 

@@ -11,7 +11,7 @@ import math
 
 
 def standard_error(questions: int, group_size: float, disagreement: float, within: float) -> float:
-    """Compute the standard error of the difference of two equal accuracies on the same questions.
+    """Return the standard error of the difference of two equal paired accuracies.
 
     sqrt(disagreement / questions * (1 + (group_size - 1) * within)): McNemar's variance times the design effect of groups (Kish, 1965).
 
@@ -28,7 +28,7 @@ def standard_error(questions: int, group_size: float, disagreement: float, withi
 
 
 def smallest_difference(error: float, groups: int, level: float, power: float) -> float:
-    """Return the difference found at two-sided `level` with probability `power`.
+    """Return the difference that a test at `level` finds with probability `power`.
 
     Infinite with fewer than two groups.
 
@@ -41,7 +41,7 @@ def smallest_difference(error: float, groups: int, level: float, power: float) -
 
 
 def questions_needed(difference: float, questions: int, groups: int, error: float, level: float, power: float) -> int:
-    """Return the number of questions, in groups of the present size, that would show a difference."""
+    """Return how many questions would show a difference, in groups of the present size."""
     enough = groups
     for _ in range(50):  # the error falls with the root of the number; the t quantiles settle at once
         reach = smallest_difference(error * math.sqrt(groups / enough), max(2, enough), level, power)

@@ -17,7 +17,7 @@ PLACES = 1000
 
 
 def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] | Weights) -> list[Floats]:
-    """Return per resample, each column's weighted sum over the rows of equal score, scores ascending: (B, distinct scores) each."""
+    """Return each column's weighted sums over rows of equal score: (B, distinct scores) each."""
     order = np.argsort(score, kind="stable")
     sorted_score = score[order]
     starts = np.flatnonzero(np.r_[True, sorted_score[1:] != sorted_score[:-1]])
@@ -30,7 +30,7 @@ def tie_sums(score: Floats, columns: list[Floats], weights: NDArray[np.float64] 
 
 @dataclass(frozen=True)
 class RetainedAccuracy:
-    """Mean correctness of the k least doubted answers, for every k and resample; ties in expectation over their orders.
+    """Mean correctness of the k least uncertain answers, for every k and resample.
 
     With a_k the mean correctness of the k least doubted of n answers: within a tie, a_k = (right_before + mean * (k - before)) / k.
     All are (B, distinct doubts), ascending.
@@ -49,7 +49,7 @@ class RetainedAccuracy:
 
     @classmethod
     def compute(cls, doubt: Floats, correct: Floats, weights: NDArray[np.float64] | Weights, metric: str) -> RetainedAccuracy:
-        """Compute the table from doubts and correctness.
+        """Compute the table from (n,) doubts and correctness, per resample of `weights`.
 
         Raises:
             ValueError: weights that are not counts; the message names `metric`.
@@ -67,7 +67,7 @@ class RetainedAccuracy:
 
     @property
     def total(self) -> NDArray[np.int64]:
-        """(B,): answers."""
+        """Return (B,) numbers of answers."""
         return self.after[:, -1]
 
     def sum_retained_means(self, beyond: NDArray[np.int64] | int = 0) -> Floats:
@@ -81,7 +81,7 @@ class RetainedAccuracy:
         return sums
 
     def mean_of(self, k: NDArray[np.int64]) -> Floats:
-        """Return (B,): a_k; NaN where k is 0."""
+        """Return (B,) mean correctness of the `k` least uncertain answers; NaN where k is 0."""
         place = (self.after >= k[:, None]).argmax(axis=1)
         row = np.arange(len(k))
         right = self.right_before[row, place] + self.mean[row, place] * (k - self.before[row, place])
@@ -89,7 +89,7 @@ class RetainedAccuracy:
 
 
 def auroc_error(score: Floats, ones: int, others: int, value: float) -> float:
-    """Return the standard error of an AUROC of independent rows of two normal classes with one variance.
+    """Return the standard error of an AUROC, from independent rows of two normal classes.
 
     Hanley, McNeil, 1982: (A (1 - A) + (n1 + n0 - 2) (Q - A^2)) / (n1 n0), where Q, the chance that one row of a class lies on the right
     side of two of the other, is that of two normal variables with correlation 1/2 (Owen, 1956). Ties take off as of the variance of
@@ -132,7 +132,7 @@ def augrc_error(correct: Floats, value: float) -> float:
 
 
 def _error_of_rarer(weight: Callable[[Floats], Floats], share: float, mean: float, n: int) -> float:
-    """Return the standard error of the sum of weights of the rarer class over n answers, at their places in the order.
+    """Return the standard error of a sum of weights over the rarer class's places in order.
 
     At place t from 0 to 1 an answer is of the rarer class with chance share / mean t^(1 / mean - 1), at most 1: Lehmann's alternatives
     (1953), of which -ln(t) is exponential with this mean.

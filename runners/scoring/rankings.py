@@ -30,9 +30,9 @@ from qualm.runners.scoring.families import ALPHA, METRIC, SLICE, balanced_spread
 from qualm.runners.scoring.limits import (
     UNBOUNDED,
     Bounds,
-    apart,
     critical,
     degrees_of_freedom,
+    difference_bounds,
     exchange_deviate,
     jackknife_error,
     standard_error,
@@ -62,7 +62,7 @@ Place = tuple[str, str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One model or estimator in one column."""
+    """One model or estimator in one ranking, with its value in resamples."""
 
     name: str
     value: float
@@ -82,7 +82,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A column, its differences tested."""
+    """One ranking with its tested pairwise differences."""
 
     place: Place
     higher_is_better: bool
@@ -108,7 +108,7 @@ class Ranked:
 
 @dataclass
 class Rankings:
-    """Collects what is measured of every cell; a dataset is ranked when all its cells are in."""
+    """Collects values of models and estimators, and ranks them when a dataset is complete."""
 
     metrics: Sequence[Metric]
     level: float
@@ -117,7 +117,7 @@ class Rankings:
     ranked: list[Ranked] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], whole: bool, clean: bool) -> None:
-        """Offer a cell's values on a slice: models are ranked on clean inputs, estimators over whole datasets.
+        """Add a cell's values on a slice as candidates of the rankings they belong to.
 
         A text-only or shuffled-image baseline is ranked with no model, since paired tests hold models against it. Its own estimators are
         ranked.
@@ -154,7 +154,7 @@ class Rankings:
         self.waiting.setdefault((place, better, groups), []).append(candidate)
 
     def rank(self) -> None:
-        """Test the columns that wait and release their resamples."""
+        """Test the collected rankings and release their resamples."""
         tested: dict[tuple[Any, ...], Ranked] = {}  # settings that differ by name alone share all their values
         for (place, better, groups), candidates in self.waiting.items():
             if len(candidates) > 1:
@@ -185,7 +185,7 @@ class Rankings:
 
 
 def ranking_resamples(metric: Metric, measured: Measured) -> NDArray[np.float32] | None:
-    """Return a value's resamples as rankings read them; None if it is no candidate."""
+    """Return a value's resamples for rankings; None if it cannot be ranked."""
     drawn = measured.resampled
     defined = ~np.isnan(drawn)
     if metric.plugin.declares.get("higher_is_better") not in (True, False) or np.isnan(measured.value) or not len(drawn):
@@ -202,7 +202,7 @@ def ranking_resamples(metric: Metric, measured: Measured) -> NDArray[np.float32]
 
 
 def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str]:
-    """Split a label into the label without its estimator and the estimator, or ""."""
+    """Return the label without its estimator, and the estimator ("" if none)."""
     rest = label[len(metric.label) + 1 : -1]
     if "uncertainty" in metric.reads or set(metric.reads) & PAIRED_UNCERTAINTY:
         for name in cell.uncertainties:
@@ -213,14 +213,14 @@ def _without_estimator(metric: Metric, label: str, cell: Cell) -> tuple[str, str
 
 
 def family_of(place: Place, span: str) -> tuple[str, ...]:
-    """Return the multiple-testing family of a column."""
+    """Return the key of a ranking's multiple-testing family."""
     if span == METRIC:
         return place
     return place[:2] if span == SLICE else ()
 
 
 def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int, level: float) -> Ranked:
-    """Return all differences of a column, each over its spread in the resamples."""
+    """Return a ranking: every pairwise difference over its spread, and the intervals."""
     drawn: NDArray[np.floating[Any]] = np.stack([c.drawn for c in candidates])
     original = np.array([c.value for c in candidates])
     n = max(c.n for c in candidates)
@@ -245,7 +245,7 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
         t = np.divide(size, error, out=np.zeros(len(spread)), where=live)
         exchanges = np.zeros(len(spread))
         exchanges[live] = exchange_deviate(size[live], error[live], units_of_pair[i, i + 1 :][live])
-        z[i, i + 1 :] = np.minimum(deviate(t, of_pair[i, i + 1 :]), exchanges)
+        z[i, i + 1 :] = np.minimum(normal_deviate(t, of_pair[i, i + 1 :]), exchanges)
         if live.any():
             # Row by row, since all pairs at once would be (k^2, resamples) numbers.
             sizes, spread = (sizes, spread) if live.all() else (sizes[live], spread[live])
@@ -266,13 +266,15 @@ def ranked(place: Place, better: bool, candidates: list[Candidate], groups: int,
     low, high = np.minimum(original, np.maximum(low, floor)), np.maximum(original, np.minimum(high, ceiling))
     least_p = np.where(of_pair < FEW_GROUPS, bonferroni(z), 0.0)
     names, sizes = tuple(c.name for c in candidates), np.array([c.n for c in candidates], dtype=np.int64)
-    ends = np.array([_pair_ends(a, b, groups, level) for a, b in combinations(candidates, 2)] if place[4] in PAIRED else []).reshape(-1, 2)
+    ends = np.array(
+        [_difference_interval(a, b, groups, level) for a, b in combinations(candidates, 2)] if place[4] in PAIRED else []
+    ).reshape(-1, 2)
     chance, shares = np.array([(c.chance, c.scored_share) for c in candidates]).T
     return Ranked(place, better, names, original, sizes, z, low, high, highest, least_p, chance, shares, ends)
 
 
 def jackknife_variances(deleted: Sequence[NDArray[np.float32]], stretch: Floats) -> Floats:
-    """Return the jackknife's variance of each difference of two candidates, (k, k); 0 without a jackknife.
+    """Return (k, k) jackknife variances of pairwise differences; 0 without a jackknife.
 
     Args:
         deleted: Values of each candidate with each part of the groups deleted.
@@ -289,19 +291,19 @@ def jackknife_variances(deleted: Sequence[NDArray[np.float32]], stretch: Floats)
     return np.asarray(np.maximum(0.0, own[:, None] + own - 2 * products), dtype=np.float64)
 
 
-def _pair_ends(a: Candidate, b: Candidate, groups: int, level: float) -> tuple[float, float]:
-    """Return Student's t interval of the difference of b and a."""
+def _difference_interval(a: Candidate, b: Candidate, groups: int, level: float) -> tuple[float, float]:
+    """Return the (low, high) Student's t interval of b minus a."""
     value, freedom = b.value - a.value, max(1.0, min(groups - 1.0, a.freedom, b.freedom))
     error = standard_error((b.drawn - a.drawn).astype(np.float64), groups)
     if len(a.deleted) and len(a.deleted) == len(b.deleted):
         error = max(error, jackknife_error((b.deleted - a.deleted).astype(np.float64)))
     reach = critical(level, freedom) * error
-    floor, ceiling = apart(a.bounds)
+    floor, ceiling = difference_bounds(a.bounds)
     return max(floor, value - reach), min(ceiling, value + reach)
 
 
 def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return shares as log odds, kept half a question from 0 and 1, and their derivative.
+    """Return the log odds of shares, kept half a question from 0 and 1, and their derivative.
 
     The spread of a share falls as it nears 0 or 1, and so does that of an AUROC: of many useless ones the highest has the smallest
     spread, and seems clear of chance. That of the log odds hardly changes.
@@ -310,8 +312,8 @@ def _log_odds(values: Floats, n: int) -> tuple[Floats, Floats]:
     return np.log(inside / (1 - inside)), 1 / (inside * (1 - inside))
 
 
-def deviate(t: Floats, freedom: float | Floats) -> Floats:
-    """Turn Student's t into the normal deviate of equal p."""
+def normal_deviate(t: Floats, freedom: float | Floats) -> Floats:
+    """Return the normal deviate with the same p-value as Student's t."""
     from scipy.special import ndtri, stdtr
 
     return np.asarray(np.minimum(-ndtri(stdtr(freedom, -t)), 1e6), dtype=np.float64)
@@ -325,7 +327,7 @@ def _back(z: float, freedom: Floats) -> Floats:
 
 
 def bonferroni(z: Floats) -> Floats:
-    """Return two-sided p of each pair times the number of pairs."""
+    """Return (k, k) two-sided p-values of pairs, times the number of pairs, at most 1."""
     from scipy.special import ndtr
 
     pairs = len(z) * (len(z) - 1) // 2
@@ -333,13 +335,13 @@ def bonferroni(z: Floats) -> Floats:
 
 
 def p_values(z: Floats, highest: Floats) -> Floats:
-    """Return two-sided p of each pair against sorted largest deviates: (1 + as large ones) / (1 + resamples)."""
+    """Return two-sided p-values of pairs against the sorted largest deviates of resamples."""
     as_large = len(highest) - np.searchsorted(highest, z, side="left")
     return np.asarray((1 + as_large) / (1 + len(highest)), dtype=np.float64)
 
 
 def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
-    """Return columns of RANKINGS: the candidates of a column, the best first."""
+    """Return the columns of RANKINGS for one ranking, the best candidate first."""
     dataset, part, metric, variant, among, model = column.place
     # Rounded as printed: what looks equal on the page is equal here.
     rounded = results(column.values)
@@ -377,7 +379,7 @@ def ranking_columns(column: Ranked, p: Floats) -> dict[str, list[Any]]:
 
 
 def pair_rows(column: Ranked, p: Floats) -> Iterator[dict[str, Any]]:
-    """Yield every pair of a column."""
+    """Yield a row of ESTIMATOR_COMPARISONS for every pair of a ranking."""
     from scipy.special import ndtr
 
     dataset, part, metric, variant, _, model = column.place

@@ -16,8 +16,8 @@ MAX_NAMES = 4
 """Models that a line of the terminal names."""
 
 
-def warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
-    """Return a warning for every dataset with many unscored answers.
+def unscored_warnings(rows: Iterable[Row], fold: bool = False) -> list[str]:
+    """Return a warning for each dataset and reason that left many answers unscored.
 
     Args:
         rows: of LABELLED_SCORES; those of clean inputs and all questions count.
@@ -46,7 +46,7 @@ def _names(models: Sequence[str], fold: bool) -> str:
 
 
 def _join_labels(labels: Iterable[str]) -> str:
-    """Return labels of metrics, those of one metric as one."""
+    """Return metric labels joined by commas; those of one metric share its brackets."""
     settings_of: dict[str, list[str]] = {}
     for label in labels:
         setting = in_brackets(label)
@@ -54,8 +54,8 @@ def _join_labels(labels: Iterable[str]) -> str:
     return ", ".join(name + (f"[{', '.join(settings)}]" if settings else "") for name, settings in settings_of.items())
 
 
-def collapses(rows: Iterable[Row]) -> list[str]:
-    """Return a warning for every model and dataset with variants under which the model collapses.
+def collapse_warnings(rows: Iterable[Row]) -> list[str]:
+    """Return a warning for each model and dataset with variants under which it collapses.
 
     Args:
         rows: of LABELLED_SCORES, of any variant.
@@ -75,8 +75,8 @@ def collapses(rows: Iterable[Row]) -> list[str]:
     return lines
 
 
-def cautions(rows: Iterable[Row]) -> list[str]:
-    """Return a line for every dataset and model on which values of some estimators say little.
+def lexical_warnings(rows: Iterable[Row]) -> list[str]:
+    """Return a warning per dataset and model on estimators that compare by words alone.
 
     Args:
         rows: Of LABELLED_SCORES, of any variant.
@@ -84,8 +84,8 @@ def cautions(rows: Iterable[Row]) -> list[str]:
     return _of_model(rows, "caution")
 
 
-def disputes(rows: Iterable[Row]) -> list[str]:
-    """Return a line for every dataset and model whose recorded log has other verdicts than the judge, with examples.
+def dispute_warnings(rows: Iterable[Row]) -> list[str]:
+    """Return a warning per dataset and model whose log disagrees with the judge.
 
     Args:
         rows: Of LABELLED_SCORES, of any variant.
@@ -98,8 +98,8 @@ def _of_model(rows: Iterable[Row], column: str) -> list[str]:
     return [f"{dataset}, {model}: {text}" for (dataset, model), text in texts.items()]
 
 
-def few_groups(rows: Iterable[Row]) -> list[str]:
-    """Return a line for every dataset with too few groups of questions to rank its models or estimators.
+def few_group_warnings(rows: Iterable[Row]) -> list[str]:
+    """Return a warning per dataset with too few groups of questions for rankings.
 
     Args:
         rows: Of LABELLED_SCORES; those of clean inputs and all questions count.
@@ -118,8 +118,8 @@ def few_groups(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False) -> list[str]:
-    """Return the assumptions of metrics with values, and why metrics have no value or no interval, and of which models.
+def metric_notes(rows: Iterable[Row], intervals: bool = True, fold: bool = False) -> list[str]:
+    """Return sentences on metrics' assumptions, and on values or intervals that are missing.
 
     A metric of which this holds in several conformal settings has one line, with their names. Macro averages count as all questions. Other
     slices say nothing here: one in which every answer is right has no order of right and wrong ones, and that is no news.

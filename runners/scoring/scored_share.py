@@ -13,7 +13,7 @@ MAX_DIFFERENCE = 0.02
 
 
 def shares_differ(shares: Iterable[float | None]) -> bool:
-    """Return whether known scored shares differ by so much that a comparison needs a warning.
+    """Return true if known scored shares differ by more than MAX_DIFFERENCE.
 
     >>> shares_differ([0.98, 1.0, None]), shares_differ([0.97, 1.0])
     (False, True)
@@ -22,10 +22,10 @@ def shares_differ(shares: Iterable[float | None]) -> bool:
     return len(known) > 1 and max(known) - min(known) > MAX_DIFFERENCE + 1e-9
 
 
-def share_in_words(share: float | None) -> str:
-    """Return a scored share as a percentage that never rounds up to 100.
+def format_share(share: float | None) -> str:
+    """Return a scored share as a percentage that never rounds up to 100; "unknown" if None.
 
-    >>> share_in_words(0.9996), share_in_words(1.0), share_in_words(None)
+    >>> format_share(0.9996), format_share(1.0), format_share(None)
     ('99.9%', '100%', 'unknown')
     """
     if share is None or math.isnan(share):
@@ -33,27 +33,27 @@ def share_in_words(share: float | None) -> str:
     return "100%" if share == 1 else f"{math.floor(1000 * share) / 10:g}%"
 
 
-def unequal_shares(share_of: Mapping[str, float | None]) -> str:
-    """Return a clause with the scored shares of rows that are compared; empty where they hardly differ.
+def describe_unequal_shares(share_of: Mapping[str, float | None]) -> str:
+    """Return a clause that lists scored shares by name; "" if they hardly differ.
 
-    >>> unequal_shares({"a": 1.0, "b": 0.61}), unequal_shares({"a": 1.0, "b": 1.0})
+    >>> describe_unequal_shares({"a": 1.0, "b": 0.61}), describe_unequal_shares({"a": 1.0, "b": 1.0})
     ('scored shares differ: a 100%, b 61%', '')
     """
     if not shares_differ(share_of.values()):
         return ""
-    return f"scored shares differ: {', '.join(f'{name} {share_in_words(share)}' for name, share in share_of.items())}"
+    return f"scored shares differ: {', '.join(f'{name} {format_share(share)}' for name, share in share_of.items())}"
 
 
 def shows_bounds(row: Mapping[str, Any]) -> bool:
-    """Return whether a score is shown with its bounds."""
+    """Return true if a score row is shown with its bounds for unread answers."""
     share, ends = row.get("scored_share"), (row.get("value_if_wrong"), row.get("value_if_right"))
     return share is not None and 1 - share > MAX_UNREAD + 1e-9 and None not in ends
 
 
-def bounds_in_words(row: Mapping[str, Any], digits: int = 3) -> str:
-    """Return what a score would be if all unread answers were wrong, or all right; empty where that is not shown.
+def describe_bounds(row: Mapping[str, Any], digits: int = 3) -> str:
+    """Return the range of a score with unread answers wrong or right; "" if not shown.
 
-    >>> bounds_in_words({"scored_share": 0.75, "value_if_wrong": 0.375, "value_if_right": 0.625})
+    >>> describe_bounds({"scored_share": 0.75, "value_if_wrong": 0.375, "value_if_right": 0.625})
     '0.375 to 0.625 with the unread 25%'
     """
     if not shows_bounds(row):

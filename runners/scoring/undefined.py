@@ -22,7 +22,7 @@ _CONSTANT: Mapping[str, tuple[str, str]] = {
 
 
 def why_no_value(function: Callable[..., object], columns: Mapping[str, Floats]) -> str:
-    """Return why a metric is undefined over these scored rows: the condition in its docstring, and which columns are constant.
+    """Return why a metric is undefined: its docstring's condition, and constant columns.
 
     Args:
         function: The metric.
@@ -43,7 +43,7 @@ def _constant(name: str, values: Floats) -> str:
 
 
 def why_no_rows(reads: Collection[str], over: str | None, of_test_rows: bool, n_questions: int) -> str:
-    """Return why no row of a slice is one that a metric is over.
+    """Return why a metric is over no row of a slice.
 
     Args:
         reads: The metric's columns.

@@ -70,14 +70,14 @@ WITHOUT = {
 
 @dataclass(frozen=True)
 class Reasons:
-    """Why each row of a cell has no rating; empty where it has one."""
+    """Why each row of a cell has no rating; "" where it has one."""
 
     texts: NDArray[np.object_]
     probed: bool = False
     """True if probes are among the estimators."""
 
     def most_common(self, rows: NDArray[np.int64]) -> str:
-        """Return the most common reason of these rows, with its count if there are others."""
+        """Return the most common reason of these rows, with its count if not all share it."""
         counts_of = Counter(text for text in self.texts[rows] if text)
         if not counts_of:
             return ""
@@ -85,7 +85,7 @@ class Reasons:
         return reason if counts_of[reason] == len(rows) else f"{reason} ({counts_of[reason]:,} of these)"
 
     def by_design(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of these rows can have no value, whatever was replied."""
+        """Return (len(rows),) True for rows that can have no value, whatever was replied."""
         return np.isin(self.texts[rows], list(BY_DESIGN))
 
     def are_all_unscorable(self, rows: NDArray[np.int64]) -> bool:
@@ -93,7 +93,7 @@ class Reasons:
         return len(rows) > 0 and set(self.texts[rows]) <= FOR_ANY_METRIC
 
     def under_threshold(self, rows: NDArray[np.int64], chosen_on: NDArray[np.bool_], without: NDArray[np.bool_]) -> Reasons:
-        """Return the reasons for a model that abstains.
+        """Return the reasons for a model with an abstention method.
 
         Args:
             rows: of its answers.
@@ -114,7 +114,7 @@ def reasons(
     where: str,
     clean: pa.Table | None = None,
 ) -> Reasons:
-    """Return why each row would be unscored.
+    """Return why each row is, or would be, unscored.
 
     Args:
         samples: of the dataset.
@@ -155,8 +155,8 @@ def _is_for_open(label: str) -> bool:
     return name not in registry.names("judges") or reads_open(registry.get("judges", name))
 
 
-def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
-    """Return why rows of a metric are unscored: by the column that most of them lack.
+def why_unscored(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> str:
+    """Return why rows are unscored for a metric, by the column that most of them lack.
 
     Args:
         reasons_of_cell: of the cell; None where that is not known.
@@ -174,8 +174,8 @@ def explain(reasons_of_cell: Reasons | None, reads: Sequence[str], taken: Mappin
     return WITHOUT.get(column, f"no `{column}`") + (OF_PROBES if probed else "")
 
 
-def absent(reads: Collection[str], columns: Collection[str], all_choice: bool, judged: bool) -> str:
-    """Return why a metric has no value for any answer: the first column that is missing.
+def why_column_missing(reads: Collection[str], columns: Collection[str], all_choice: bool, judged: bool) -> str:
+    """Return why a metric has no value for any answer: its first missing column.
 
     Args:
         reads: the metric's columns.

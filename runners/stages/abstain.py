@@ -23,8 +23,8 @@ from qualm.runners.contracts.stages import StageKind
 from qualm.runners.data.aligned import Floats, read_samples
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import fit_rows, scored_rows
-from qualm.runners.results.blind_classifiers import refused
-from qualm.runners.results.blind_refuser import IN_TURN, OWN, POOLED, Refuser, refusers
+from qualm.runners.results.blind_classifiers import predicts_unanswerable
+from qualm.runners.results.blind_refuser import IN_TURN, OWN, POOLED, RefuserPredictions, predict_refusals
 from qualm.runners.results.shortcuts import image_features
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.stage import Stage, StageError
@@ -44,12 +44,12 @@ Bools = NDArray[np.bool_]
 
 
 def run(stage: Stage) -> None:
-    """Fit every method on every model and dataset with open questions; write what becomes of every answer, and the rules."""
+    """Fit every abstention method on every model and dataset; write all outcomes and rules."""
     tables = Tables(stage)
     parts: list[pa.Table] = []
     rules: list[dict[str, Any]] = []
     methods = stage.params["abstentions"]
-    refusing = [_Refusing(stage, way) for way in REFUSERS]
+    refusing = [_BlindRefuser(stage, way) for way in REFUSERS]
     lacking: dict[str, list[str]] = {m["label"]: [] for m in methods}
     for name, folder in sorted(stage.inputs["datasets"].items()):
         samples = read_samples(name, folder)
@@ -82,27 +82,27 @@ def run(stage: Stage) -> None:
         stage.publish(made_file, stage.outputs[key])
 
 
-class _Refusing:
-    """A blind refuser in front of models."""
+class _BlindRefuser:
+    """A text-only or image-only classifier put in front of models, to abstain for them."""
 
     def __init__(self, stage: Stage, way: str) -> None:
         """Train a refuser per dataset that sees only questions, or only images (`way`, one of REFUSERS)."""
         self.stage, self.way, self.method = stage, way, BLIND[way]
         self.name = self.method.replace("_", " ")
         self.models = frozenset(stage.params.get(self.method, ()))
-        self._refusers: dict[str, Refuser] = {}
+        self._refusers: dict[str, RefuserPredictions] = {}
         if self.models:
             sets = {name: read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
             sets = {name: samples for name, samples in sets.items() if not samples.n_options.all()}
             scored = {name: scored_rows(stage, samples) for name, samples in sets.items()}
-            self._refusers = refusers(sets, scored, 0, self._features(sets) if way == "picture_refuser" else None)
+            self._refusers = predict_refusals(sets, scored, 0, self._features(sets) if way == "picture_refuser" else None)
 
     def _features(self, names: Iterable[str]) -> dict[str, Callable[[NDArray[np.int64]], Floats]]:
         folders = self.stage.inputs["datasets"]
         return {name: partial(image_features, DatasetFolder(name, Path(folders[name]))) for name in names}
 
     def check(self) -> None:
-        """Count the datasets without a trained abstention baseline; raise StageError if no dataset has one."""
+        """Count datasets without a trained classifier; raise StageError if all are."""
         silent = {name: r.why for name, r in self._refusers.items() if r.why}
         if self.models and len(silent) == len(self._refusers):
             reasons = "; ".join(f"{name}: {why}" for name, why in silent.items()) or "no dataset has open questions"
@@ -110,7 +110,7 @@ class _Refusing:
         self.stage.count(**({f"datasets_without_{self.method}": len(silent)} if silent else {}))
 
     def apply(self, cells: list[Cell], scored: Bools) -> tuple[list[dict[str, Any]], list[pa.Table]]:
-        """Return the outcomes of one model's answers to one dataset: its own, or a refusal."""
+        """Return rule rows and ABSTENTIONS tables of one model's answers to one dataset."""
         first, samples = cells[0], cells[0].samples
         refuser = self._refusers[samples.name]
         if refuser.why:
@@ -120,7 +120,7 @@ class _Refusing:
                 f"{self.name}, model '{first.model}', dataset '{samples.name}': its open answers were not judged; add a judge to the spec"
             )
         counted = scored & (samples.n_options == 0) & ~np.isnan(refuser.probability)
-        refuses = refused(refuser.probability) & counted
+        refuses = predicts_unanswerable(refuser.probability) & counted
         taught = {OWN: "the train split", POOLED: "the train splits of other datasets", IN_TURN: "the other groups, in turn"}[
             refuser.learnt
         ]
@@ -133,10 +133,10 @@ class _Refusing:
 
 
 def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
-    """Return rows of ABSTENTIONS of the open answers of one cell; null where the refuser has no say, or the answer was not judged."""
+    """Return ABSTENTIONS rows of a cell's open answers under a blind classifier."""
     judged = ~np.isnan(cell.columns["pred_is_idk"]) & (cell.samples.n_options == 0)
     rows = np.flatnonzero(judged)
-    refuses, unknown = refused(probability[rows]), np.isnan(probability[rows])
+    refuses, unknown = predicts_unanswerable(probability[rows]), np.isnan(probability[rows])
     confidence = np.where(refuses, probability[rows], cell.columns["confidence"][rows])
     texts = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "method": method}
     columns = {name: pa.array([text] * len(rows), pa.string()) for name, text in texts.items()} | {
@@ -150,7 +150,7 @@ def _refused_table(cell: Cell, probability: Floats, method: str) -> pa.Table:
 
 
 def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str]) -> None:
-    """Count the datasets without validation rows; fail if a method has none at all."""
+    """Count datasets without validation rows; raise StageError if a method has none at all."""
     stage.count(datasets_without_validation=sum(map(len, lacking.values())))
     for method in stage.params["abstentions"]:
         without = lacking[method["label"]]
@@ -162,7 +162,7 @@ def _check_fitted(stage: Stage, lacking: dict[str, list[str]], fitted: set[str])
 
 
 def _by_model(cells: Iterator[Cell]) -> Iterator[list[Cell]]:
-    """Yield all variants of one model after another."""
+    """Yield lists of cells, one list per model with all its variants."""
     held: list[Cell] = []
     for cell in cells:
         if held and held[0].model != cell.model:
@@ -179,7 +179,7 @@ def _answers(cell: Cell, method: dict[str, Any]) -> Answers:
 
 
 def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools) -> tuple[list[dict[str, Any]], list[pa.Table]]:
-    """Apply one method to one model and dataset: rules, and the outcome of every answer."""
+    """Return rule rows and ABSTENTIONS tables of one method on one model and dataset."""
     first, samples = cells[0], cells[0].samples
     where = f"abstention '{method['label']}', model '{first.model}', dataset '{samples.name}'"
     clean = next((c for c in cells if c.variant == CLEAN), None)
@@ -213,7 +213,7 @@ def _apply(method: dict[str, Any], cells: list[Cell], fits: Bools, scored: Bools
 
 
 def _table(cell: Cell, method: dict[str, Any], thresholds: Floats, held_out: Bools, scale: tuple[Floats, Floats]) -> pa.Table:
-    """Return the outcomes of one cell's open answers; null without a confidence or threshold."""
+    """Return ABSTENTIONS rows of a cell's open answers; null without confidence or threshold."""
     answers = _answers(cell, method).rescaled(*scale)
     nothing = np.isnan(np.stack([answers.confidence, answers.correct, answers.pred_is_idk])).all(axis=0)
     rows = np.flatnonzero(~nothing & (cell.samples.n_options == 0))

@@ -50,25 +50,25 @@ class RecipeOutput:
 
 @dataclass
 class Merged:
-    """The set as it grows: its samples, and how many pairs were left out, by reason."""
+    """The merged samples of all recipes, and the number of dropped pairs by reason."""
 
     samples: pa.Table
     dropped: Counter[str] = field(default_factory=Counter)
 
     def keep(self, mask: pa.Array, reason: str) -> None:
-        """Leave out rows, counting the pairs that go."""
+        """Keep the rows of `mask`, and count the pairs of the others under `reason`."""
         gone = self.samples.filter(pc.invert(mask))
         if gone.num_rows:
             self.dropped[reason] += pc.count_distinct(gone["pair_id"]).as_py()
             self.samples = self.samples.filter(mask)
 
     def without(self, pairs: set[str], reason: str) -> None:
-        """Leave out whole pairs."""
+        """Drop these pairs, by pair id, and count them under `reason`."""
         self.keep(pc.invert(pc.is_in(self.samples["pair_id"], value_set=pa.array(sorted(pairs), pa.string()))), reason)
 
 
 def run(stage: Stage) -> None:
-    """Merge, check, filter, count; publish the folder whole."""
+    """Merge, check and filter the recipes' pairs; publish one dataset folder."""
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -105,7 +105,7 @@ def run(stage: Stage) -> None:
 
 
 def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
-    """Publish how well text-only and image-only classifiers predict answerability; warn where they do."""
+    """Publish and return rows on text-only and image-only classifiers; warn about shortcuts."""
     name = stage.params["dataset"]
     rows = shortcuts.read_shortcuts(name, folder)
     file = stage.scratch / "shortcuts.parquet"
@@ -114,19 +114,19 @@ def _shortcuts(stage: Stage, folder: Path) -> list[dict[str, Any]]:
     rows = shortcuts.with_design(rows, read_samples(name, folder))
     for line in shortcuts.describe_shortcuts(rows):
         print(f"{stage.key}: shortcut: {line}", file=sys.stderr)
-    for line in shortcuts.too_few_to_tell(rows):
+    for line in shortcuts.describe_undecided(rows):
         print(f"{stage.key}: without looking: {line}", file=sys.stderr)
     stage.count(shortcuts=sum(bool(row["above_limit"]) for row in rows))
     return rows
 
 
 def _card(stage: Stage, recipes: list[RecipeOutput], merged: Merged, blind: list[dict[str, Any]]) -> DataCard:
-    """Return the card of the set: pairs dropped by each recipe, then by the shared filters."""
+    """Return the dataset card: recipes, sources, and dropped pairs by reason."""
     made_of, sources = parents(stage.inputs["datasets"], stage.inputs["cards"].values())
     how = {"recipes": {r.label: r.record["recipe"] for r in recipes}, "near_duplicates": stage.params["near_duplicates"]}
     left_out = {f"pairs, {r.label}: {reason}": n for r in recipes for reason, n in sorted(r.record["dropped"].items())}
     left_out |= {f"pairs: {reason}": n for reason, n in sorted(merged.dropped.items())}
-    table = CardTable("What can be told without looking", shortcuts.HEADER, shortcuts.cells(blind), shortcuts.NOTE)
+    table = CardTable("What can be told without looking", shortcuts.HEADER, shortcuts.format_cells(blind), shortcuts.NOTE)
     return DataCard(stage.params["dataset"], stage.key, "pairs", how, made_of, sources, left_out, [table])
 
 
@@ -158,7 +158,7 @@ def _check_ids(recipes: list[RecipeOutput]) -> None:
 
 
 def _curate(stage: Stage, merged: Merged, folders: list[Path]) -> dict[str, Any]:
-    """Filter the test split by people's decisions."""
+    """Drop the test questions that people rejected; return the facts of the review."""
     try:
         rules = {name: stage.params[name] for name in ("unreviewed", "lone")}
         curated = curate(merged.samples.to_pylist(), folders, Path(stage.inputs["reviews"]), **rules)

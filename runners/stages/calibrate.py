@@ -32,7 +32,7 @@ MOST_OPTIONS = 64
 
 
 def run(stage: Stage) -> None:
-    """Apply every conformal setting to every model on every multiple-choice dataset; write sets and thresholds."""
+    """Apply every conformal setting to every model and dataset; write sets and thresholds."""
     datasets = {name: read_scored(stage, name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
     check_parts(stage.params["settings"], [d for d in datasets.values() if d.n_options.any()])
     splits = {(s["label"], d.name): _split(s, d) for s in stage.params["settings"] for d in datasets.values() if d.n_options.any()}
@@ -72,7 +72,7 @@ def run(stage: Stage) -> None:
 
 
 def _split(setting: dict[str, Any], samples: Samples) -> Bools:
-    """Return which rows calibrate: never open questions, and the same rows for every model."""
+    """Return (n,) True for the calibration rows: the same for every model, none open."""
     if samples.n_options.max() > MOST_OPTIONS:
         raise StageError(f"dataset '{samples.name}': a question has {samples.n_options.max()} options; sets hold at most {MOST_OPTIONS}")
     return calibrating_rows(samples, setting)
@@ -81,7 +81,7 @@ def _split(setting: dict[str, Any], samples: Samples) -> Bools:
 def _apply(
     samples: Samples, probs: dict[str, Floats], calibrates: Bools, setting: dict[str, Any], ref: dict[str, Any], key: dict[str, str]
 ) -> tuple[list[dict[str, Any]], list[pa.Table]]:
-    """Return threshold(s) and the sets of every variant for one model, dataset, setting and score."""
+    """Return threshold rows, and a table of sets per variant, of one model, setting and score."""
     if CLEAN not in probs:
         raise StageError(
             f"model '{key['model']}', dataset '{key['dataset']}': expected answers to the clean variant to calibrate on, found none"
@@ -97,7 +97,7 @@ def _apply(
     else:
         limits = parts.thresholds(_at(usable, own, samples.n), setting["alpha"], setting["quantile"], units)
     by_option = limits[0] if parts is None else parts.of_options(limits)
-    without = np.zeros(samples.n, dtype=bool) if parts is None else parts.without(limits)
+    without = np.zeros(samples.n, dtype=bool) if parts is None else parts.lacks_threshold(limits)
     sets = {v: prediction_sets(of, probs[v], by_option, setting["empty_set"], precision(setting)) for v, of in scores.items()}
     tables = [_table(samples, probs[v], inside, calibrates, key | {"variant": v}, parts, without) for v, (inside, _) in sets.items()]
     inside, empty = sets[CLEAN]
@@ -126,7 +126,10 @@ def _by_part(
     empty: Bools,
     setting: dict[str, Any],
 ) -> Iterator[dict[str, Any]]:
-    """Yield size, threshold and clean results of each part; last, questions of no part."""
+    """Yield a row per question part: calibration size, threshold, clean coverage and size.
+
+    The last row counts the questions of no part.
+    """
     units, by_group = units_of(samples.groups, setting), exchangeable_unit(samples, setting) == "group"
     calibrating = np.zeros(samples.n, dtype=bool)
     calibrating[usable] = True
@@ -154,7 +157,7 @@ def _by_part(
 def _table(
     samples: Samples, probs: Floats, inside: Bools, calibrates: Bools, same: dict[str, str], parts: QuestionParts | None, without: Bools
 ) -> pa.Table:
-    """Return the sets of one variant; null without logits, reference option or threshold."""
+    """Return CONFORMAL_SETS rows of a variant; null without logits, right option, threshold."""
     rows = np.flatnonzero(samples.n_options)
     inside, missing, without = inside[rows], np.isnan(probs[rows]).all(axis=1), without[rows]
     if parts is not None and not parts.of_labels:

@@ -37,7 +37,7 @@ TABLES = ("samples.parquet", "images", VERIFICATION)
 
 
 def run(stage: Stage) -> None:
-    """Filter, count; publish the folder whole."""
+    """Drop the questions that people rejected; publish the dataset folder."""
     name, source = stage.params["dataset"], Path(stage.inputs["dataset"])
     folder = stage.scratch / "dataset"
     shutil.rmtree(folder, ignore_errors=True)
@@ -74,7 +74,7 @@ def run(stage: Stage) -> None:
 
 
 def _balanced(stage: Stage, remaining: pa.Table) -> pa.Table:
-    """Return equally many kept samples of each class."""
+    """Return as many of the kept samples of each class as `balance:` says."""
     name = stage.params["dataset"]
     scored = rule(stage.params, name).scored(name, remaining["split"]).to_numpy()
     drawn = balanced(Samples(name, remaining), scored, stage.params["balance"])

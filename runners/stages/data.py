@@ -44,7 +44,7 @@ KIND = StageKind(
 
 
 def run(stage: Stage) -> None:
-    """Write the dataset and publish it as one folder."""
+    """Run the dataset's adapter; select, prepare and limit samples; publish one folder."""
     if stage.params["adapter"] is None:
         name, card, missing = (stage.params[k] for k in ("dataset", "card", "missing"))
         raise StageError(
@@ -56,7 +56,7 @@ def run(stage: Stage) -> None:
     folder.mkdir()
     source = stage.inputs.get("source")
     selection = StageSelection(stage.params["dataset"], stage.params)
-    bad = Bad(stage.params.get("skip_bad", False), Path(source).name if source else "NAME")
+    bad = BadRecords(stage.params.get("skip_bad", False), Path(source).name if source else "NAME")
     context = AdapterContext(
         folder,
         stage.seed,
@@ -89,14 +89,14 @@ def run(stage: Stage) -> None:
     elif limit is not None and (not isinstance(limit, int) or limit < stage.counters["samples"]):
         limited = draw_limited(stage.params, stage.seed, folder)
         if len(limited) < stage.counters["samples"]:
-            _cut(stage, folder, limited)
+            _keep_samples(stage, folder, limited)
     write_card(stage, _card(stage, source), folder, stage.outputs["card"])
     stage.count(**asked)
     stage.publish(folder, stage.outputs["dataset"])
 
 
 def _card(stage: Stage, source: str | None) -> DataCard:
-    """Return the dataset's card."""
+    """Return the dataset's card: source, parameters, and what was left out."""
     tracked = find_dvc_file(Path.cwd(), source) if source else None
     parents = [{"name": source, "version": tracked[1] if tracked else None}] if source else []
     params = {k: v for k, v in stage.params.items() if k not in ("dataset", "about") and v not in (None, {})}
@@ -105,8 +105,8 @@ def _card(stage: Stage, source: str | None) -> DataCard:
     return DataCard(stage.params["dataset"], stage.key, "data", params, parents, [stage.params["about"]], left_out)
 
 
-class Bad:
-    """Records that cannot be taken: the first ends the run, or with `skip` all are noted and left out."""
+class BadRecords:
+    """Collects bad records of an adapter; without `skip`, the first one ends the run."""
 
     def __init__(self, skip: bool, entry: str) -> None:
         self.skip = skip
@@ -124,9 +124,14 @@ class Bad:
 
 
 def _write(
-    stage: Stage, folder: Path, items: Iterable[Image | Sample], selection: StageSelection, selects: Callable[[Sample], bool], bad: Bad
+    stage: Stage,
+    folder: Path,
+    items: Iterable[Image | Sample],
+    selection: StageSelection,
+    selects: Callable[[Sample], bool],
+    bad: BadRecords,
 ) -> None:
-    """Stream what the spec selects of an adapter's output into tables, checking what every reader relies on."""
+    """Write the selected samples and images of an adapter to tables, and check them."""
     images: set[str] = set()
     needed: set[str] = set()
     samples: set[str] = set()
@@ -168,7 +173,7 @@ def _write(
 
 
 def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
-    """Rewrite the samples as a preparation makes them, and the images without those that are needed no more."""
+    """Rewrite the samples by a preparation plugin, and drop images that are not needed."""
     name, table = stage.params["dataset"], folder / "samples.parquet"
     originals = [as_sample(row) for row in iterate(table, SAMPLES)]
     prepare = load("preparations", ref["plugin"])
@@ -195,8 +200,8 @@ def _prepare(stage: Stage, folder: Path, ref: Mapping[str, Any]) -> None:
         _keep_images(stage, folder, needed)
 
 
-def _decide_answerable(stage: Stage, folder: Path, ref: Mapping[str, Any], bad: Bad) -> Counter[str]:
-    """Rewrite the samples as a judge reads their references, without those that it cannot read; return what it counted."""
+def _decide_answerable(stage: Stage, folder: Path, ref: Mapping[str, Any], bad: BadRecords) -> Counter[str]:
+    """Rewrite the samples with `answerable` decided by a judge; return the judge's counters."""
     name, table, counters = stage.params["dataset"], folder / "samples.parquet", Counter[str]()
     samples = [as_sample(row) for row in iterate(table, SAMPLES)]
     try:
@@ -218,16 +223,16 @@ def _decide_answerable(stage: Stage, folder: Path, ref: Mapping[str, Any], bad: 
 
 
 def _balance(stage: Stage, folder: Path) -> None:
-    """Leave so many of each class."""
+    """Keep as many samples of each class as `balance:` says."""
     drawn = draw_balanced(stage.params, folder)
     if len(drawn.ids) < stage.counters["samples"]:
-        _cut(stage, folder, drawn.ids)
+        _keep_samples(stage, folder, drawn.ids)
         del stage.counters["left_out"]
     stage.count(**drawn.counts)
 
 
-def _cut(stage: Stage, folder: Path, chosen: Set[str]) -> None:
-    """Rewrite the tables with the chosen samples and the images they need, in the order they had."""
+def _keep_samples(stage: Stage, folder: Path, chosen: Set[str]) -> None:
+    """Rewrite the tables with the chosen sample ids and the images they need, in order."""
     table = folder / "samples.parquet"
     needed: set[str] = set()
 
@@ -248,7 +253,7 @@ def _cut(stage: Stage, folder: Path, chosen: Set[str]) -> None:
 
 
 def _keep_images(stage: Stage, folder: Path, needed: Set[str]) -> None:
-    """Rewrite the images without those that no sample names."""
+    """Rewrite the images, keeping those whose id is in `needed`."""
     with (
         progress(stage.settings, f"{stage.params['dataset']}: keeping images", len(needed)) as advance,
         ShardWriter(folder / ".images", IMAGES) as pictures,

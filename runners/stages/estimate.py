@@ -52,7 +52,7 @@ class LabelledEstimator:
 
     @property
     def reads(self) -> list[str]:
-        """Columns that are read whole."""
+        """Return the columns that are read whole, without model internals."""
         return [column for column in self.columns.values() if column is not None and not is_internal(column)]
 
     @property
@@ -63,7 +63,7 @@ class LabelledEstimator:
 
 @dataclass(frozen=True)
 class Block:
-    """The greedy answers of one model to one dataset under one variant, and the draws beside them."""
+    """Greedy answers of one model, dataset and variant, with their sampled answers as columns."""
 
     model: str
     dataset: str
@@ -76,7 +76,7 @@ class Block:
 
 
 def run(stage: Stage) -> None:
-    """Read every generations file, apply every estimator, write one table."""
+    """Apply every estimator to all answers; write one table of uncertainties."""
     estimators = [_estimator(ref) for ref in stage.params["estimators"]]
     context = EstimatorContext(stage.settings, Counter())
     parts: list[pa.Table] = []
@@ -129,7 +129,7 @@ def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
                 greedy = mine.filter(pc.equal(mine["draw"], GREEDY))
                 of_block = {c: greedy[c] for c in of_greedy}
                 if drawn:
-                    of_block |= _drawn(stage, greedy, mine, drawn, f"{path}, {variant}")
+                    of_block |= _sampled_columns(stage, greedy, mine, drawn, f"{path}, {variant}")
                 for c, of in perturbed.items():
                     none = pa.chunked_array([pa.nulls(greedy.num_rows, pa.list_(table.schema.field(of).type))])
                     of_block[c] = _perturbed(stage, greedy, table, of, variants_of(c), str(path)) if variant == CLEAN else none
@@ -141,23 +141,23 @@ def _blocks(stage: Stage, reads: list[str]) -> Iterator[Block]:
 
 
 def _questions(stage: Stage) -> dict[str, tuple[pa.Array, pa.ChunkedArray]]:
-    """Return ids and questions of every dataset."""
+    """Return (sample ids, questions) of every dataset, by name."""
     samples = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
     return {name: (own.ids, own.table["question"]) for name, own in samples.items()}
 
 
-def _drawn(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, str], where: str) -> dict[str, pa.ChunkedArray]:
-    """Return a column of draws beside the greedy rows: a list over draws 1 to N, null if incomplete."""
+def _sampled_columns(stage: Stage, greedy: pa.Table, table: pa.Table, drawn: Mapping[str, str], where: str) -> dict[str, pa.ChunkedArray]:
+    """Return by column a list of sampled values 1 to N per greedy answer; null if incomplete."""
     n = int(stage.params["draws"])
     place = _draw_places(greedy["sample_id"].combine_chunks(), table, n, where)
     some, all_ = np.any(place >= 0, axis=1), np.asarray(np.all(place >= 0, axis=1))
     lacking = {"answers without draws": int((~some).sum()), f"answers with fewer than {n} draws": int((some & ~all_).sum())}
     stage.count(**{name: number for name, number in lacking.items() if number})
-    return {column: _listed(table[of], place[:, None]) for column, of in drawn.items()}
+    return {column: _gather_lists(table[of], place[:, None]) for column, of in drawn.items()}
 
 
 def _perturbed(stage: Stage, greedy: pa.Table, table: pa.Table, of: str, variants: str, path: str) -> pa.ChunkedArray:
-    """Return a column of draws under perturbed variants beside the clean greedy rows.
+    """Return, per clean answer, a list over perturbed variants of lists of sampled values.
 
     Each row holds a list over variants, by name, with their draws 1 to N. A variant that lacks draws is left out of the row; null if none
     remains.
@@ -169,11 +169,11 @@ def _perturbed(stage: Stage, greedy: pa.Table, table: pa.Table, of: str, variant
         mine = np.flatnonzero(pc.equal(table["variant"], name).to_numpy())
         place = _draw_places(ids, table.take(pa.array(mine)), n, f"{path}, {name}")
         places.append(np.where(place >= 0, mine[place], -1)[:, None])
-    return _listed(table[of], np.concatenate(places, axis=1))
+    return _gather_lists(table[of], np.concatenate(places, axis=1))
 
 
 def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[np.int64]:
-    """Return the row of each draw of each sample, (samples, draws), -1 if absent."""
+    """Return (samples, draws) row numbers of each sampled answer, -1 if absent."""
     rows = pc.index_in(table["sample_id"], value_set=ids).to_numpy()
     draws = table["draw"].to_numpy().astype(np.int64)
     taken = np.flatnonzero((draws != GREEDY) & (draws <= n) & ~np.isnan(rows.astype(np.float64)))
@@ -184,7 +184,7 @@ def _draw_places(ids: pa.Array, table: pa.Table, n: int, where: str) -> NDArray[
     return place
 
 
-def _listed(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArray:
+def _gather_lists(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArray:
     """Return lists of the values at each row's places; incomplete groups are left out.
 
     Args:
@@ -203,17 +203,17 @@ def _listed(values: pa.ChunkedArray, place: NDArray[np.int64]) -> pa.ChunkedArra
 
 
 def _estimated(stage: Stage, estimators: list[LabelledEstimator], context: EstimatorContext, blocks: list[Block]) -> list[pa.Table]:
-    """Return the UNCERTAINTIES rows of some blocks, by block and estimator."""
+    """Return one UNCERTAINTIES table per block and estimator."""
     left_out = stage.params.get("left_out", {})
     by_estimator: list[dict[int, pa.Array | None]] = []
     for estimator in estimators:
         mine = [number for number, block in enumerate(blocks) if estimator.label not in left_out.get(block.model, ())]
         sizes = [blocks[number].greedy.num_rows for number in mine]
         if estimator.internals:
-            by_estimator.append({number: _values_inside(stage, estimator, blocks[number], context) for number in mine})
+            by_estimator.append({number: _values_from_internals(stage, estimator, blocks[number], context) for number in mine})
             continue
         whole = {c: _joined([blocks[number].columns[c] for number in mine]) for c in estimator.reads if mine}
-        values = values_of(estimator, whole, sum(sizes), context)
+        values = estimator_values(estimator, whole, sum(sizes), context)
         starts = np.cumsum([0, *sizes]).tolist()
         by_estimator.append({number: values.slice(start, size) for number, start, size in zip(mine, starts, sizes, strict=False)})
     parts = []
@@ -231,8 +231,8 @@ def _estimated(stage: Stage, estimators: list[LabelledEstimator], context: Estim
     return parts
 
 
-def _values_inside(stage: Stage, estimator: LabelledEstimator, block: Block, context: EstimatorContext) -> pa.Array | None:
-    """Return the values of an estimator that reads the model's internals, a part in memory at a time.
+def _values_from_internals(stage: Stage, estimator: LabelledEstimator, block: Block, context: EstimatorContext) -> pa.Array | None:
+    """Return an estimator's values from model internals, read in parts; None if unreadable.
 
     None where no answer has what it reads.
     """
@@ -246,18 +246,20 @@ def _values_inside(stage: Stage, estimator: LabelledEstimator, block: Block, con
         if rows.null_count:
             raise StageError(f"{block.internals}: sample '{ids.filter(pc.is_null(rows))[0]}' has no answer; run the inference again")
         columns = {name: block.columns[name].take(rows) for name in estimator.reads}
-        columns |= {one.column: _of_answers(stage, table, ids, one, f"{block.internals}, {block.variant}") for one in estimator.internals}
+        columns |= {
+            one.column: _signal_by_answer(stage, table, ids, one, f"{block.internals}, {block.variant}") for one in estimator.internals
+        }
         readable |= all(column.null_count < len(ids) for column in columns.values())
-        values[rows.to_numpy(zero_copy_only=False)] = values_of(estimator, columns, len(ids), context).to_numpy(zero_copy_only=False)
+        values[rows.to_numpy(zero_copy_only=False)] = estimator_values(estimator, columns, len(ids), context).to_numpy(zero_copy_only=False)
     return pa.array(values, mask=np.isnan(values)) if readable or not len(values) else None
 
 
-def _of_answers(stage: Stage, table: pa.Table, ids: pa.Array, what: Internal, where: str) -> pa.ChunkedArray:
-    """Return one signal of each greedy answer, or a list over draws; null if incomplete."""
-    column = table[what.signal]
-    if what.drawn:
+def _signal_by_answer(stage: Stage, table: pa.Table, ids: pa.Array, signal_column: Internal, where: str) -> pa.ChunkedArray:
+    """Return one internal signal per greedy answer, or a list over draws; null if incomplete."""
+    column = table[signal_column.signal]
+    if signal_column.drawn:
         place = _draw_places(ids, table, int(stage.params["draws"]), where)
-        return _listed(column, place[:, None])
+        return _gather_lists(column, place[:, None])
     greedy = np.flatnonzero(table["draw"].to_numpy() == GREEDY)
     return column.take(pa.array(greedy)).take(pc.index_in(ids, value_set=table["sample_id"].take(pa.array(greedy)).combine_chunks()))
 
@@ -266,12 +268,14 @@ def _joined(parts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
 
 
-def values_of(estimator: LabelledEstimator, columns: Mapping[str, pa.ChunkedArray], n: int, context: EstimatorContext) -> pa.Array:
-    """Return the estimator's value of every row, null if undefined or a column it reads is null."""
-    readable = np.ones(n, dtype=bool)
+def estimator_values(
+    estimator: LabelledEstimator, columns: Mapping[str, pa.ChunkedArray], n_rows: int, context: EstimatorContext
+) -> pa.Array:
+    """Return the estimator's value of all n rows; null if undefined or an input is null."""
+    readable = np.ones(n_rows, dtype=bool)
     for name in columns:
         readable &= pc.is_valid(columns[name]).to_numpy()
-    values = np.full(n, np.nan)
+    values = np.full(n_rows, np.nan)
     if readable.any():
         chosen = pa.array(readable)
         handed = {name: column(values.filter(chosen)) for name, values in columns.items()}

@@ -63,7 +63,7 @@ _LOADERS = 2
 
 
 def run(stage: Stage) -> None:
-    """Train, save, publish; go on from the checkpoint that an earlier run of the very same stage left."""
+    """Train the recipe, from the stage's last checkpoint if any; publish model and log."""
     params = stage.params
     plugin = get("finetunes", params["plugin"])
     context = FinetuneContext(
@@ -73,9 +73,9 @@ def run(stage: Stage) -> None:
         {name: Path(path) for name, path in stage.inputs.get("models", {}).items()},
         stage,
     )
-    work = _workplace(stage, engine_digest(plugin.module))
+    work = _scratch_folder(stage, engine_digest(plugin.module))
     try:
-        recipe = _first_first(work / "made", lambda: load("finetunes", params["plugin"])(context, **params["args"]))
+        recipe = _make_in_first_process(work / "made", lambda: load("finetunes", params["plugin"])(context, **params["args"]))
         with progress(stage.settings, f"{params['name']}: steps", recipe.steps) as advance:
             state = train(recipe, work, stage.settings, stage.seed, advance, LOCAL / "tensorboard" / stage.spec / stage.name)
     except (FinetuneError, ModelError) as error:
@@ -100,20 +100,20 @@ def run(stage: Stage) -> None:
     shutil.rmtree(work)
 
 
-def _first_first(mark: Path, make: Callable[[], TrainingRecipe]) -> TrainingRecipe:
-    """Make the recipe in the first of several processes before the others do: what it asks a model, they find in the store."""
-    while not is_first() and not mark.exists():
+def _make_in_first_process(done_file: Path, make: Callable[[], TrainingRecipe]) -> TrainingRecipe:
+    """Make the recipe in the first process, then in the others, which find cached answers."""
+    while not is_first() and not done_file.exists():
         time.sleep(0.1)
     recipe = make()
     if is_first():
-        mark.touch()
+        done_file.touch()
     return recipe
 
 
 def train(
     recipe: TrainingRecipe, work: Path, settings: Settings, seed: int, advance: Advance, events: Path | None = None
 ) -> Mapping[str, Any]:
-    """Run a recipe to its end, from `work`'s checkpoint where there is one, and keep `work/log.csv`.
+    """Train a recipe to its end, from its checkpoint in `work` if any; return the state dict.
 
     Args:
         recipe: what to train.
@@ -136,7 +136,7 @@ def train(
         warnings.filterwarnings("ignore", message)
     L.seed_everything(seed, verbose=False)
     devices = settings.devices * settings.nodes
-    pieces = _pieces(recipe, settings, devices)
+    pieces = _count_micro_batches(recipe, settings, devices)
     log = log_callback()(recipe, work / "log.csv", advance, recipe.log_every or LEG)
     every = settings.checkpoint_every
     keep = ModelCheckpoint(dirpath=work / "checkpoints", filename="last", every_n_train_steps=every, enable_version_counter=False)
@@ -172,7 +172,7 @@ def train(
 
 @contextmanager
 def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
-    """Keep freed tensor memory on a CPU, and use one thread for a small model."""
+    """Use one thread for a small model on a CPU, and keep freed memory, within the context."""
     import torch
 
     before = torch.get_num_threads()
@@ -186,8 +186,8 @@ def _threads(recipe: TrainingRecipe, device: str) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _pieces(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
-    """Return the number of micro-batches of each device's share."""
+def _count_micro_batches(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
+    """Return the number of micro-batches per device and step."""
     if recipe.share is None and devices > 1:
         raise FinetuneError(f"this recipe trains on one device, but the settings say {devices}; set QUALM_DEVICES=1")
     if recipe.share is None or not settings.micro_batch:
@@ -196,14 +196,14 @@ def _pieces(recipe: TrainingRecipe, settings: Settings, devices: int) -> int:
 
 
 def _event_logger(folder: Path) -> Any:
-    """Return a TensorBoard logger in this checkout's local folder."""
+    """Return a TensorBoard logger that writes to `folder`."""
     from lightning.pytorch.loggers import TensorBoardLogger
 
     return TensorBoardLogger(save_dir=folder.parent, name=folder.name, version="")
 
 
-def _workplace(stage: Stage, code: str) -> Path:
-    """Return a scratch folder for these parameters and data; folders of other versions are removed."""
+def _scratch_folder(stage: Stage, code: str) -> Path:
+    """Return the scratch folder of these parameters and data; remove those of others."""
     paths = [path for kind in ("datasets", "models") for path in stage.inputs.get(kind, {}).values()]
     inputs = digest([stage.inputs, {path: _files(Path(path)) for path in paths}])
     name = digest([stage.params, stage.seed, inputs, code])[:16]
@@ -217,12 +217,12 @@ def _workplace(stage: Stage, code: str) -> Path:
 
 
 def _files(folder: Path) -> dict[str, list[int]]:
-    """Return names, sizes and times of a folder's files, which identify the training data."""
+    """Return [size, modification time] of every file in a folder, by relative path."""
     return {p.relative_to(folder).as_posix(): [p.stat().st_size, p.stat().st_mtime_ns] for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
-    """Return a data module with this device's share of the trainer's current step."""
+    """Return a data module that yields this device's micro-batches, step by step."""
     import lightning as L
     from torch.utils.data import DataLoader, IterableDataset
 
@@ -250,7 +250,7 @@ def _shares(recipe: TrainingRecipe, pieces: int, settings: Settings) -> Any:
 
 
 def checkpoint_plugins(strategy: str) -> list[Any]:
-    """Return the checkpoint plugins of Lightning's Trainer; empty if the strategy writes its own."""
+    """Return the checkpoint plugins of Lightning's Trainer; [] if the strategy has its own."""
     if strategy.startswith("deepspeed"):
         return []
     from lightning.pytorch.plugins.io import TorchCheckpointIO

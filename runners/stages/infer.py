@@ -50,10 +50,10 @@ def run(stage: Stage) -> None:
         model, datasets = question.model, question.datasets
         rehearse(question.variants, datasets, stage.seed)
         if hasattr(model, "lookup"):
-            _check_looks(label, question.variants)
+            _check_no_blind_variants(label, question.variants)
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
-            how = {"label": label, "together": True, "also": partial(_write_inside, stage), "opener": OPENER}
+            how = {"label": label, "together": True, "also": partial(_write_internals, stage), "opener": OPENER}
             tables = answer_tables(model, question.module, datasets, question.variants, question.needs, stage, **how)
     except ModelError as error:
         raise StageError(str(error)) from error
@@ -70,8 +70,8 @@ def run(stage: Stage) -> None:
         stage.publish(file, target)
 
 
-def _write_inside(stage: Stage, asker: Asker, cells: Sequence[SampleVariant], store: Store) -> None:
-    """Write the tables of the model's internals, for datasets that need them."""
+def _write_internals(stage: Stage, asker: Asker, cells: Sequence[SampleVariant], store: Store) -> None:
+    """Write and publish tables of the model's internals, for datasets that need them."""
     for number, dataset in enumerate(asker.datasets):
         target = stage.outputs.get("internals", {}).get(dataset.name)
         if target is not None:
@@ -81,8 +81,8 @@ def _write_inside(stage: Stage, asker: Asker, cells: Sequence[SampleVariant], st
             stage.publish(file, target)
 
 
-def _check_looks(label: str, variants: list[Variant]) -> None:
-    """Return answers on record were given to the samples' own images."""
+def _check_no_blind_variants(label: str, variants: list[Variant]) -> None:
+    """Raise StageError if recorded answers are asked for under a blind variant."""
     for variant in variants:
         if variant.name in BLIND.values():
             raise StageError(

@@ -26,7 +26,7 @@ from qualm.runners.data.key_index import KeyIndex, Keys
 from qualm.runners.plugins.judges._refusals import read_abstention
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.results.judge_fit import AnswerLengths
-from qualm.runners.results.judge_reliability import LabelError, all_judges, read_labels
+from qualm.runners.results.judge_reliability import LabelError, read_labels, reliability_of_judges
 from qualm.runners.runtime.records import read_table, write_parts
 from qualm.runners.runtime.stage import Stage, StageError
 from qualm.runners.scoring.apply_judge import Answered, judge, takes_choices, takes_open
@@ -50,9 +50,9 @@ _ANSWER = pa.schema([JUDGEMENTS.field(name) for name in ("sample_id", "variant",
 
 
 def run(stage: Stage) -> None:
-    """Judge every answer in words of every model to every dataset, sampled answers if `draws`; write one table."""
+    """Judge every answer in words, greedy and sampled; write one table of judgements."""
     datasets = {name: read_samples(name, folder) for name, folder in stage.inputs["datasets"].items()}
-    judges = [_Judging(stage, ref) for ref in stage.params["judges"]]
+    judges = [_JudgeQueue(stage, ref) for ref in stage.params["judges"]]
     blocks: list[tuple[str, str, pa.Table]] = []
     lengths: list[AnswerLengths] = []
     for model, files in sorted(stage.inputs["generations"].items()):
@@ -64,7 +64,7 @@ def run(stage: Stage) -> None:
             for one in judges:
                 one.begin(dataset)
             for start in range(0, table.num_rows, _SLICE):
-                rows, answers = _answers(datasets[dataset], table.slice(start, _SLICE), place[start : start + _SLICE])
+                rows, answers = _to_judge(datasets[dataset], table.slice(start, _SLICE), place[start : start + _SLICE])
                 parts.append(pa.Table.from_pylist(rows, schema=_ANSWER))
                 lengths[-1].add(answers)
                 for one in judges:
@@ -81,12 +81,12 @@ def run(stage: Stage) -> None:
 
 def _judgements(
     stage: Stage,
-    judges: Sequence[_Judging],
+    judges: Sequence[_JudgeQueue],
     blocks: Sequence[tuple[str, str, pa.Table]],
     verdicts: Sequence[pa.Table],
     lengths: Sequence[AnswerLengths],
 ) -> Iterator[pa.Table]:
-    """Yield rows of JUDGEMENTS, block by block and of each judge by judge; print where a judge does not fit."""
+    """Yield tables of JUDGEMENTS, per block and judge; print where a judge does not fit."""
     stage.count(judgements=0, unscored=0)
     for k, (model, dataset, answered) in enumerate(blocks):
         for one, what in zip(judges, verdicts, strict=True):
@@ -105,10 +105,10 @@ def _judgements(
 
 
 def _reliability(stage: Stage) -> None:
-    """Write how the judges rate answers that people have rated."""
+    """Write how well the judges agree with people's labels."""
     counters: Counter[str] = Counter()
     try:
-        agreement = all_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)
+        agreement = reliability_of_judges(stage.params["judges"], read_labels(Path(stage.inputs["labels"])), stage.settings, counters)
     except (JudgeError, LabelError) as error:
         raise StageError(str(error)) from error
     finally:
@@ -118,8 +118,8 @@ def _reliability(stage: Stage) -> None:
     stage.publish(file, stage.outputs["judging"])
 
 
-class _Judging:
-    """Judgements of one judge, each distinct answer judged once across models."""
+class _JudgeQueue:
+    """Collects the answers for one judge, and has each distinct answer judged once."""
 
     def __init__(self, stage: Stage, ref: dict[str, Any]) -> None:
         self.label: str = ref["label"]
@@ -136,12 +136,12 @@ class _Judging:
         self._row, self._repeated, self._is_named = 0, 0, True
 
     def begin(self, dataset: str) -> None:
-        """Start a model's answers to a dataset."""
+        """Start a block: one model's answers to one dataset."""
         self._blocks.append([])
         self._row, self._is_named = 0, self.label in self._only.get(dataset, [self.label])
 
     def add(self, answers: Sequence[Answered | None]) -> None:
-        """Add answers, except those of datasets and kinds of questions with other judges."""
+        """Add the block's next answers, except those that other judges rate."""
         suitable = [(self._row + k, a) for k, a in enumerate(answers) if self._is_named and self._kinds[_has_choices(a)]]
         if len(self._recent) >= AT_ONCE:
             self._seal()
@@ -155,13 +155,13 @@ class _Judging:
         self._row += len(answers)
 
     def of_block(self, block: int) -> tuple[pa.Array, pa.Array]:
-        """Return which answers of a block were judged, and their rows in `table` (null if not judged)."""
+        """Return row numbers of a block's judged answers, and their rows in `table` (or null)."""
         none = np.empty(0, dtype=np.int64)
         rows, numbers = (np.concatenate([none, *(part[k] for part in self._blocks[block])]) for k in (0, 1))
         return pa.array(rows), pa.array(numbers, mask=numbers < 0)
 
     def table(self) -> pa.Table:
-        """Return the judgements of all distinct answers."""
+        """Return the judgements of all distinct answers, in order of first appearance."""
         if self._waiting or len(self._parts) == 1:
             self._judge()
         if self._repeated:
@@ -201,7 +201,7 @@ class _Judging:
 
 
 def _verdict(answer: Answered, judgement: Judgement) -> dict[str, Any]:
-    """Return a row of `_VERDICT`. A reply that the judge takes for an answer hedges if rules see a caveat in it."""
+    """Return a row of `_VERDICT`; an answer hedges if the rules find a caveat in it."""
     abstains, hedges = judgement.pred_is_idk, None
     if abstains is not None:
         reading = read_abstention(answer.prediction, answer.question, answer.choices)
@@ -221,24 +221,25 @@ def _has_choices(answer: Answered | None) -> bool:
 
 
 def _places(samples: Samples, table: pa.Table, where: str) -> NDArray[np.int64]:
-    """Return the place of each answer's sample."""
+    """Return the (n,) row of each answer's sample in the dataset."""
     index = pc.index_in(table["sample_id"], value_set=samples.ids)
     if index.null_count:
         raise StageError(f"{where}: {index.null_count} answers are to samples that dataset '{samples.name}' does not have; run `dvc repro`")
     return np.asarray(index.to_numpy(), dtype=np.int64)
 
 
-def _answers(samples: Samples, table: pa.Table, place: NDArray[np.int64]) -> tuple[Rows, list[Answered | None]]:
-    """Return one model's answers to open questions, and its text answers to multiple choice.
+def _to_judge(samples: Samples, table: pa.Table, sample_rows: NDArray[np.int64]) -> tuple[Rows, list[Answered | None]]:
+    """Return the rows of answers to judge as text, and the judges' inputs (None: unscored).
 
     None for one without text or without a reference, which stays unscored.
     """
     numbered = pc.greater(pc.fill_null(pc.list_value_length(table["option_logits"]), 0), 0)
     in_words = (
-        pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy() & ((samples.truth >= 0) | (samples.answerable == 0))[place]
+        pc.and_(pc.is_valid(table["text"]), pc.invert(numbered)).to_numpy()
+        & ((samples.truth >= 0) | (samples.answerable == 0))[sample_rows]
     )
-    judged = (samples.n_options[place] == 0) | in_words
-    judged_samples = Samples(samples.name, samples.table.take(pa.array(place[judged])))
+    judged = (samples.n_options[sample_rows] == 0) | in_words
+    judged_samples = Samples(samples.name, samples.table.take(pa.array(sample_rows[judged])))
     facts = judged_samples.table.select(["question", "references", "answerable", "choices", "answer_index"]).to_pylist()
     rows: Rows = []
     answers: list[Answered | None] = []

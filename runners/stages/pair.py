@@ -30,7 +30,7 @@ KIND = StageKind(
 
 
 def run(stage: Stage) -> None:
-    """Make every pair of the recipe; publish the folder whole."""
+    """Make the recipe's pairs; publish samples, new images and recipe.json as one folder."""
     params = stage.params
     plugin = get("pairs", params["plugin"])
     datasets = {name: Path(path) for name, path in stage.inputs["datasets"].items()}
@@ -65,7 +65,7 @@ def run(stage: Stage) -> None:
 
 
 def _write(stage: Stage, folder: Path, items: Iterable[Image | Sample], context: PairContext) -> list[Sample]:
-    """Stream a recipe's output into tables, as far as the limit takes it, and hold it to what every reader relies on."""
+    """Write a recipe's pairs up to the limit to tables, check them, and return the samples."""
     images: set[str] = set()
     ids: set[str] = set()
     samples: list[Sample] = []

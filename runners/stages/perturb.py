@@ -70,7 +70,7 @@ def run(stage: Stage) -> None:
             shutil.rmtree(target, ignore_errors=True)
             asks = plugin.reads[:1] == (CONTEXT,)
             before = Counter(context.dropped)
-            applied = _Perturbing(stage, dataset, modality, function, context if asks else None).write(target)
+            applied = _DatasetPerturber(stage, dataset, modality, function, context if asks else None).write(target)
             left_out = {f"samples: {reason}": n for reason, n in sorted((Counter(context.dropped) - before).items())}
             others = len(dataset.samples) - applied - sum(left_out.values())
             left_out |= {"samples: it cannot be applied to": others} if others > 0 else {}
@@ -87,8 +87,8 @@ def run(stage: Stage) -> None:
         stage.publish(path, place)
 
 
-class _Perturbing:
-    """One dataset on its way through a perturbation."""
+class _DatasetPerturber:
+    """Applies a perturbation to one dataset and writes the result."""
 
     def __init__(self, stage: Stage, dataset: DatasetFolder, modality: str, function: Any, context: PerturbContext | None) -> None:
         self.stage, self.dataset, self.modality, self.function = stage, dataset, modality, function
@@ -102,7 +102,7 @@ class _Perturbing:
         self.written: set[str] = set()
 
     def write(self, folder: Path) -> int:
-        """Write the dataset under the variant, a batch in memory at a time, and return its size."""
+        """Write the perturbed dataset in batches; return the number of samples."""
         folder.mkdir(parents=True)
         sees = self.modality != "text"
         fit = [i for i, row in enumerate(self.rows) if not sees or row["image_id"] is not None]
@@ -130,17 +130,20 @@ class _Perturbing:
             shutil.rmtree(folder / "images")
         return samples.rows
 
-    def _batch(self, part: Sequence[int], sees: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield the rows of samples that it applies to, with the image's file if that is new."""
+    def _batch(self, part: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+        """Yield rows of the samples that can be perturbed, and each new image file.
+
+        A sample with several images first yields rows that hold only the id of a new image.
+        """
         several = [i for i in part if len(picture_ids(self.rows[i]["image_id"])) > 1]
         if not several:
-            yield from self._batch_of_one_picture(part, sees)
+            yield from self._batch_of_one_picture(part, loads_images)
             return
         for i in part:
-            yield from self._several(i) if i in several else self._batch_of_one_picture([i], sees)
+            yield from self._several(i) if i in several else self._batch_of_one_picture([i], loads_images)
 
     def _several(self, place: int) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-        """Yield the row of a sample with several images, then rows with only new image files."""
+        """Yield rows with new image files of a sample with several images, then its row."""
         row, item = self.rows[place], self.dataset.item(place)
         if self.context is None:
             variant = Variant(self.variant, self.modality, self.function, module=get("perturbations", self.stage.params["plugin"]).module)
@@ -171,9 +174,9 @@ class _Perturbing:
                 yield {"image_id": own["image_id"]}, data
         yield {**row, "question": question, "image_id": image_id_of(names)}, None
 
-    def _batch_of_one_picture(self, part: Sequence[int], sees: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
+    def _batch_of_one_picture(self, part: Sequence[int], loads_images: bool) -> Iterator[tuple[dict[str, Any], bytes | None]]:
         rows = [self.rows[i] for i in part]
-        images = list(ahead(self.dataset.image, part, self.stage.settings.workers)) if sees else [None] * len(part)
+        images = list(ahead(self.dataset.image, part, self.stage.settings.workers)) if loads_images else [None] * len(part)
         questions = [row["question"] for row in rows]
         originals: Any = {"image": images, "text": questions, "cross": list(zip(images, questions, strict=True))}[self.modality]
         rngs = [generator(self.stage.seed, self.variant, row["sample_id"]) for row in rows]
@@ -195,7 +198,7 @@ class _Perturbing:
     def _written(
         self, row: Mapping[str, Any], image: PIL.Image.Image | None, picture: PIL.Image.Image | None, question: str
     ) -> tuple[dict[str, Any], bytes | None]:
-        """Return a row, and the file of its image if that is new."""
+        """Return the sample's new row, and the PNG file of its image if that is new."""
         if picture is None or image is None or picture is image or picture.tobytes() == image.tobytes():
             return {**row, "question": question}, None
         name = pixel_digest(picture)[:32]

@@ -62,12 +62,12 @@ class ProbeTask:
 
     @property
     def beside(self) -> str:
-        """The perturbation, or variant, that it compares with while it learns; empty where it does not."""
+        """Return the perturbation or variant that the probe compares with in training; "" if none."""
         named = self.plugin.declares.get("BESIDE")
         return str(self.args[named]) if named else ""
 
     def design(self, handed: Mapping[str, Any], n: int, where: str) -> ProbeDesign:
-        """Return the features of n answers."""
+        """Return the design of n answers: their features, (n, d), and how to train on them."""
         function = registry.load("probes", self.plugin.name)
         design: ProbeDesign = called(self.plugin, where, lambda: function(*(handed[name] for name in self.reads), **self.args))
         if not isinstance(design, ProbeDesign):
@@ -79,7 +79,7 @@ class ProbeTask:
 
 @dataclass
 class TrainingData:
-    """Training data of one dataset."""
+    """Features, targets and groups of one dataset's answers, to train a probe on."""
 
     designs: list[ProbeDesign] = field(default_factory=list)
     values: list[Floats] = field(default_factory=list)
@@ -95,7 +95,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class ProbedAnswers:
-    """Inputs of a probe: one model's answers to one dataset."""
+    """One model's answers to one dataset, with the file of their hidden states."""
 
     samples: Samples
     where: str
@@ -106,7 +106,7 @@ class ProbedAnswers:
 
 
 def run(stage: Stage) -> None:
-    """Train every probe for every model; write what they say, what they have learnt from, and their weights."""
+    """Train every probe for every model; write predictions, training facts and weights."""
     tables = Tables(stage)
     samples = {name: read_samples(name, folder) for name, folder in sorted(stage.inputs["datasets"].items())}
     scored = {name: scored_rows(stage, own) for name, own in samples.items()}
@@ -177,7 +177,7 @@ def _training_data(stage: Stage, tables: Tables, probe: ProbeTask, model: str, a
 
 
 def _under(probe: ProbeTask, answers: ProbedAnswers, rows: Bools) -> Iterator[tuple[int, Floats]]:
-    """Return the rows and features under the variant that the probe compares with."""
+    """Yield (row, features) under the variant that the probe compares with."""
     named = [v for v in answers.greedy if v != CLEAN and probe.beside in (v, v.partition("@")[0])]
     if len(named) > 1:
         raise StageError(f"{answers.where}: expected one variant to compare with, got {', '.join(sorted(named))}; name one of them")
@@ -187,7 +187,7 @@ def _under(probe: ProbeTask, answers: ProbedAnswers, rows: Bools) -> Iterator[tu
 
 
 def _designs(probe: ProbeTask, answers: ProbedAnswers, variant: str, rows_read: Bools) -> Iterator[tuple[NDArray[np.int64], ProbeDesign]]:
-    """Yield row numbers and features of the wanted rows, a part in memory at a time."""
+    """Yield (row numbers, design) of the wanted rows, a part in memory at a time."""
     where = f"{answers.where}, {variant}"
     plain = [name for name in probe.reads if not is_internal(name)]
     inside = [parse_internal(name) for name in probe.reads if is_internal(name)]
@@ -221,7 +221,9 @@ def _probes(
     rows: list[dict[str, Any]],
     weights: dict[str, Any],
 ) -> Iterator[tuple[str, dict[str, Classifier | None]]]:
-    """Yield per dataset its classifiers, within and across datasets, by label.
+    """Yield (dataset, its classifiers by label); a classifier is None if it cannot be trained.
+
+    Labels tell training on all datasets from training on the others alone.
 
     None if there is nothing to learn from.
     """
@@ -249,7 +251,7 @@ def _trained_on(
     training_data: Mapping[str, TrainingData],
     weights: dict[str, Any],
 ) -> tuple[dict[str, Any], Classifier | None]:
-    """Train a classifier on some datasets, and describe its training data."""
+    """Train a classifier on the datasets `learnt`; return training facts, and it or None."""
     from qualm.runners.training.probe import trained, validated
 
     own = [training_data[other] for other in learnt if training_data[other].n]
@@ -266,7 +268,7 @@ def _trained_on(
         kind = "are wrong" if probe.target is None else f"have a high {probe.target}"
         return facts | {"why": f"{values.sum():g} of {len(values)} answers {kind}; expected at least {FEWEST} of each class"}, None
     designs = [design for one in own for design in one.designs]
-    whole = _whole(designs)
+    whole = _concatenate(designs)
     beside = np.concatenate([part for one in own for part in one.beside]) if probe.beside else None
     if beside is not None and not np.isfinite(beside).all(axis=1).any():
         return facts | {"why": f"there are no answers under '{probe.beside}' to compare with"}, None
@@ -280,7 +282,9 @@ def _trained_on(
 
 
 def best_split(values: Floats) -> float | None:
-    """Return the split that leaves the smallest squared error around the means of both sides.
+    """Return the threshold with the least squared error around the means of both sides.
+
+    None where all values are equal.
 
     None where all are equal.
 
@@ -297,7 +301,7 @@ def best_split(values: Floats) -> float | None:
 def _values_of(
     stage: Stage, probe: ProbeTask, model: str, answers: ProbedAnswers, counted: Bools, classifiers: Mapping[str, Classifier | None]
 ) -> Iterator[pa.Table]:
-    """Yield rows of UNCERTAINTIES, classifier by classifier and of all variants: of the answers that are scored and not learnt from."""
+    """Yield UNCERTAINTIES tables per classifier and variant, of scored answers not trained on."""
     variants = [variant for variant in answers.greedy if variant not in BLIND_VARIANTS]
     values = {label: {variant: np.full(answers.samples.n, np.nan) for variant in variants} for label in classifiers}
     for variant in variants if any(classifiers.values()) else ():
@@ -319,8 +323,8 @@ def _select_rows(design: ProbeDesign, rows: Bools) -> ProbeDesign:
     return replace(design, features=np.asarray(design.features, dtype=np.float64)[rows])
 
 
-def _whole(designs: list[ProbeDesign]) -> ProbeDesign:
-    """Concatenate designs."""
+def _concatenate(designs: list[ProbeDesign]) -> ProbeDesign:
+    """Return the designs concatenated into one."""
     return replace(designs[0], features=np.concatenate([design.features for design in designs]))
 
 

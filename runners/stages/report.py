@@ -40,14 +40,14 @@ from qualm.runners.reporting.sections import (
     uncertain_questions,
 )
 from qualm.runners.reporting.sections.examples import examples
-from qualm.runners.reporting.sections.pairs import paired, pairs
+from qualm.runners.reporting.sections.pairs import has_pairs, pairs
 from qualm.runners.reporting.summary import Summary, summary
 from qualm.runners.reporting.text import visible
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.stamp import write_stamp
 from qualm.runners.scoring import score_warnings
-from qualm.runners.scoring.families import how_corrected
+from qualm.runners.scoring.families import describe_correction
 
 KIND = StageKind(
     title="Report",
@@ -96,7 +96,7 @@ MIN_PICKED = 4
 
 
 def run(stage: Stage) -> None:
-    """Write `results/SPEC/report.html`."""
+    """Write the report page, and images with the record and times of the run."""
     page = render(read_report(stage))
     file = stage.scratch / "report.html"
     file.write_bytes(page)
@@ -107,7 +107,7 @@ def run(stage: Stage) -> None:
 
 
 def render(results: Report) -> bytes:
-    """Return the page. Equal inputs give equal bytes."""
+    """Return the page as HTML bytes; equal inputs give equal bytes."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     style, script = ((TEMPLATES / f).read_text(encoding="utf-8") for f in ("style.css", "browse.js"))
@@ -115,10 +115,10 @@ def render(results: Report) -> bytes:
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["visible"] = visible
-    environment.filters["described"] = described
-    environment.filters["with_code"] = with_code
-    environment.filters["rich"] = rich
-    environment.filters["bdi"] = isolated
+    environment.filters["described"] = add_description
+    environment.filters["with_code"] = code_to_html
+    environment.filters["rich"] = sentence_to_html
+    environment.filters["bdi"] = isolate_direction
     environment.globals["say"] = say
     template = environment.get_template("report.html")
     content: dict[str, Any] = {"style": style, "script": script, "policy": _policy(script), "fewer": "", **_content(results)}
@@ -133,30 +133,30 @@ def render(results: Report) -> bytes:
         content["fewer"] = say.EXAMPLES_SHOWN.format(shown=n, n=total, mebibytes=MOST_BYTES / 2**20)
 
 
-def described(svg: str, text: str) -> str:
+def add_description(svg: str, text: str) -> str:
     """Return an SVG drawing with `text` as its `aria-label`, for screen readers."""
     return svg.replace('role="img"', f'role="img" aria-label="{escape(text.strip())}"', 1)
 
 
-def with_code(text: str) -> str:
-    """Return a text as HTML in which what is between backticks is code."""
+def code_to_html(text: str) -> str:
+    """Return a text as HTML in which text between backticks is marked up as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def rich(text: str, **fields: object) -> Markup:
-    """Return a sentence as HTML: `code`, **strong**, *emphasised*, and its fields, which are escaped unless they are HTML."""
-    html = re.sub(r"\*\*([^\s*][^*]*)\*\*", r'<b class="best">\1</b>', with_code(text))
+def sentence_to_html(text: str, **fields: object) -> Markup:
+    """Return a sentence with `code`, **strong** and *emphasis* as HTML; fields are escaped."""
+    html = re.sub(r"\*\*([^\s*][^*]*)\*\*", r'<b class="best">\1</b>', code_to_html(text))
     html = re.sub(r"\*([^\s*][^*]*)\*", r"<i>\1</i>", html)
     return Markup(html).format(**fields) if fields else Markup(html)  # noqa: S704 - escaped above
 
 
-def isolated(text: object) -> Markup:
-    """Return a text as HTML whose direction of writing does not affect the words around it."""
+def isolate_direction(text: object) -> Markup:
+    """Return a text as HTML whose writing direction does not affect its surroundings."""
     return Markup("<bdi>{}</bdi>").format(text)
 
 
 def _policy(script: str) -> str:
-    """Return a policy without network, frames and foreign scripts and images, which a browser enforces even if escaping fails."""
+    """Return the page's content security policy: no network, frames, or foreign scripts."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'; "
@@ -167,7 +167,7 @@ def _policy(script: str) -> str:
 def _content(results: Report) -> dict[str, Any]:
     params = results.stage.params
     n_examples = int(params.get("examples", 24))
-    with_pairs = [d for d in results.datasets if paired(results, d)]
+    with_pairs = [d for d in results.datasets if has_pairs(results, d)]
     singles = [d for d in results.datasets if d in results.samples and d not in with_pairs]
     each = n_examples // (len(with_pairs) + len(singles) or 1)
     tables = strategies.strategies(results)
@@ -184,13 +184,13 @@ def _content(results: Report) -> dict[str, Any]:
         "findings": found[:MAX_FINDINGS],
         "further_findings": found[MAX_FINDINGS:],
         "findings_figure": findings_figure(results),
-        "warnings": [visible(line, 600) for line in score_warnings.warnings(results.overall.iter_rows(named=True))],
-        "collapses": [visible(line, 3000) for line in score_warnings.collapses(whole.iter_rows(named=True))],
-        "cautions": [visible(line, 600) for line in score_warnings.cautions(results.overall.iter_rows(named=True))],
-        "disputes": [visible(line, 2000) for line in score_warnings.disputes(results.overall.iter_rows(named=True))],
+        "warnings": [visible(line, 600) for line in score_warnings.unscored_warnings(results.overall.iter_rows(named=True))],
+        "collapses": [visible(line, 3000) for line in score_warnings.collapse_warnings(whole.iter_rows(named=True))],
+        "cautions": [visible(line, 600) for line in score_warnings.lexical_warnings(results.overall.iter_rows(named=True))],
+        "disputes": [visible(line, 2000) for line in score_warnings.dispute_warnings(results.overall.iter_rows(named=True))],
         "notes": [
             visible(line, 600)
-            for lines in (score_warnings.notes, score_warnings.few_groups)
+            for lines in (score_warnings.metric_notes, score_warnings.few_group_warnings)
             for line in lines([*results.overall.iter_rows(named=True), *results.averages.iter_rows(named=True)])
         ],
         "datasets": of_datasets,
@@ -201,8 +201,8 @@ def _content(results: Report) -> dict[str, Any]:
         "data_sets": data_sets.data_sets(results),
         "sections": [(section, value) for section in SECTIONS if (value := section.make(results))],
         "strategies": tables,
-        "cost": strategies.cost(results) if tables else None,
-        "idk_figures": metric_study.by_category(results) if tables else [],
+        "cost": strategies.cost_table(results) if tables else None,
+        "idk_figures": metric_study.category_figures(results) if tables else [],
         "study": metric_study.metric_study(results) if tables else [],
         "study_claims": metric_study.study_claims(results) if tables else [],
         "pairs": pairs(results, (n_examples - each * len(singles)) // 2) if with_pairs else [],
@@ -212,7 +212,7 @@ def _content(results: Report) -> dict[str, Any]:
         "intervals": next((f" ({text})" for name, text in facts_of(params["made"]) if name == say.INTERVALS_FACT), "")
         if "made" in params
         else "",
-        "ranked": how_corrected({"correction": "max_t", "family": params.get("family", "study")}),
+        "ranked": describe_correction({"correction": "max_t", "family": params.get("family", "study")}),
         "libraries": _libraries(results),
         "metrics": _metrics(results),
     }
@@ -242,7 +242,7 @@ def _facts(results: Report) -> list[tuple[str, str]]:
 
 
 def _models(results: Report) -> str:
-    """Return how many models, models with abstention or recalibration, and baselines there are."""
+    """Return text: numbers of models, of abstaining or recalibrated ones, and of baselines."""
     blind = sum(map(bool, map(baseline_model, results.models)))
     versions = sum(m in results.abstaining and not baseline_model(m) for m in results.models)
     counts = [(versions, say.WITH_ABSTENTION_OR_RECALIBRATION), (blind, say.BASELINES_IGNORING_THE_IMAGE)]
@@ -253,17 +253,17 @@ def _dataset(results: Report, dataset: str, first_table: Summary, folded: bool) 
     return {
         "folded": folded,
         "name": visible(dataset, 80),
-        "id": figures.name("dataset", dataset),
+        "id": figures.figure_id("dataset", dataset),
         "counts": _counts(results, dataset),
-        "parts": leaderboard.parts(results, dataset),
+        "parts": leaderboard.describe_rows(results, dataset),
         "tables": [t for t in leaderboard.leaderboards(results, dataset) if not first_table.covers(dataset, t)],
-        "estimators": estimators.against_best(results, dataset),
+        "estimators": estimators.best_estimator_tests(results, dataset),
         "models": compared_models(results, dataset),
     }
 
 
 def _counts(results: Report, dataset: str) -> str:
-    """Return counts of the samples, as in `600 questions (600 open-ended) · 200 images · 200 groups`."""
+    """Return counts of a dataset as text: `600 questions (600 open-ended) · 200 images`."""
     samples = results.samples.get(dataset)
     if samples is None:
         return say.SAMPLES_NOT_AVAILABLE
@@ -282,7 +282,7 @@ def _counts(results: Report, dataset: str) -> str:
 
 
 def _libraries(results: Report) -> list[tuple[str, str]]:
-    """Return library versions from the tables' provenance, several where tables come from different machines."""
+    """Return (library, versions) from the tables' provenance; several if machines differ."""
     versions_of: dict[str, set[str]] = {}
     for record in results.provenance:
         versions: Mapping[str, str] = record.get("libraries", {})
@@ -292,7 +292,7 @@ def _libraries(results: Report) -> list[tuple[str, str]]:
 
 
 def _metrics(results: Report) -> list[tuple[str, str, str]]:
-    """Return title, direction and summary of every metric on the page."""
+    """Return (title, direction, summary) of every metric on the page."""
     by_plugin = {a.plugin: a for a in results.labels.values()}
     direction = {True: say.HIGHER_IS_BETTER, False: say.LOWER_IS_BETTER, None: say.NO_DIRECTION}
     return [(a.title, direction[a.higher_is_better], visible(a.summary, 300)) for a in by_plugin.values()]

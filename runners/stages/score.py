@@ -27,7 +27,7 @@ from qualm.runners.runtime.stage import Stage
 from qualm.runners.runtime.threads import one_thread
 from qualm.runners.scoring.cell_scores import Scoring
 from qualm.runners.scoring.measuring.curves import FIELDS
-from qualm.runners.scoring.measuring.score_table import in_parts, shown_values
+from qualm.runners.scoring.measuring.score_table import shown_values, split_labels
 
 KIND = StageKind(
     title="Score everything, with intervals",
@@ -119,7 +119,7 @@ KIND = StageKind(
 
 
 def run(stage: Stage) -> None:
-    """Score all cells; write the table, the metrics file and the plots' points."""
+    """Score every model, dataset and variant; write the tables and the plots' points."""
     with one_thread():
         found = Scoring(stage)
         study = found.study = perturbation.Study(stage.params, found.metrics, stage.seed) if "variants" in stage.params else None
@@ -143,13 +143,13 @@ def run(stage: Stage) -> None:
 
 
 def write_scores(found: Scoring) -> None:
-    """Write the table of scores, the metrics file and the curves."""
+    """Write the table of scores, the metrics file and the plots' points."""
     names = [samples.name for samples in found.datasets]
     others = (found.absent.rows(), list(found.over_datasets.rows(names)))
     labelled = pa.concat_tables([found.labelled, *(pa.Table.from_pylist(rows, schema=LABELLED_SCORES) for rows in others)])
     judged_by = set(found.judges.values())
     judges = {**found.judges, MACRO_DATASETS: judged_by.pop() if len(judged_by) == 1 else None}
-    publish(found.stage, "scores", in_parts(labelled, found.stage.params, judges), SCORES)
+    publish(found.stage, "scores", split_labels(labelled, found.stage.params, judges), SCORES)
     file = found.stage.scratch / "metrics.json"
     file.write_text(json.dumps(shown_values(labelled), indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
     found.stage.publish(file, found.stage.outputs["metrics"])
@@ -158,7 +158,7 @@ def write_scores(found: Scoring) -> None:
 
 
 def rank(found: Scoring) -> None:
-    """Write which models and estimators lead, and paired tests of estimators."""
+    """Write the rankings of models and estimators, and paired tests of estimators."""
     rankings, estimator_comparisons = found.rankings.tables()
     publish(found.stage, "rankings", rankings, RANKINGS)
     publish(found.stage, "estimator_comparisons", estimator_comparisons, ESTIMATOR_COMPARISONS)
@@ -185,7 +185,7 @@ def study_perturbations(found: Scoring, study: perturbation.Study) -> None:
         if name not in found.stage.outputs:  # one modality has nothing to be compared with
             continue
         if schema is LABELLED_SCORES:
-            publish(found.stage, name, in_parts(pa.Table.from_pylist(rows, schema=schema), found.stage.params, found.judges), SCORES)
+            publish(found.stage, name, split_labels(pa.Table.from_pylist(rows, schema=schema), found.stage.params, found.judges), SCORES)
         else:
             publish(found.stage, name, rows, schema)
     for name in perturbation.FIELDS:
@@ -193,14 +193,14 @@ def study_perturbations(found: Scoring, study: perturbation.Study) -> None:
 
 
 def publish(stage: Stage, name: str, rows: list[dict[str, Any]] | pa.Table, schema: pa.Schema) -> None:
-    """Write one table of the stage's outputs."""
+    """Write one table of the stage's outputs as Parquet, and publish it."""
     file = stage.scratch / f"{name}.parquet"
     write_table(file, rows, schema, stage.provenance)
     stage.publish(file, stage.outputs[name])
 
 
 def publish_plot(stage: Stage, name: str, write: Callable[[Path], None]) -> None:
-    """Write the points of one plot."""
+    """Write the points of one plot by `write`, and publish them."""
     file = stage.scratch / f"{name}.csv"
     write(file)
     stage.publish(file, stage.outputs[name])

@@ -18,7 +18,7 @@ from qualm.runners.inference.run import answer_tables
 from qualm.runners.prompts.question import LETTERS
 from qualm.runners.runtime.stage import Stage
 from qualm.runners.scoring.answer_text import normalise
-from qualm.runners.scoring.apply_judge import Answered, judge, ref_of, takes_choices
+from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref, takes_choices
 from qualm.runners.training.examples import Row
 from qualm.runners.training.recipe import trainable
 
@@ -44,8 +44,8 @@ def right(context: FinetuneContext, rows: Sequence[Row], answers: Sequence[str |
     Raises:
         FinetuneError: the judge fails; earlier judgements are kept.
     """
-    chosen = ref_of(by)
-    by_options = chosen if takes_choices(chosen) else ref_of("option_match")
+    chosen = judge_ref(by)
+    by_options = chosen if takes_choices(chosen) else judge_ref("option_match")
     answered = {k: _answered(row, answer) for k, (row, answer) in enumerate(zip(rows, answers, strict=True)) if answer is not None}
     counters: Counter[str] = Counter()
     verdicts: list[bool | None] = [None] * len(rows)

@@ -13,7 +13,7 @@ import polars as pl
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.power import Assumptions, detectable_differences
 from qualm.runners.reporting.load import read_report
-from qualm.runners.reporting.sections.published import Comparison, compare
+from qualm.runners.reporting.sections.published import PublishedComparison, compare_with_published
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import read_stage
 from tests.bench.page_text import bullets, interval, number, p_value, table
@@ -107,9 +107,9 @@ def power_finding(folder: Path, dataset: str) -> str:
     )
 
 
-def vub_comparison(folder: Path) -> Comparison:
+def vub_comparison(folder: Path) -> PublishedComparison:
     """Return the comparison with the published tables that the report shows."""
-    found = compare(read_report(read_stage(f"{folder.name}/report", Settings())))
+    found = compare_with_published(read_report(read_stage(f"{folder.name}/report", Settings())))
     assert found is not None
     return found
 

@@ -62,7 +62,7 @@ def learn_then_test(
 
 
 def _losses(fit: Answers, threshold: float, risk: str, unit: str, alpha: float) -> tuple[Floats, bool]:
-    """Return each unit's loss in [0, 1], all questions equal, and if units are equally large.
+    """Return each unit's loss in [0, 1], and true if all units are equally large.
 
     With m the most questions of a unit that count, a unit's loss is alpha + (sum over them of loss - alpha) / m: its mean exceeds alpha
     exactly where the share of questions does. Of units with as many questions each it is the mean loss.

@@ -29,7 +29,7 @@ def temperature(fit: Answers, *, shift: bool = False) -> AbstentionRule:
 
 
 def _fit_temperature(fit: Answers, shift: bool) -> tuple[float, float]:
-    """Fit temperature, in 1/50..50, and shift."""
+    """Return the fitted temperature, in 1/50..50, and shift."""
     from scipy.special import logit
 
     score, right, once = logit(fit.confidence), (fit.correct > 0).astype(np.float64), np.ones((1, len(fit)))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from qualm.runners.contracts.grouped_weights import Floats, Weights
-from qualm.runners.scoring.calibration.logistic import at_temperatures, temperatures
+from qualm.runners.scoring.calibration.logistic import softmax_at_temperatures, temperatures
 
 CITES = ["guo2017calibration"]
 OPTIONS = True
@@ -18,7 +18,7 @@ def temperature(score: Floats, right: Floats, weights: Weights, at: Floats) -> F
     """
     if score.ndim == 2:
         target = np.nansum(right * score, axis=1)
-        return at_temperatures(at, temperatures(score, target, weights))
+        return softmax_at_temperatures(at, temperatures(score, target, weights))
     pair = np.column_stack([np.zeros_like(score), score])
     fits = temperatures(pair, right * score, weights)
-    return at_temperatures(np.column_stack([np.zeros_like(at), at]), fits)[:, :, 1]
+    return softmax_at_temperatures(np.column_stack([np.zeros_like(at), at]), fits)[:, :, 1]

@@ -26,7 +26,7 @@ def venn_abers(score: Floats, right: Floats, weights: Weights, at: Floats) -> Fl
 
 
 def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-    """Compute p0 and p1, (2, B, m)."""
+    """Return (2, B, m): the probabilities p0 and p1 of each answer in each resample."""
     values, inverse = np.unique(score, return_inverse=True)
     place = inverse.astype(np.int64)
     drawn = np.asarray(weights, dtype=np.float64)
@@ -40,12 +40,12 @@ def interval(score: Floats, right: Floats, weights: Weights, at: Floats) -> Floa
 
 
 def _by_value(drawn: Floats, place: NDArray[np.int64], n: int) -> Floats:
-    """Sum over equal scores, (B, k)."""
+    """Return (B, k) sums of weights over equal scores."""
     return np.stack([np.bincount(place, of, n) for of in drawn])
 
 
 def _if_right(count: Floats, n_right: Floats) -> Floats:
-    """Compute the isotonic regression for one more right answer below each value, (B, k + 1).
+    """Return (B, k + 1) isotonic fits with one more right answer added below each value.
 
     Points are cumulative counts of answers and of right ones from the lowest score on; slopes of their greatest convex minorant are the
     regression. The new answer adds the vector (1, 1). It begins before all values and swaps places with one after the other; only the
@@ -93,5 +93,5 @@ Point = tuple[Floats, Floats]
 
 
 def _left_turn(a: Point, b: Point, c: Point) -> Floats:
-    """Return a positive number where the way from a over b to c turns left."""
+    """Return a positive number where the path from a over b to c turns left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])

@@ -40,7 +40,7 @@ LANES = 8
 
 
 def ascending(values: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Return the order in which the network sorts each row, smallest first: (n, K) -> (n, K).
+    """Return (n, K) indices that sort each row in ascending order, as a sorting network does.
 
     >>> ascending(np.array([[1.0, 1, 0, 0, 0, 0]])).tolist()
     [[3, 2, 5, 4, 0, 1]]

@@ -14,7 +14,7 @@ from qualm.runners.inference.nli import CONTRADICTION, ENTAILMENT, CachedNli, pr
 
 
 def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """Compute for each sample (N, N) in [0, 1]: the likeness of answers i and j.
+    """Return for each sample an (N, N) matrix of likeness in [0, 1] between its answers.
 
     Args:
         similarity: `entailment`: the probability that j follows from i. `contradiction`: 1 minus that of a contradiction. `cosine`: (1 +
@@ -27,7 +27,7 @@ def likeness(context: EstimatorContext, texts: Texts, similarity: str, nli: Any)
 
 
 def alike(logits: Floats, similarity: str) -> Floats:
-    """Compute the likeness in [0, 1] of pairs of texts.
+    """Return the likeness in [0, 1] of pairs of texts, from their NLI logits.
 
     Args:
         logits: (..., classes), of an NLI model; for `cosine` (..., 1), of an encoder.
@@ -40,7 +40,7 @@ def alike(logits: Floats, similarity: str) -> Floats:
 
 
 def inferred(nli: CachedNli, texts: Texts) -> list[Floats]:
-    """Compute for each sample (N, N, classes) logits, answer i as premise, answer j as hypothesis."""
+    """Return for each sample (N, N, classes) NLI logits: answer i premise, j hypothesis."""
     different = [list(dict.fromkeys(t)) for t in texts]
     logits = nli.logits([(a, b) for d in different for a in d for b in d])
     squares, start = [], 0
@@ -59,13 +59,15 @@ def places(texts: Sequence[str], different: Sequence[str]) -> NDArray[np.int64]:
 
 
 def jaccard(texts: Sequence[str]) -> Floats:
-    """Compute (N, N) shared words over all words, lower-cased; 1 for two texts without words."""
+    """Return (N, N) shares of common words, lower-cased; 1 for two texts without words."""
     words = [frozenset(text.lower().split()) for text in texts]
     return np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in words] for a in words])
 
 
 def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvalues, rising, and eigenvectors of the Laplacian I - D^(-1/2) W D^(-1/2).
+    """Return ascending eigenvalues, and eigenvectors, of the Laplacian of a likeness matrix.
+
+    The Laplacian is I - D^(-1/2) W D^(-1/2).
 
     W is the likeness averaged over both directions, D its row sums. Eigenvalues are in [0, 2]; the number of zeros is the number of groups
     without any likeness between them.
@@ -77,7 +79,7 @@ def spectrum(likeness: Floats) -> tuple[Floats, Floats]:
 
 
 def likeness_to(context: EstimatorContext, answers: Sequence[str], texts: Texts, similarity: str, nli: Any) -> list[Floats]:
-    """Compute for each sample (N,) in [0, 1]: the sampled answers' likeness to one answer.
+    """Return for each sample (N,) likeness in [0, 1] of its sampled answers to one answer.
 
     Args:
         answers: the answer of each sample.

@@ -13,7 +13,7 @@ Ints = NDArray[np.int64]
 
 
 def clusters(nli: CachedNli, texts: Texts, questions: Sequence[str] | None = None, same: str = "entailment") -> list[Ints]:
-    """Return each sample's cluster of every answer, numbered in order of first answers.
+    """Return for each sample the (N,) cluster number of every answer, by first appearance.
 
     An answer joins the first cluster whose first member means the same; so the order matters, as in all published code. All samples
     advance together: in every round each compares its first text without a cluster with the texts after it. That compares only the pairs

@@ -11,7 +11,7 @@ from qualm.runners.plugins.estimators._likeness import alike, jaccard
 
 
 def without_each(text: str, ends: Floats) -> list[str]:
-    """Return a text without each of its tokens.
+    """Return the text once without each of its tokens; `ends` are the tokens' end offsets.
 
     >>> without_each("a red cube", np.array([1, 5, 10, 10]))
     [' red cube', 'a cube', 'a red', 'a red cube']
@@ -21,7 +21,9 @@ def without_each(text: str, ends: Floats) -> list[str]:
 
 
 def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, similarity: str, nli: Any) -> Rows:
-    """Compute each token's relevance in [0, 1]: 1 - likeness of the answer to that without it.
+    """Return each token's relevance in [0, 1]: 1 - likeness of the answer without it.
+
+    `ends` holds, per token, the number of characters up to its end.
 
     Args:
         texts: the answers.
@@ -41,7 +43,7 @@ def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, simi
 
 
 def weighted_surprises(relevance: Rows, logprobs: Rows) -> Floats:
-    """Compute -sum_t r_t ln p_t / sum_t r_t of each answer in nats; NaN if all r_t are 0."""
+    """Return -sum_t r_t ln p_t / sum_t r_t of each answer in nats; NaN if all r_t are 0."""
     values = [
         float(-(own * weights).sum() / weights.sum()) if len(own) == len(weights) and weights.sum() > 0 else np.nan
         for weights, own in zip(relevance, logprobs, strict=True)

@@ -71,7 +71,7 @@ def semantic_entropy(
 
 
 def entropy(labels: Ints, logprobs: Sequence[Floats] | None, version: str) -> float:
-    """Compute one sample's value.
+    """Return the semantic entropy of one sample, from its answers' cluster labels.
 
     Args:
         labels: the cluster of each sampled answer.

@@ -64,7 +64,7 @@ def vase(
 
 
 def _cluster_shares(labels: Ints, logprobs: list[Floats], number: int) -> Floats:
-    """Compute each cluster's share, (number,); NaN if an answer has no tokens."""
+    """Return (number,) probability shares of the clusters; NaN if an answer has no tokens."""
     if not logprobs or not all(map(len, logprobs)):
         return np.full(number, np.nan)
     weights = np.bincount(labels, np.exp([row.mean() for row in logprobs]), number)

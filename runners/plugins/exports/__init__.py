@@ -43,7 +43,7 @@ class DatasetCredits:
 
 @dataclass
 class ExportContext:
-    """Inputs of an export beside its options."""
+    """What an export reads: the results, selected models and datasets, and the target folder."""
 
     folder: Path
     spec: str
@@ -82,13 +82,13 @@ class ExportContext:
     counts: Counter[str] = field(default_factory=Counter)
 
     def without_scores(self) -> ExportError:
-        """Return the error that there are no scores, with what to do."""
+        """Return an ExportError that says that there are no scores, and what to do."""
         if self.scored:
             return ExportError(f"'{self.spec}' has no scores; `qualm run {self.spec}` makes them")
         return ExportError(f"spec '{self.spec}' has no metrics, so there are no scores; add a `metrics:` section")
 
     def beside(self, name: str) -> str:
-        """Return a file's path as seen from beside the folder."""
+        """Return the path of file `name` relative to the parent of the export folder."""
         return f"{self.place}/{name}" if self.place else name
 
     def decoding_of(self, part: ExportPart) -> Mapping[str, Any]:
@@ -96,7 +96,7 @@ class ExportContext:
         return self.decoding if part.recorded is None else {}
 
     def lose(self, what: str, n: int = 1) -> None:
-        """Count data that the format cannot hold."""
+        """Count data that the format cannot hold; the loss is reported to the user."""
         if n:
             self.lost[what] += n
 
@@ -156,7 +156,7 @@ class ExportContext:
                 advance(end - begin)
 
     def selects(self, row: Mapping[str, Any]) -> bool:
-        """Return whether a row is of a selected model and dataset."""
+        """Return true if a row is of a selected model and dataset."""
         return row["model"] in (self.models_asked or [row["model"]]) and row["dataset"] in (self.datasets_asked or [row["dataset"]])
 
     def scores(self, part: ExportPart) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ class NothingToDrawError(Exception):
 
 
 def figures(context: ExportContext, only: str, width: str, metrics: str) -> list[PrintFigure]:
-    """Draw the requested figures; warn of datasets that lack the data.
+    """Return the requested figures; warn of datasets that lack the data for one.
 
     Raises:
         ExportError: no such chart, width or metric, or nothing to draw at all.
@@ -79,7 +79,7 @@ def figures(context: ExportContext, only: str, width: str, metrics: str) -> list
 
 @dataclass
 class Source:
-    """Data of one dataset's charts."""
+    """The results of one dataset that charts are drawn from."""
 
     context: ExportContext
     dataset: str
@@ -106,7 +106,7 @@ class Source:
 
     @property
     def columns(self) -> int:
-        """Panels per row."""
+        """Return the number of panels per row."""
         return 2 if self.width < NARROW else 4
 
     def drawing(self) -> Drawing:
@@ -118,7 +118,7 @@ class Source:
 
 
 def leaderboard(of: Source) -> Iterator[PrintFigure]:
-    """Draw models by metric, each value with its interval."""
+    """Yield a figure of models by metric, each value with its interval."""
     table = next((t for t in of.tables if t.stub == "model"), None)
     if table is None:
         raise NothingToDrawError("no metric reads answers alone")
@@ -132,7 +132,7 @@ def leaderboard(of: Source) -> Iterator[PrintFigure]:
 
 
 def estimators(of: Source) -> Iterator[PrintFigure]:
-    """Draw estimators of each model by one metric, a figure for each metric of estimators."""
+    """Yield a figure per estimator metric: estimators of each model."""
     tables = [t for t in of.tables if t.stub == "estimator" and (not of.metrics or t.metric in of.metrics)]
     if not tables:
         raise NothingToDrawError("no metric reads an estimator")
@@ -212,7 +212,7 @@ def _dot(panel: Plot, at: float, value: Value | None, ranked: bool) -> None:
 
 
 def reliability(of: Source) -> Iterator[PrintFigure]:
-    """Draw accuracy against confidence, a panel per model."""
+    """Yield a figure of accuracy against confidence, a panel per model."""
     frame = of.points("reliability", "bin_low", "bin_high", "confidence", "accuracy", "n")
     frame = frame.filter((pl.col("n") > 0) & pl.col("accuracy").is_finite())
     models = of.models(frame)
@@ -247,7 +247,7 @@ def _from_zero(most: float) -> tuple[plot.Interval, list[float]]:
 
 
 def risk_coverage(of: Source) -> Iterator[PrintFigure]:
-    """Draw the error among the surest answers, a panel per model."""
+    """Yield a figure of the error among the surest answers, a panel per model."""
     frame = of.points("risk_coverage", "coverage", "risk").filter(pl.col("risk").is_finite()).sort("coverage", maintain_order=True)
     models = of.models(frame)
     if not models:
@@ -278,7 +278,7 @@ def _least_risk(total: float) -> list[tuple[float, float]]:
 
 
 def set_sizes(of: Source) -> Iterator[PrintFigure]:
-    """Draw the sizes of conformal sets, a panel per model."""
+    """Yield a figure of the sizes of conformal sets, a panel per model."""
     frame = of.points("set_sizes", "size", "count")
     models = of.models(frame)
     if not models:

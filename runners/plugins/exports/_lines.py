@@ -22,7 +22,7 @@ def sha256(text: str) -> str:
 
 
 def document(entry: ExportEntry) -> Row:
-    """Return the sample as the harnesses would have it from a dataset of ours."""
+    """Return the sample in the form in which evaluation harnesses log it."""
     names = ("sample_id", "image_id", "answer_index", "category", "answerable", "split", "pair_id")
     sample = entry.sample
     fields = {name: sample[name] for name in names}
@@ -31,7 +31,7 @@ def document(entry: ExportEntry) -> Row:
 
 
 def target(entry: ExportEntry) -> str:
-    """Return the target as the harnesses log it.
+    """Return the reference answer in the form in which the harnesses log it.
 
     It is the right option's index, or its letter if it is answered in words; the reference, or a list of references as Python prints it.
     """
@@ -62,7 +62,7 @@ def _signals(entry: ExportEntry) -> Row:
 
 
 class HarnessTask:
-    """File of one task, with the means over its lines."""
+    """The file of one task in a harness's format, with the means over its lines."""
 
     def __init__(self, name: str, choices: bool, handle: TextIO) -> None:
         self.name, self.choices, self.handle = name, choices, handle
@@ -143,7 +143,7 @@ def _metrics(entry: ExportEntry) -> dict[str, float | None]:
 
 
 def _label(name: str) -> str:
-    """Replace the comma, which separates metric and filter in the harnesses."""
+    """Return the name without commas, which separate metric and filter in the harnesses."""
     return name.replace(",", ";")
 
 

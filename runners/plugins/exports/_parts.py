@@ -51,12 +51,12 @@ class ExportEntry:
 
     @property
     def prompt(self) -> str | None:
-        """The user's turn without the chat template; None if unknown."""
+        """Return the user's turn without the chat template; None if unknown."""
         return self.sent if self.recorded else user_turn(self.asked, self.sample, self.question)
 
     @property
     def by_numbers(self) -> bool:
-        """The answer is read from option logits, not from its words."""
+        """Return true if the answer is read from option logits, not from its words."""
         return self.log_probabilities is not None
 
     @property
@@ -65,7 +65,7 @@ class ExportEntry:
 
     @cached_property
     def log_probabilities(self) -> list[float] | None:
-        """Log-softmax of the option logits; None without them."""
+        """Return the log-softmax of the option logits; None without them."""
         logits = self.answers[0]["option_logits"]
         if not self.choices or not logits or len(logits) != len(self.choices):
             return None
@@ -79,13 +79,13 @@ class ExportEntry:
 
     @property
     def correct(self) -> int | None:
-        """1 if the likeliest option is right, else 0; None without options or a known answer."""
+        """Return 1 if the likeliest option is right, else 0; None without options or reference."""
         right = self.sample["answer_index"]
         return None if self.predicted is None or right is None else int(self.predicted == right)
 
     @property
     def reply(self) -> str:
-        """The answer as text; for option logits, the letter of the likeliest option."""
+        """Return the answer as text; for option logits, the letter of the likeliest option."""
         text = self.answers[0]["text"]
         return text if text is not None else LETTERS[self.predicted] if self.predicted is not None else ""
 
@@ -112,10 +112,10 @@ class ExportPart:
 
     @property
     def task(self) -> str:
-        """Name of the data in other tools."""
+        """Return the name of the dataset and variant in other tools."""
         return slug(self.dataset if self.variant.name == CLEAN else f"{self.dataset}@{self.variant.name}")
 
 
 def slug(label: str) -> str:
-    """Make a label usable in a file name."""
+    """Return a label with only characters that are safe in file names."""
     return re.sub(r"[^A-Za-z0-9_.@=-]+", "-", label).strip("-") or "unnamed"

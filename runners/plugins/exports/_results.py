@@ -12,10 +12,10 @@ from qualm.registry.sample import RANKINGS, SCORES
 from qualm.registry.text import visible
 from qualm.runners.plugins.exports import ExportContext, ExportError
 from qualm.runners.results.tables import scan
-from qualm.runners.scoring.families import STUDY, how_corrected
-from qualm.runners.scoring.measuring.labels import metric_of, of_estimator, titled
-from qualm.runners.scoring.measuring.labels import words as plugin_words
-from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words
+from qualm.runners.scoring.families import STUDY, describe_correction
+from qualm.runners.scoring.measuring.labels import add_estimator, heading_name, metric_of
+from qualm.runners.scoring.measuring.labels import display_name as plugin_words
+from qualm.runners.scoring.scored_share import describe_bounds, format_share
 
 BEST, PERHAPS = "best", "perhaps"
 """Significantly better than every other candidate; statistically tied with every better one."""
@@ -91,13 +91,13 @@ def result_tables(context: ExportContext, variant: str, slice_: str) -> list[Res
 
 
 def label_words(label: str) -> str:
-    """Return a metric's label, an estimator or a conformal score as the report writes it.
+    """Return the report's display name of a metric label, estimator or conformal score.
 
     >>> label_words("ece@bins=5[split_half]"), label_words("uncertainty_aware_accuracy"), label_words("split_half/lac")
     ('ECE@bins=5 [split half]', 'UAcc', 'split half/LAC')
     """
     plugin, bracket, inside = label.removesuffix("]").partition("[")
-    text = "/".join(titled(part) for part in plugin.split("/"))
+    text = "/".join(heading_name(part) for part in plugin.split("/"))
     return f"{text} [{'/'.join(plugin_words(part) for part in inside.split('/'))}]" if bracket else text
 
 
@@ -113,13 +113,13 @@ def _basis(row: dict[str, Any]) -> str:
     unscored = f", {row['n_unscored']:,} of them unscored" if row["n_unscored"] else ""
     groups = f" in {row['n_groups']:,} groups" if row["n_groups"] else ""
     share = row["scored_share"]
-    bounds = f"; {text}" if (text := bounds_in_words(row)) else ""
-    scored = f" (scored {share_in_words(share)}{bounds})" if share is not None and share < 1 else ""
+    bounds = f"; {text}" if (text := describe_bounds(row)) else ""
+    scored = f" (scored {format_share(share)}{bounds})" if share is not None and share < 1 else ""
     return f"{row['n'] + row['n_unscored']:,} questions{unscored}{groups}{scored}"
 
 
 def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str, str, str], str]:
-    """Return (dataset, metric's label, model or estimator) -> BEST or PERHAPS.
+    """Return BEST or PERHAPS by (dataset, metric label, model or estimator).
 
     Models that were asked a part of the questions have their own ranking; of several for one column the largest is used.
     """
@@ -139,7 +139,7 @@ def _ranks(context: ExportContext, variant: str, slice_: str) -> dict[tuple[str,
         if row["among"] == "models":
             ranks[row["dataset"], row["metric"], row["candidate"]] = own
         else:
-            ranks[row["dataset"], of_estimator(row["metric"], row["candidate"]), row["model"]] = own
+            ranks[row["dataset"], add_estimator(row["metric"], row["candidate"]), row["model"]] = own
     return ranks
 
 
@@ -148,7 +148,7 @@ def _column_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
-    """Format a value and its interval; the second is "" if there is none."""
+    """Return a value and its interval as texts; the second is "" if there is none."""
     if value.value is None:
         return "undefined", ""
     number = f"{value.value:.{digits}f}".replace("-", minus)
@@ -160,7 +160,7 @@ def words(value: Value, digits: int, minus: str = "-") -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Marks:
-    """Words for the marks of a table or figure."""
+    """Words that explain the marks of a table or figure."""
 
     best: str = "Bold"
     tied: str = "†"
@@ -191,7 +191,7 @@ def caption(table: ResultTable, scoring: Mapping[str, Any], intervals: bool = Tr
 
 
 def _bases(table: ResultTable) -> str:
-    """Return the numbers of questions and groups; where they differ, of which columns, rows or cells."""
+    """Return a phrase with the numbers of questions and groups, by column or row if unequal."""
     places: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row, values in table.rows.items():
         for column, value in values.items():
@@ -208,14 +208,14 @@ def _bases(table: ResultTable) -> str:
 
 
 def _ranking(values: Sequence[Value], scoring: Mapping[str, Any], marks: Marks) -> str:
-    """Explain the marks of the best values, if there are any, and their tests."""
+    """Return a sentence that explains the marks of the best values and their tests; or ""."""
     ranks = {value.rank for value in values}
     meanings = {
         BEST: f"{marks.best}: significantly better than every other",
         PERHAPS: f"{marks.tied}: the best, or statistically tied with it",
     }
     present = [text for rank, text in meanings.items() if rank in ranks]
-    how = how_corrected({"correction": "max_t", "family": scoring.get("family", STUDY)})
+    how = describe_correction({"correction": "max_t", "family": scoring.get("family", STUDY)})
     return f"{'; '.join(present)} (paired differences over resamples of whole groups, {how})" if present else ""
 
 

@@ -25,7 +25,7 @@ STEP = "step"
 
 @dataclass
 class TrackedRun:
-    """One model in a tracker."""
+    """One model's scores, parameters and training curves for an experiment tracker."""
 
     name: str
     params: dict[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class TrackedRun:
 
 
 def tracked_runs(context: ExportContext) -> list[TrackedRun]:
-    """Return a run for each model that was scored or trained, with its scores on every variant.
+    """Return a run for each model that was scored or trained.
 
     A spec without metrics has the models that it trained, with a curve and no score.
 
@@ -70,7 +70,7 @@ def tracked_runs(context: ExportContext) -> list[TrackedRun]:
 
 @contextmanager
 def needing(extra: str) -> Iterator[None]:
-    """Turn an ImportError into an ExportError that names the missing extra."""
+    """Raise an ExportError naming the missing `extra` if the body raises ImportError."""
     try:
         yield
     except ImportError as error:
@@ -96,7 +96,7 @@ def _params(context: ExportContext, model: str) -> dict[str, str]:
 
 
 def _curves(path: Path) -> dict[str, list[tuple[int, float]]]:
-    """Read the columns of a training log; empty cells are steps without a measurement."""
+    """Return the (step, value) points of each column of a training log, without empty cells."""
     with path.open(encoding="utf-8", newline="") as handle:
         rows = list(csv.DictReader(handle))
     names = [name for name in (rows[0] if rows else {}) if name != STEP]

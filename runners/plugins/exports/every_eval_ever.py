@@ -81,7 +81,7 @@ def every_eval_ever(
 
 
 def _can_be_said(context: ExportContext, row: Row) -> bool:
-    """Return whether a score is defined and has a better direction; count it if not."""
+    """Return true if a score is defined and has a better direction; count it if not."""
     if row["value"] is None:
         context.lose("undefined scores")
     elif context.higher_is_better.get(metric_of(row["metric"])) is None:

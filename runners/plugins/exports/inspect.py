@@ -178,7 +178,7 @@ def _clean(name: str) -> str:
 
 
 def _id(kind: str, about: Log, created: str) -> str:
-    """Return 22 letters and digits, as Inspect's own ids have, the same for the same log."""
+    """Return an id of 22 letters and digits, in Inspect's form, equal for equal logs."""
     number = int.from_bytes(hashlib.sha256(_json([kind, about, created]).encode()).digest())
     alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
     return "".join(alphabet[(number // len(alphabet) ** i) % len(alphabet)] for i in range(22))

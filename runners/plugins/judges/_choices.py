@@ -46,7 +46,10 @@ OUTSIDE = -2
 
 @dataclass(frozen=True, slots=True)
 class OptionReading:
-    """Named option, or abstention; neither if the reply cannot be read."""
+    """What a reply to a multiple-choice question says: an option's index, or an abstention.
+
+    Neither if the reply cannot be read.
+    """
 
     place: int | None = None
     declines: bool = False
@@ -279,7 +282,7 @@ class _Named:
 
     @property
     def is_heading(self) -> bool:
-        """Return whether the option is described: "Image B: a bus"."""
+        """Return true if the option is only described: "Image B: a bus"."""
         return _HEADING.fullmatch(self.left) is not None and self.right.lstrip(" )*").startswith(":") and len(self.right) > 8
 
     @property
@@ -288,7 +291,7 @@ class _Named:
 
     @cached_property
     def is_stated(self) -> bool:
-        """Return whether the sentence says that this is the answer."""
+        """Return true if the sentence says that this option is the answer."""
         if self.is_supposed:
             return False
         if _ALL_BUT.search(self.left[-80:]) and _DENIED_BEHIND.match(self._near_right):
@@ -299,7 +302,7 @@ class _Named:
 
     @cached_property
     def weight(self) -> int:
-        """Return how firmly the sentence concludes that this is the answer: 3 it is the most, 2 "is B.", 1 "so B", 0 not."""
+        """Return how firmly the sentence concludes: 3 most, 2 "is B.", 1 "so B", 0 not at all."""
         if not self.counts:
             return 0
         if _SUPERLATIVE.match(self.right) or _LESS_THAN.search(self._near_left) or _ONLY.search(self.left[-30:]):
@@ -310,7 +313,7 @@ class _Named:
 
 
 class _Reply:
-    """A reply in which options are marked, cut into sentences."""
+    """A reply cut into sentences, in which the mentions of options are marked."""
 
     def __init__(self, marked: Marked, n: int) -> None:
         self.marked, self.n = marked, n
@@ -331,7 +334,7 @@ class _Reply:
 
     @cached_property
     def named(self) -> list[list[_Named]]:
-        """Return the mentions in every sentence."""
+        """Return the mentions of options in each sentence."""
         rows = []
         for sentence in self.sentences:
             rows.append(
@@ -351,26 +354,26 @@ class _Reply:
         return rows
 
     def is_option(self, k: int) -> bool:
-        """Return whether a sentence is an option and nothing else."""
+        """Return true if sentence `k` is an option and nothing else."""
         return (
             k >= 0 and len(self.named[k]) == 1 and self.named[k][0].place != SEVERAL and _LAST_LINE.fullmatch(self.sentences[k]) is not None
         )
 
     def is_question(self, k: int) -> bool:
-        """Return whether a sentence asks; "B?" at the end is a cautious answer."""
+        """Return true if sentence `k` is a question; "B?" at the end is a cautious answer."""
         if k == len(self.sentences) - 1 and _LAST_LINE.fullmatch(self.sentences[k].rstrip("? \n")):
             return False
         return self.sentences[k].rstrip(" \"')*").endswith(("?", "？"))
 
     def answer_to(self, k: int) -> str:
-        """Return how a question is answered by the sentence behind it: "yes", "no" or nothing."""
+        """Return "yes", "no" or "": the next sentence's answer to the question in sentence `k`."""
         behind = self.sentences[k + 1] if k + 1 < len(self.sentences) else ""
         found = re.match(r"\W*(yes|correct|right|yep|indeed|that'?s it|that (?:is it|fits|matches|works)|no|nope|wrong|not)\b", behind)
         return "" if found is None else "no" if found[1] in ("no", "nope", "wrong", "not") else "yes"
 
     @cached_property
     def goes_through_options(self) -> bool:
-        """Return whether several lines or sentences begin with an option of their own."""
+        """Return true if several lines or sentences each begin with an option."""
         begun = {self.place(m[1]) for s in self.sentences if (m := re.match(rf"[\s\-*•|\d.)(]*(?:option |choice )?({_X})", s))}
         return len(begun - {SEVERAL}) > 1
 
@@ -381,7 +384,7 @@ class _Reply:
 
 
 def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReading:
-    """Return the option that a reply names.
+    """Read which option a reply names, or that it abstains.
 
     >>> options = ["a red cube", "a blue ball", "two cats"]
     >>> [read(r, options).place for r in ("B", "(B) a red cube", "A cat? I think it is C", "It is a Blue ball.", "A or B", "2 cats")]
@@ -415,7 +418,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
 
 
 def _polar(choices: Sequence[str]) -> dict[str, int]:
-    """Return the places of yes and no among the options; empty where they are not two of at most three."""
+    """Return the indices of options "yes" and "no" by word; {} unless two of at most three."""
     found = [polarity(choice) for choice in choices]
     return (
         {"yes": found.index("yes"), "no": found.index("no")} if len(choices) <= 3 and found.count("yes") == found.count("no") == 1 else {}
@@ -423,7 +426,7 @@ def _polar(choices: Sequence[str]) -> dict[str, int]:
 
 
 def _stated(reply: _Reply) -> int | None:
-    """Return the option of the last statement."""
+    """Return the index of the option in the last statement; None if there is none."""
     last: int | None = None
     for k, row in enumerate(reply.named):
         if reply.is_question(k):
@@ -444,7 +447,7 @@ def _stated(reply: _Reply) -> int | None:
 
 
 def _another(n: _Named, behind: Sequence[_Named]) -> bool:
-    """Return whether "or C" follows in the same clause."""
+    """Return true if "or C" follows a mention in the same clause."""
     return (
         bool(behind)
         and behind[0].place != n.place
@@ -454,7 +457,7 @@ def _another(n: _Named, behind: Sequence[_Named]) -> bool:
 
 
 def _opening(reply: _Reply) -> int | None:
-    """Return the option that the reply begins with."""
+    """Return the index of the option that the reply begins with; None if with none."""
     found = re.match(
         rf"[\s\"'*(]*(?:(?:option|choice|letter|a|an|the)\s+)?({_X})(\s*(?:[.,:;)\n—–]|-\s|because\b|since\b|as\b|$))?", reply.text
     )
@@ -469,7 +472,7 @@ def _opening(reply: _Reply) -> int | None:
 
 
 def _concluded(reply: _Reply) -> int | None:
-    """Return the option of the last conclusion."""
+    """Return the index of the option in the last conclusion; None if there is none."""
     if result := _RESULT.search(reply.text):
         return reply.place(result[1])
     for k in range(len(reply.named) - 1, -1, -1):
@@ -484,7 +487,7 @@ def _only(places: set[int]) -> int:
 
 
 def _measured(reply: _Reply) -> int | None:
-    """Return the option of the highest percentage or rank."""
+    """Return the index of the option with the highest percentage or rank; None without any."""
     for pattern, total, option, number in ((_OF_PERCENT, 100.0, 2, 1), (_PERCENT, 100.0, 1, 2), (_PROBABILITY, 1.0, 1, 2)):
         shares = {reply.place(m[option]): float(m[number]) for m in pattern.finditer(reply.text)}
         shares = {place: share for place, share in shares.items() if place >= 0}
@@ -504,7 +507,7 @@ def _measured(reply: _Reply) -> int | None:
 
 
 def _judged_one_by_one(reply: _Reply) -> int | None:
-    """Return the only option that is not rejected where all others are, or all others that are mentioned."""
+    """Return the index of the only option not rejected while the others are; None if not so."""
     denied = {place for n in reply.flat() if n.is_denied for place in n.places}
     affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
     remaining = set(range(reply.n)) - denied
@@ -514,7 +517,7 @@ def _judged_one_by_one(reply: _Reply) -> int | None:
 
 
 def _mentioned(reply: _Reply) -> int | None:
-    """Return the only option whose letter is mentioned; where there is no letter, the only one whose text is."""
+    """Return the index of the only option mentioned, by letter, else by text; None if not one."""
     everything = [n for n in reply.flat() if not n.is_list and not n.is_heading and n.place != OUTSIDE]
     denied = {n.place for n in everything if n.is_denied}
     if "on the one hand" not in reply.text:
@@ -530,7 +533,9 @@ def _mentioned(reply: _Reply) -> int | None:
 
 
 def _abbreviated(text: str, choices: Sequence[str]) -> int | None:
-    """Return the only option that has all words of a short reply which names none, or the same value in another form.
+    """Return the index of the only option with all words of a short reply; None if not one.
+
+    An option with the same value in another form counts too.
 
     >>> [_abbreviated(text, ["riding a bicycle", "walking a dog", "1/2"]) for text in ("He is walking his dog.", "a man", "0.5")]
     [1, None, 2]
@@ -547,7 +552,7 @@ def _abbreviated(text: str, choices: Sequence[str]) -> int | None:
 
 
 def _after_all(reply: _Reply) -> int | None:
-    """Return the only option that is named behind "it is hard to tell, but"."""
+    """Return the index of the only option named after "it is hard to tell, but"; or None."""
     doubt = _DOUBT.search(reply.text)
     if doubt is None:
         return None
@@ -558,7 +563,7 @@ def _after_all(reply: _Reply) -> int | None:
 
 
 def _declining(reply: _Reply, choices: Sequence[str]) -> int | None:
-    """Return, of a reply that declines, the only option that says so itself: "it cannot be determined"."""
+    """Return the index of the only option that is an abstention, for a reply that abstains."""
     places = {n.place for row in reply.named for n in row if n.place >= 0 and is_refusal(choices[n.place])}
     return places.pop() if len(places) == 1 else None
 

@@ -65,7 +65,7 @@ CONTEXT = 100
 
 @dataclass(frozen=True, slots=True)
 class NumberCandidate:
-    """A number of a reply, in its sentence."""
+    """A number in a reply, with its sentence, that may be the answer."""
 
     quantity: Quantity
     sentence: str
@@ -86,7 +86,7 @@ class NumberCandidate:
 
     @property
     def is_alternative(self) -> bool:
-        """Return whether the number is one of several: "10 or 12", "5 to 10"."""
+        """Return true if the number is one of several: "10 or 12", "5 to 10"."""
         return bool(_OR_BEHIND.search(self.behind) or _OR_BEFORE.search(self.before))
 
 
@@ -94,7 +94,7 @@ Step = Callable[[list[NumberCandidate]], list[NumberCandidate]]
 
 
 def rate_number(question: str, references: Sequence[Quantity], reply: str, tolerance: float = 0.0, rounded: bool = False) -> float | None:
-    """Return 1 where the number that the reply gives is a reference, 0 where it is another, None where two readings remain.
+    """Return 1 if the reply's final number is a reference, 0 if another, None if ambiguous.
 
     Every reading is tried in turn, from all numbers of the reply down to one, until all that are left are right or all are wrong. A
     reply without any number is wrong.
@@ -136,7 +136,7 @@ def rate_number(question: str, references: Sequence[Quantity], reply: str, toler
 
 
 def _candidates(text: str) -> list[NumberCandidate]:
-    """Return the numbers of a text that it does not deny; 0 where it says "none" or "no cars" instead of a number."""
+    """Return the numbers that a text does not deny; 0 for "none" or "no cars"."""
     parts = [plain_math(part) for sentence in sentences(text) for part in _SO.split(sentence)]
     candidates = [NumberCandidate(q, part) for part in parts for q in quantities(part)]
     if not candidates and (none := _NONE.search(text)):
@@ -145,14 +145,14 @@ def _candidates(text: str) -> list[NumberCandidate]:
 
 
 def _without_bounds(candidates: list[NumberCandidate]) -> list[NumberCandidate]:
-    """Return the numbers that are no bound ("more than 7"), no name ("step 2") and no number of a list."""
+    """Return the numbers that are no bound ("more than 7"), name ("step 2") or list number."""
     candidates = [c for c in candidates if not _BOUND.search(c.before) and not _NAMED.search(c.before)]
     candidates = [c for c in candidates if c.quantity.value > 31 or not (_DAY.search(c.before) or _DAY.search(c.behind))]
     return [c for c in candidates if not (not c.before.strip("*- ") and re.match(r"[.)]\s+\S", c.behind))]
 
 
 def _is_counted(candidate: NumberCandidate, question: str) -> bool:
-    """Return whether what the question counts follows the number: "3 dogs" where it asks how many dogs there are."""
+    """Return true if what the question counts follows the number: "3 dogs"."""
     how_many = _HOW_MANY.search(question)
     nouns = {_singular(w) for w in how_many[1].casefold().split() if w not in _NOT_COUNTED} if how_many else set()
     return any(
@@ -166,7 +166,7 @@ def _singular(word: str) -> str:
 
 
 def _is_of_kind(quantity: Quantity, references: Sequence[Quantity]) -> bool:
-    """Return whether a number may be of the kind of a reference: a year for a year, of the same dimension where both have a unit."""
+    """Return true if a number may be of the kind of a reference, such as a year or a unit's."""
     kind, kinds = _kind(quantity), {_kind(reference) for reference in references}
     return kind in kinds or (kinds == {""} and kind != "year")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.scoring.answer_text import ARTICLES, NUMBERS, in_digits, word_set
+from qualm.runners.scoring.answer_text import ARTICLES, NUMBERS, numbers_to_digits, word_set
 
 MAX_CHARACTERS = 20_000
 """Characters of a reply that are read, from its end: where it comes to its answer."""
@@ -89,7 +89,7 @@ _BY_PLACE = re.compile(r"\b(?:the )?(first|second|third|fourth|fifth) option\b",
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, number or sign; `plain` is in lower case, numbers in one spelling."""
+    """A word, number or sign with its place; `plain` is its normalised form."""
 
     plain: str
     start: int
@@ -100,7 +100,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """An option that is named at a place of a text."""
+    """A mention of one or several options at a place of a text."""
 
     option: int
     start: int
@@ -112,7 +112,7 @@ class Mention:
 
 @dataclass
 class Marked:
-    """A reply in which each mention of an option is one character."""
+    """A reply in which each mention of an option is replaced by one character."""
 
     text: str
     options: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -123,13 +123,13 @@ class Marked:
     """Characters that are unmistakably an option."""
 
     def option(self, character: str) -> int | None:
-        """Return the option of a character; None where it stands for several."""
+        """Return the index of the option that a character stands for; None if for several."""
         named = set(self.options[character])
         return named.pop() if len(named) == 1 else None
 
 
 def clean(reply: str) -> str:
-    r"""Return a reply without thoughts, mark-up and LaTeX; the text in its last box or tag stands behind "final answer:".
+    r"""Return a reply without thoughts, markup and LaTeX, boxed answers as "final answer: ...".
 
     >>> clean("<think>A?</think>It is **B**, $10{,}000$ \\boxed{\\text{B}}").split("\n")
     ['It is (B), 10,000 ', 'final answer: B']
@@ -148,7 +148,7 @@ def clean(reply: str) -> str:
 
 
 def _unboxed(text: str) -> str:
-    """Replace every box by a statement on its own line; braces may be nested, which a pattern cannot follow."""
+    """Return the text with every LaTeX box replaced by a statement on its own line."""
     parts, end = [], 0
     for box in _BOX.finditer(text):
         if box.start() < end:
@@ -167,7 +167,7 @@ def _unboxed(text: str) -> str:
 
 
 def first_turn(reply: str, question: str) -> str:
-    r"""Return a reply without what a base model wrote after it: the next question, or the user's next turn.
+    r"""Return a reply without turns that a base model invented after it.
 
     >>> first_turn("B\n\nQuestion: What is it?\nAnswer: C", "")
     'B'
@@ -192,7 +192,7 @@ def tokens(text: str) -> list[Token]:
         else:
             plain = NUMBERS.get(plain, plain) if plain != "none" else plain
         if found and text[found[-1].end : match.start()] in ("-", " "):
-            joined = in_digits([text[found[-1].start : found[-1].end].casefold(), match[0].casefold()])
+            joined = numbers_to_digits([text[found[-1].start : found[-1].end].casefold(), match[0].casefold()])
             if len(joined) == 1:
                 found[-1] = Token(joined[0], found[-1].start, match.end())
                 continue
@@ -207,7 +207,7 @@ def _words(own: Sequence[Token], signs: bool) -> tuple[str, ...]:
 
 
 def _number(text: str) -> str:
-    """Return one spelling of a number.
+    """Return a number in one spelling, so that equal numbers are equal texts.
 
     >>> _number("1,500"), _number("+1.50"), _number(".5"), _number("-0.0")
     ('1500', '1.5', '0.5', '0')
@@ -220,7 +220,7 @@ def _number(text: str) -> str:
 
 
 class Options:
-    """The options of a question, ready to be found in replies."""
+    """The options of a question, prepared to be found in replies."""
 
     def __init__(self, choices: Sequence[str]) -> None:
         self.n = len(choices)
@@ -256,11 +256,11 @@ class Options:
                 self._by_first.setdefault(words[0], []).append(i)
 
     def has_its_letter(self, i: int) -> bool:
-        """Return whether an option's text has its letter in it: "Point A" of option A."""
+        """Return true if the text of option `i` contains its letter: "Point A" of option A."""
         return len(self.whole[i]) > 1 and re.search(rf"\b{LETTERS[i]}\b", self.cleaned[i]) is not None
 
     def _shared_beginning(self) -> int:
-        """Return how many function words all options begin with."""
+        """Return the number of function words that all options begin with."""
         shared = 0
         for column in zip(*self.whole, strict=False):
             if len(set(column)) > 1 or column[0] not in _FUNCTION_WORDS:
@@ -277,7 +277,7 @@ class Options:
         return len(behind.pop()) if len(behind) == 1 and len({words[0] for words in self.words}) == self.n else 0
 
     def is_option(self, text: str) -> int | None:
-        """Return the only option that a cleaned text is, but for articles and signs that distinguish none."""
+        """Return the index of the only option that a cleaned text equals; None if not one."""
         own = tokens(text)
         if len(own) > 1 and own[0].plain.upper() in LETTERS[: self.n] and not text[own[0].end : own[0].end + 1].isspace():
             return None  # "A. dog" begins with a letter, "a dog" with an article
@@ -289,7 +289,7 @@ class Options:
         return equal[0] if len(equal) == 1 else None
 
     def texts(self, text: str, own: Sequence[Token]) -> list[tuple[int, int, tuple[int, ...]]]:
-        """Return where options' texts occur, whole words in a row: start, end, options. A text within a longer one does not count."""
+        """Return (start, end, option indices) of options' texts that occur as whole words."""
         words = [t for t in own if not t.is_sign]
         found = {(start, end, i) for start, end, i in self._occurrences(text, own, signs=True)}
         found |= {(start, end, i) for start, end, i in self._occurrences(text, words, signs=False)}
@@ -318,7 +318,7 @@ class Options:
                     yield start, stop + (len(behind) if behind and text.startswith(behind, stop) else 0), i
 
     def _elliptic(self, own: Sequence[Token], start: int, end: int, i: int) -> Iterator[tuple[int, int, int]]:
-        """Yield both options of "the second or third image" where the latter was found."""
+        """Yield (start, end, option) of both options in "the second or third image"."""
         k = next(k for k, token in enumerate(own) if token.start >= start)
         if k < 2 or own[k - 1].plain not in ("or", "and", "nor"):
             return
@@ -329,7 +329,7 @@ class Options:
 
     @staticmethod
     def _is_whole(text: str, start: int, end: int, words: Sequence[str]) -> bool:
-        """Return whether a number is no part of a longer expression: 6 in 6√7, 5 in 5/12."""
+        """Return true if a number is no part of a longer expression: 6 in 6√7, 5 in 5/12."""
         before = _GLUED_BEFORE.search(text[max(start - 8, 0) : start]) if _is_number(words[0]) else None
         if before is not None or (len(words) == 1 and _is_number(words[0]) and _OPERAND_BEHIND.match(text, end)):
             return False
@@ -341,7 +341,7 @@ def _is_number(word: str) -> bool:
 
 
 def _match(own: Sequence[Token], k: int, words: Sequence[str]) -> int | None:
-    """Return the place behind the words that begin at place k; articles between them are passed over."""
+    """Return the token index after `words` if they begin at token `k`, else None."""
     matched = 0
     while k < len(own) and matched < len(words):
         if own[k].plain == words[matched]:
@@ -358,7 +358,7 @@ _MATHS_BEHIND = re.compile(r"\s*[=∪∩^_+√×]|-(?=\w)|\s*\)?\s*=|\(|/(?![A-Z
 
 
 def _letters(text: str, n: int, taken: Sequence[tuple[int, int]]) -> Iterator[Mention]:
-    """Yield the letters of options, where they are letters and no article, pronoun or symbol of a formula.
+    """Yield mentions by letter, where it is no article, pronoun or formula symbol.
 
     A marked letter beyond those of the options is yielded too: "the answer is (F)" names none of four options.
     """
@@ -423,7 +423,7 @@ _GROUP = re.compile(rf"{MENTION}(?:{_JOIN}{MENTION})+", re.IGNORECASE)
 
 
 def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> Marked:
-    """Replace each mention of an option in a cleaned text by one character, and options named in one breath by one as well.
+    """Return a cleaned text with each mention of options replaced by one character.
 
     Args:
         text: the reply.
@@ -488,7 +488,7 @@ def mark(text: str, options: Options, by_letter_only: Collection[int] = ()) -> M
 
 
 def _joined(run: str, marked: Marked) -> str:
-    """Return one character for options in a row."""
+    """Return one character that stands for a run of options."""
     members = [c for c in run if c in marked.options]
     named = tuple(option for c in members for option in marked.options[c])
     if len(set(named)) == 1:

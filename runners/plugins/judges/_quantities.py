@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-from qualm.runners.scoring.answer_text import NUMBERS, SCALES, compatible, in_digits, word_set
+from qualm.runners.scoring.answer_text import NUMBERS, SCALES, numbers_to_digits, unify_characters, word_set
 
 _LATEX = (
     (re.compile(r"(?<![\w$])\$(?=\S)([^$\n]*[^\s$])\$(?!\d)"), r"\1"),
@@ -95,7 +95,7 @@ _NO_UNITS = word_set("a an and or in on at of to is are was were with by for fro
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number in a text."""
+    """A number in a text, with its unit, sign and precision."""
 
     value: Fraction
     decimals: int
@@ -110,12 +110,12 @@ class Quantity:
 
 
 def plain_math(text: str) -> str:
-    r"""Return a text with LaTeX and number words in digits and plain characters.
+    r"""Return a text with LaTeX and number words as digits and plain characters.
 
     >>> plain_math(r"$\frac{1}{2}$ of 1{,}000 or twenty-one"), plain_math("one of the dogs")
     ('1/2 of 1,000 or 21', 'one of the dogs')
     """
-    text = compatible(text)
+    text = unify_characters(text)
     text = _IN_WORDS.sub(lambda match: _digits_of(match, text), text)
     text = _IN_CHINESE.sub(lambda match: str("一二三四五六七八九十".find(match[0].replace("两", "二")) + 1), text)
     for pattern, replacement in _LATEX:
@@ -129,19 +129,19 @@ def _fraction(words: re.Match[str]) -> str:
 
 
 def _digits_of(words: re.Match[str], text: str) -> str:
-    """Return number words in digits; "one" stays where it is a pronoun."""
+    """Return number words as digits; "one" stays where it is a pronoun."""
     said = words[0].casefold()
     if said == "none" or (
         said == "one"
         and (re.match(r"\s+of\b|['’]", text[words.end() :]) or _PRONOUN_BEFORE.search(text[max(words.start() - 12, 0) : words.start()]))
     ):
         return words[0]
-    digits = in_digits([w for w in re.split(r"[-\s]+", said) if w not in ("a", "an")])
+    digits = numbers_to_digits([w for w in re.split(r"[-\s]+", said) if w not in ("a", "an")])
     return " ".join(digits)
 
 
 def quantities(text: str) -> Iterator[Quantity]:
-    """Yield the numbers of a plain text, in order; a list such as "1,2,3" is three, a time or a version none."""
+    """Yield the numbers of a text prepared by `plain_math`, in order."""
     for match in _NUMBER.finditer(text):
         first, last = match.span("digits")
         if _JOINED.match(text, last) or re.fullmatch(r"\d-", text[max(first - 2, 0) : first]):
@@ -168,7 +168,7 @@ def quantities(text: str) -> Iterator[Quantity]:
 
 
 def _parts(digits: str) -> Iterator[tuple[tuple[Fraction, int], int]]:
-    """Yield value, decimals and place of each number in a run of digits and separators."""
+    """Yield ((value, decimals), place) of each number in a run of digits and separators."""
     plain = re.sub(r"[\s'’]", "", digits)
     if len(plain) > MAX_DIGITS:
         return
@@ -186,7 +186,7 @@ def _parts(digits: str) -> Iterator[tuple[tuple[Fraction, int], int]]:
 
 
 def unit_of(text: str) -> str:
-    """Return the usual name of a unit or currency, or the word itself.
+    """Return the usual name of a unit or currency; another word as it is.
 
     >>> unit_of(" Kilometres"), unit_of("USD"), unit_of("dogs"), unit_of("and")
     ('km', 'dollar', 'dogs', '')
@@ -227,7 +227,7 @@ def read_quantity(text: str) -> Quantity | None:
 
 
 def equal(reference: Quantity, answer: Quantity, tolerance: float = 0.0, rounded: bool = False) -> bool:
-    """Return whether two quantities are the same: of equal value and not of different units.
+    """Return true if two quantities have equal values and no different units.
 
     A unit may be left out. "50%" equals "0.5". A fraction such as 1/3 equals a decimal of two or more digits to which it rounds.
 

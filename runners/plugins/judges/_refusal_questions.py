@@ -110,18 +110,18 @@ _SUBJECT = re.compile(
 
 
 def is_english(text: str) -> bool:
-    """Return whether a lower-case text is English, judged by its letters and function words."""
+    """Return true if a lower-case text is English, by its letters and function words."""
     return text.isascii() and len(_ENGLISH.findall(text)) > len(_FOREIGN.findall(text))
 
 
 def is_foreign(text: str) -> bool:
-    """Return whether a text in lower case has two or more function words of other European languages, and more of them than of English."""
+    """Return true if a lower-case text has more foreign than English function words."""
     foreign = len(_FOREIGN.findall(text))
     return foreign > 1 and foreign > len(_ENGLISH.findall(text))
 
 
 def stem(word: str) -> str:
-    """Return a word without the endings that verbs and plurals take.
+    """Return an English word without verb and plural endings.
 
     >>> [stem(word) for word in ("holding", "cats", "wears", "glasses", "hold")]
     ['hold', 'cat', 'wear', 'glass', 'hold']
@@ -145,7 +145,7 @@ def content(text: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Asked:
-    """Words and kind of a question."""
+    """A question as refusal rules see it: its words, and the kind of answer it asks for."""
 
     text: str
     """In lower case, without spaces at either end."""
@@ -153,95 +153,95 @@ class Asked:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Return the stems of the words that it mentions."""
+        """Return the stems of the words that the question mentions."""
         return content(self.text)
 
     @cached_property
     def is_yes_or_no(self) -> bool:
-        """Return whether it asks for yes or no."""
+        """Return true if the question asks for yes or no."""
         if not self.is_english:
             return bool(self.text) and not _WORD_QUESTION.search(self.text)
         return _YES_OR_NO.search(self.text) is not None and not _CAN_YOU.search(self.text)
 
     @cached_property
     def is_english(self) -> bool:
-        """Return whether it is asked in English; an empty question is taken for one."""
+        """Return true if the question is in English or empty."""
         return not self.text or is_english(self.text)
 
     @cached_property
     def is_existence(self) -> bool:
-        """Return whether it asks whether something is there, or can be seen."""
+        """Return true if the question asks whether something is there or can be seen."""
         return self.is_yes_or_no and _EXISTENCE.search(self.text) is not None
 
     @cached_property
     def existing(self) -> frozenset[str]:
-        """Return the stems of the thing whose existence it asks about: the food of "is there food on the plate?"."""
+        """Return the stems of the thing whose existence is asked about."""
         match = _EXISTS.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def is_visibility(self) -> bool:
-        """Return whether it asks whether something can be seen or read."""
+        """Return true if the question asks whether something can be seen or read."""
         return self.is_yes_or_no and _ASKS_WHETHER_SEEN.search(self.text) is not None
 
     @cached_property
     def is_how_many(self) -> bool:
-        """Return whether it asks for a count."""
+        """Return true if the question asks for a count."""
         return _HOW_MANY.search(self.text) is not None
 
     @cached_property
     def is_number(self) -> bool:
-        """Return whether a number answers it."""
+        """Return true if a number answers the question."""
         return self.is_how_many or _NUMBER.search(self.text) is not None
 
     @cached_property
     def is_color(self) -> bool:
-        """Return whether a color answers it."""
+        """Return true if a color answers the question."""
         return _COLOR.search(self.text) is not None
 
     @cached_property
     def is_where(self) -> bool:
-        """Return whether a place answers it."""
+        """Return true if a place answers the question."""
         return _WHERE.search(self.text) is not None
 
     @cached_property
     def is_why(self) -> bool:
-        """Return whether a reason answers it."""
+        """Return true if a reason answers the question."""
         return _WHY.search(self.text) is not None
 
     @cached_property
     def is_text(self) -> bool:
-        """Return whether written words answer it."""
+        """Return true if written words answer the question."""
         return _TEXT.search(self.text) is not None
 
     @cached_property
     def is_doing(self) -> bool:
-        """Return whether an action answers it."""
+        """Return true if an action answers the question."""
         return _DOING.search(self.text) is not None
 
     @cached_property
     def is_feeling(self) -> bool:
-        """Return whether a mood answers it."""
+        """Return true if a mood answers the question."""
         return _FEELING.search(self.text) is not None
 
     @cached_property
     def is_description(self) -> bool:
-        """Return whether any statement about the image answers it."""
+        """Return true if any statement about the image answers the question."""
         return _DESCRIBE.search(self.text) is not None
 
     @cached_property
     def is_what_is_wrong(self) -> bool:
-        """Return whether something missing, hidden or untrue may be the answer."""
+        """Return true if something missing, hidden or untrue may be the answer."""
         return _WHAT_IS_WRONG.search(self.text) is not None
 
     @cached_property
     def asks_for_unknown(self) -> bool:
-        """Return whether it asks for something that lacks a property, so that such words answer it."""
+        """Return true if the question asks for something that lacks a property."""
         return (_ABILITY if self.is_yes_or_no else _UNKNOWN).search(self.text) is not None
 
     @cached_property
     def lacking(self) -> frozenset[str]:
-        """Return the stems of what the thing lacks: the corners of "which shape has no corners?"."""
+        """Return the stems of what is lacking: the corners of "which shape has no corners?"."""
         return content(" ".join(re.findall(r"(?:\bno|\bnot|n't|\bwithout) (?:an? |the )?(\w+)", self.text)))
 
     @cached_property
@@ -252,14 +252,14 @@ class Asked:
 
     @cached_property
     def alternatives(self) -> tuple[frozenset[str], ...]:
-        """Return the stems of the offered alternatives: of "is it full or empty?" full, and empty."""
+        """Return the stems of each offered alternative: "full", "empty" of "full or empty?"."""
         found = None if self.has_options else re.search(r"([\w-]+),? or (?:is it |is he |is she |an? |the )?([\w-]+)\W*$", self.text)
         pair = tuple(content(word) for word in found.groups()) if found else ()
         return pair if all(pair) else ()
 
     @cached_property
     def topic(self) -> frozenset[str]:
-        """Return the stems of its topic, without the source: "in the chart"."""
+        """Return the stems of the question's topic, without the source ("in the chart")."""
         return content(re.sub(r"\b(?:in|from|by|using|to|of) (?:the|this|that) \w+", "", self.text))
 
     @cached_property
@@ -270,13 +270,13 @@ class Asked:
 
     @cached_property
     def subject(self) -> frozenset[str]:
-        """Return the stems of what it presupposes first: "the red car"."""
+        """Return the stems of what the question presupposes first: "the red car"."""
         match = _SUBJECT.match(self.text)
         return content(match[1]) if match else frozenset()
 
     @cached_property
     def verbs(self) -> frozenset[str]:
-        """Return the stems of its words in -ing, and of the verb after "does"."""
+        """Return the stems of the question's words in -ing, and of the verb after "does"."""
         found = re.findall(r"\b(\w{2,}ing)\b", self.text) + re.findall(r"\b(?:does|do|did) (?:\w+ ){1,3}?(\w+)\W*$", self.text)
         return frozenset(
             stem(verb)
@@ -287,6 +287,6 @@ class Asked:
 
 @lru_cache(maxsize=4096)
 def read_question(question: str, choices: Sequence[str] = ()) -> Asked:
-    """Return what a question asks for; `choices` are its options where they are not part of it."""
+    """Return what a question asks for; `choices` are options that its text lacks."""
     plain = " ".join(question.split(" ")).strip().casefold().replace("’", "'")
     return Asked(plain, bool(choices) or bool(_LISTS_OPTIONS.search(plain)) or _OPTION.search(plain) is not None)

@@ -321,7 +321,7 @@ _INSTEAD = re.compile(
 
 
 class Role(Enum):
-    """Role of a clause in a reply."""
+    """What a clause of a reply does: commit, abstain, hedge..."""
 
     ABSTAINS = "abstains"
     DOUBTS = "doubts"
@@ -340,7 +340,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplyAbstention:
-    """Abstention and hedging of a reply."""
+    """Whether a reply abstains, and whether it hedges."""
 
     abstains: bool
     hedges: bool
@@ -357,7 +357,7 @@ class _Clause:
 
 
 def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bool:
-    """Return whether a reply abstains, that is, commits to no answer.
+    """Return true if a reply abstains: it commits to no answer.
 
     >>> is_refusal("I don't know."), is_refusal("I am not sure, but I think blue"), is_refusal("Nothing")
     (True, False, True)
@@ -366,7 +366,7 @@ def is_refusal(text: str, question: str = "", choices: Sequence[str] = ()) -> bo
 
 
 def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) -> ReplyAbstention:
-    """Return whether a reply abstains and whether it hedges. An empty reply does neither.
+    """Read whether a reply abstains and whether it hedges; an empty reply does neither.
 
     >>> read_abstention("I am not sure, but I think blue", "What color is it?")
     ReplyAbstention(abstains=False, hedges=True)
@@ -385,7 +385,7 @@ def read_abstention(text: str, question: str = "", choices: Sequence[str] = ()) 
 
 
 def _plain(text: str) -> str:
-    """Return a reply in lower case without thoughts, mark-up, quotations and what a base model goes on to ask itself."""
+    """Return a reply in lower case without thoughts, markup, quotations and invented turns."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = unicodedata.normalize("NFKC", strip_thoughts(text)).casefold().replace("’", "'").replace("‘", "'").strip()
@@ -400,7 +400,7 @@ def _plain(text: str) -> str:
 
 
 def _announced(plain: str) -> tuple[str, bool]:
-    """Return what follows the last "answer:" or "the answer is", where an answer does; else the reply, and False."""
+    """Return (text after the last "answer:", True) if it has an answer; else (reply, False)."""
     for match in reversed(list(_ANNOUNCED.finditer(plain))):
         rest = plain[match.end() :].strip()
         if rest and (":" in match[0] or not _NOT_ANNOUNCED.match(rest)):
@@ -550,7 +550,7 @@ def _role(text: str, bare: str, parsed: Asked, in_english: bool, guesses: bool) 
 
 
 def _negates_verb(clause: str, parsed: Asked) -> bool:
-    """Return whether a clause denies the action that the question takes for granted: "she isn't crying"."""
+    """Return true if a clause denies the action that the question presupposes."""
     negated = re.findall(
         r"(?:\bnot|n't) (?:\w+ly )?(?:(?:seem|appear) to be )?(\w+ing)\b(?=\W*$|[;,.]| (?:any\w*|the|at|in|on|here|there"
         r"|right now)\b)",
@@ -560,7 +560,7 @@ def _negates_verb(clause: str, parsed: Asked) -> bool:
 
 
 def _denies_premise(clause: str, parsed: Asked) -> bool:
-    """Return whether a clause denies what the question takes for granted: its thing or its action."""
+    """Return true if a clause denies the thing or the action that the question presupposes."""
     denied = {word for phrase in _DENIED_NOUN.findall(clause) for word in content(phrase)} - parsed.lacking
     base = {
         stem(verb)
@@ -577,7 +577,7 @@ def _denies_premise(clause: str, parsed: Asked) -> bool:
 
 
 def _denial_answers(clause: str, parsed: Asked, in_english: bool) -> bool:
-    """Return whether "there is no cat" is the answer: a count of none, or no to a question that does not take a cat for granted."""
+    """Return true if "there is no cat" answers the question: a count of none, or a no."""
     words = content(clause)
     if _NO_RELATION.search(clause) or (
         parsed.is_how_many and _ONLY_SOME.search(clause) and (words & parsed.counted or not words & parsed.words)
@@ -599,7 +599,7 @@ def _denial_answers(clause: str, parsed: Asked, in_english: bool) -> bool:
 
 
 def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_english: bool) -> bool:
-    """Return whether a clause is a bare answer, "blue" or "a red hat", and no introduction of what follows."""
+    """Return true if a clause is a bare answer ("a red hat") and introduces nothing."""
     words = clause.split()
     if parsed.is_doing and re.match(r"(?:(?:only|just|simply|merely) )*\w+ing\b", clause):
         return True
@@ -637,7 +637,7 @@ def _is_fragment(clause: str, parsed: Asked, place: int, follows: str, in_englis
 
 
 def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_outer: bool) -> Role | None:
-    """Return how a clause commits to an answer of the kind that is asked for, or None."""
+    """Return the role by which a clause commits to an answer of the asked kind; None if none."""
     if _POSSIBLES.search(clause) or _is_state(clause) or _NEEDED.search(clause):
         return None
     if parsed.has_options or not parsed.text:
@@ -722,7 +722,7 @@ def _commits(clause: str, parsed: Asked, in_english: bool, guesses: bool, is_out
 
 
 def _echoes(clause: str, parsed: Asked) -> bool:
-    """Return whether a clause repeats the question and adds to it: "a photograph is to the left of the lamp"."""
+    """Return true if a clause repeats the question and adds an answer to it."""
     words, asked_for = content(clause), parsed.words - parsed.kind
     return bool(
         asked_for - parsed.subject
@@ -738,19 +738,19 @@ def _echoes(clause: str, parsed: Asked) -> bool:
 
 
 def _echoes_abroad(clause: str, parsed: Asked) -> bool:
-    """Return whether a clause in another language repeats most of the question and adds to it."""
+    """Return true if a clause in another language repeats most of the question and adds to it."""
     said, words = set(_TOKENS.findall(clause)), set(_TOKENS.findall(parsed.text)) - _ASKING
     return len(words) > 2 and 3 * len(words & said) >= 2 * len(words) and len(said - words) > 1
 
 
 def _is_about_picture(clause: str, parsed: Asked) -> bool:
-    """Return whether a clause is about the image, and the question about something in it."""
+    """Return true if a clause is about the image, but the question about something in it."""
     match = _FROM_PICTURE.search(clause)
     return match is not None and not content(match[0]) & parsed.topic and not (parsed.is_text and "text" in match[0])
 
 
 def _is_state(clause: str) -> bool:
-    """Return whether a guess is about a state that is no answer: "it seems to be blurry"."""
+    """Return true if a guess is about a state that is no answer: "it seems to be blurry"."""
     match = re.search(
         r"\b(?:seems?|appears?|looks?|be|think|guess|believe|probably|likely|maybe|perhaps)(?: (?:to be|like|that|it is|it's"
         r"|something is|that it is|it may be))? (\w.*)$",
@@ -773,7 +773,7 @@ def _subject(clause: str) -> str:
 
 
 def _copula(clause: str, parsed: Asked) -> bool:
-    """Return whether a clause says what the thing asked about is: "it is a beagle"."""
+    """Return true if a clause says what the asked thing is: "it is a beagle"."""
     match = _COPULA.match(clause)
     if match is None or _STATE.match(match["rest"]) or _SOMETHING.search(clause) or _is_about_picture(clause, parsed):
         return False
@@ -791,7 +791,7 @@ def _copula(clause: str, parsed: Asked) -> bool:
 
 
 def _option(clause: str) -> bool:
-    """Return whether a clause names one option's letter, and does not reject it."""
+    """Return true if a clause names one option's letter and does not reject it."""
     if _LETTER_LIST.search(clause):
         return False
     letters = {letter for groups in _OPTION.findall(clause) for letter in groups if letter}
@@ -899,7 +899,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
 
 
 def _leads(clause: _Clause, parsed: Asked) -> bool:
-    """Return whether a reply begins with a plain statement on the matter: only a caveat on the asked thing itself leaves it open."""
+    """Return true if the reply's first clause is a plain statement on the matter."""
     return (
         clause.role is Role.OTHER
         and bool(parsed.text)
@@ -914,24 +914,24 @@ def _leads(clause: _Clause, parsed: Asked) -> bool:
 
 
 def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
-    """Return whether a sentence contrasts, concludes or guesses by its i-th clause: "still, ...", "based on ...", "I guess"."""
+    """Return true if clause `i` contrasts, concludes or guesses: "still, ...", "I guess"."""
     begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
     return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 
 
 def _listed_letter(clause: _Clause) -> str | None:
-    """Return the letter of an option that a clause is about, where the reply goes through them: "(A) shows a cat"."""
+    """Return the option letter that a clause describes ("(A) shows a cat"); None if none."""
     match = re.match(r"(?:image |picture |option |point |box )?\(?([a-j])(?:\W|$)", clause.text)
     return match[1] if match and (len(clause.text) <= 2 or clause.text[1:2] in ").:") else None
 
 
 def _is_open(clause: _Clause) -> bool:
-    """Return whether a clause leaves the question open, and does not only doubt an answer."""
+    """Return true if a clause leaves the question open, rather than doubts an answer."""
     return clause.role in (Role.ABSTAINS, Role.DOUBTS) and _NAMES_QUESTION.search(clause.text) is not None
 
 
 def _is_relevant(clause: str, parsed: Asked, n_sentences: int) -> bool:
-    """Return whether what is hidden or not there is what the question is about."""
+    """Return true if what a clause calls hidden or absent is what the question is about."""
     if not parsed.text:
         return n_sentences <= 2
     if _FROM_PICTURE.search(clause):

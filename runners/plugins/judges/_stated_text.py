@@ -67,7 +67,7 @@ _FUNCTION_WORDS = word_set(
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A normalised word of a text."""
+    """A normalised word of a text, with its sentence."""
 
     text: str
     ends_clause: bool
@@ -81,7 +81,7 @@ class Word:
 
 @dataclass(frozen=True)
 class StatedText:
-    """A text in words, and the places at which references occur in it."""
+    """The words of a reply, with the places at which references occur in it."""
 
     words: Sequence[Word]
     references: Sequence[Sequence[str]]
@@ -107,11 +107,11 @@ class StatedText:
         return {end for _, end in self.mentions}
 
     def text(self, i: int) -> str:
-        """Return the word at a place, empty outside the text."""
+        """Return the word at place `i`; "" outside the text."""
         return self.words[i].text if 0 <= i < len(self.words) else ""
 
     def clause_before(self, start: int) -> list[str]:
-        """Return the words before a place, in its clause, at most `NEAR` of them, the nearest first."""
+        """Return up to NEAR words before a place within its clause, the nearest first."""
         words: list[str] = []
         for i in range(start - 1, max(start - 1 - NEAR, -1), -1):
             if self.words[i].ends_clause or self.text(i) in _BREAKS:
@@ -120,7 +120,7 @@ class StatedText:
         return words
 
     def is_denied(self, start: int, end: int) -> bool:
-        """Return whether a mention is denied: "not red", "rather than red", "red is wrong"; not where the question has the same denial."""
+        """Return true if a mention is denied: "not red", "red is wrong"; unless the question does."""
         before = self.clause_before(start)
         following = [self.text(start), *before]
         if (self.text(start - 2), self.text(start - 1)) == ("anything", "but") or any(
@@ -137,7 +137,7 @@ class StatedText:
         return word in _DENIALS and (word, behind) not in _NO_DENIALS and not behind.isdigit() and word not in self.question
 
     def is_alternative(self, start: int, end: int) -> bool:
-        """Return whether a mention is one of several: "red or blue", "red/blue", "red, blue, or green"; not where all are references."""
+        """Return true if a mention is one of several ("red or blue"), not all references."""
         if (self.words[end - 1].is_joined and end not in self.starts) or (
             start and self.words[start - 1].is_joined and start not in self.ends
         ):
@@ -150,14 +150,14 @@ class StatedText:
         return self.text(start - 1) in _OR and start - 1 not in self.ends
 
     def is_doubted(self, start: int) -> bool:
-        """Return whether a mention is asked, supposed, compared with, or said of an earlier impression."""
+        """Return true if a mention is asked, supposed, compared with, or an earlier impression."""
         before = self.clause_before(start)
         compared = "than" in before[:2] or (self.text(start - 2), self.text(start - 1)) in _LIKE
         compared = compared or bool(_COMPARED & set(before)) or _is_beside_a_place(before)
         return compared or self.words[start].is_asked or bool(_IF & set(before)) or self.says_earlier(start)
 
     def says_earlier(self, start: int) -> bool:
-        """Return whether a mention is what something looked like at first."""
+        """Return true if a mention is what something looked like at first."""
         near = range(start, min(start + SENTENCE, len(self.words)))
         end = next((i for i in near if self.words[i].ends_clause), start)
         sentence = [w.text for w in self.words[max(start - SENTENCE, 0) : end + 1] if w.sentence == self.words[start].sentence]
@@ -165,13 +165,13 @@ class StatedText:
 
 
 def _is_beside_a_place(before: Sequence[str]) -> bool:
-    """Return whether a thing is named only to say where a place is: "under the table next to the sofa"."""
+    """Return true if a thing only tells where a place is: "next to the sofa"."""
     beside = 2 if list(before[:2]) == ["to", "next"] else int(bool(before) and before[0] in ("beside", "near", "by"))
     return bool(beside) and bool(_PLACES & set(before[beside:]))
 
 
 def rate_text(question: str, references: Sequence[Sequence[str]], reply: str) -> float | None:
-    """Return 1 where the reply states a reference, 0 where it states none, None where two readings remain.
+    """Return 1 if the reply states a reference, 0 if it states none, None if ambiguous.
 
     What the reply announces ("the answer is ...") is read alone, as is what stands behind a correction.
 
@@ -205,7 +205,7 @@ def _rate(part: str, question: str, references: Sequence[Sequence[str]]) -> floa
 
 
 def _among_its_kind(text: StatedText) -> float | None:
-    """Return the rating of an asserted reference where words of its kind may compete with it, such as a second color."""
+    """Return the rating of a stated reference if others of its kind, as colors, may compete."""
     right = {reference[-1] for reference in text.references if reference}
     kinds = [_KINDS[k] for k in _kinds_of(text.references)]
     echoed = set() if right & set(text.question) else set(text.question)
@@ -224,7 +224,7 @@ def _among_its_kind(text: StatedText) -> float | None:
 
 
 def _kinds_of(references: Sequence[Sequence[str]]) -> set[int]:
-    """Return the numbers of the kinds that references end with: of "dark blue", not of "blue cheese"."""
+    """Return the numbers of the kinds of words that references end with: of "dark blue"."""
     return {k for k, kind in enumerate(_KINDS) for words in references if words and words[-1] in kind}
 
 
@@ -238,12 +238,12 @@ def _text(part: str, references: Sequence[Sequence[str]], question: Sequence[str
 
 
 def words_of_reference(reference: str) -> list[str]:
-    """Return the words by which a reference is looked for, dates as in `_words`."""
+    """Return a reference's words as they are searched for in replies."""
     return words_of(_dates_by_year(reference))
 
 
 def _dates_by_year(text: str) -> str:
-    """Return a text whose dates begin with the year: "1972 september 14" holds "1972 september" and "september 14"."""
+    """Return a text whose dates begin with the year: "1972 september 14"."""
 
     def by_year(match: re.Match[str]) -> str:
         day, month, month_first, day_second, year, iso_year, iso_month, iso_day = match.groups()
@@ -256,7 +256,7 @@ def _dates_by_year(text: str) -> str:
 
 
 def _words(sentence: str, number: int, is_asked: bool) -> Iterator[Word]:
-    """Yield the words of a sentence as they are compared."""
+    """Yield the normalised words of a sentence, in which references are searched for."""
     raws = re.sub(
         r"(?<=[^\W\d_])([,;:、。])(?=[^\W\d_])", r"\1 ", _COMPARISON.sub(r"\1", " ".join(_dates_by_year(plain_math(sentence)).split()))
     ).split()

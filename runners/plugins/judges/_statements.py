@@ -50,7 +50,7 @@ def visible_reply(reply: str) -> str:
 
 
 def _boxes_as_statements(text: str) -> str:
-    r"""Return a text whose last `\boxed{}` stands alone in its last line, as an answer."""
+    r"""Return a text with the content of its last LaTeX box alone in the last line."""
     for match in reversed(list(_BOX.finditer(text))):
         depth, end = 1, match.end()
         while end < len(text) and depth:
@@ -62,7 +62,7 @@ def _boxes_as_statements(text: str) -> str:
 
 
 def final_statement(text: str) -> str | None:
-    """Return what a visible reply announces as its answer, the last such; None if it announces nothing.
+    """Return the last answer that a visible reply announces; None if it announces none.
 
     >>> final_statement("2 + 3 = 5, so the answer is 5."), final_statement("#### 1,000"), final_statement("It is red.")
     ('5', '1,000', None)
@@ -78,7 +78,7 @@ def final_statement(text: str) -> str | None:
 
 
 def after_correction(text: str) -> str | None:
-    """Return what stands behind the last correction ("no, wait"); None if nothing is corrected."""
+    """Return the text after the last correction ("no, wait"); None without one."""
     found = list(_CORRECTION.finditer(text))
     return text[found[-1].end() :] if found else None
 

@@ -105,7 +105,7 @@ _OPPOSITE = {"yes": "no", "no": "yes"}
 
 
 def polarity(word: str) -> YesNo:
-    """Return whether a word means yes or no, in many languages; None for others.
+    """Return "yes" or "no" for a word that means it, in many languages; None for others.
 
     >>> polarity("Yes"), polarity("否"), polarity("False."), polarity("maybe")
     ('yes', 'no', 'no', None)
@@ -114,7 +114,7 @@ def polarity(word: str) -> YesNo:
 
 
 def begins_in_another_language(text: str) -> bool:
-    """Return whether a reply begins with a yes or no that is not English, behind which our rules for English phrases prove little.
+    """Return true if a reply begins with a yes or no that is not English.
 
     >>> begins_in_another_language("Nein, da ist kein Hund"), begins_in_another_language("No, there is none")
     (True, False)
@@ -191,7 +191,7 @@ def restated(question: str, text: str) -> YesNo:
 
 
 def _first(plain: str) -> YesNo:
-    """Return the yes or no at the beginning of a reply."""
+    """Return the yes or no that a reply begins with; None if with neither."""
     start = re.sub(
         r"^(?:[^\w]|\b(?:well|hmm+|um+|uh|oh|ah|so|ok|okay|(?:i think|i believe|i would say|i'd say|i guess)(?! so)|probably|maybe|"
         r"based on [^,.]{0,60},|in (?:this|the) (?:image|picture|photo),?)\b(?= ?[^\s.]))+",
@@ -225,7 +225,9 @@ def _plain(text: str) -> str:
 
 
 def judged(read: Callable[[str], YesNo], questions: list[str], references: list[list[str]], predictions: list[str]) -> list[Judgement]:
-    """Judge yes or no against the references, with marks `said` and `truth`; neither is wrong.
+    """Return judgements of yes or no against references, with marks `said` and `truth`.
+
+    A reply that is neither is wrong.
 
     A question whose references are not just one of yes and no is unscored; one without references is right where it is declined.
     """

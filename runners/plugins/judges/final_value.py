@@ -13,7 +13,7 @@ from qualm.runners.plugins.judges._quantities import read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._stated_text import rate_text, words_of_reference
 from qualm.runners.plugins.judges._statements import final_statement, visible_reply
-from qualm.runners.scoring.answer_text import comparable
+from qualm.runners.scoring.answer_text import comparison_text
 
 _EXPRESSION = re.compile(r"[\\^=<>≤≥+*/(){}√π∞]")
 CITES = ["lu2024mathvista", "cobbe2021training"]
@@ -61,7 +61,7 @@ def _judge(question: str, references: list[str], prediction: str, tolerance: flo
 
 
 def rate_expression(references: Sequence[str], reply: str) -> float | None:
-    """Return 1 where the final expression of a reply equals a reference, 0 where it does not, None where either cannot be read.
+    """Return 1 if a reply's final expression equals a reference, 0 if not, None if unreadable.
 
     Raises:
         JudgeError: Math-Verify is not installed.
@@ -73,7 +73,7 @@ def rate_expression(references: Sequence[str], reply: str) -> float | None:
         raise JudgeError(f"judge final_value: a reference is an expression, which Math-Verify compares: {install_line('math')}") from error
     text = visible_reply(reply)
     said = final_statement(text) or text
-    if comparable(said) in map(comparable, references):
+    if comparison_text(said) in map(comparison_text, references):
         return 1.0
     try:
         rights = [parsed for reference in references if (parsed := parse(_in_dollars(reference), raise_on_error=True))]
@@ -86,5 +86,5 @@ def rate_expression(references: Sequence[str], reply: str) -> float | None:
 
 
 def _in_dollars(text: str) -> str:
-    """Return LaTeX between dollar signs, without which Math-Verify reads plain expressions only."""
+    """Return LaTeX between dollar signs, without which Math-Verify does not read it as LaTeX."""
     return text if "$" in text or "\\(" in text or "\\[" in text else f"${text}$"

@@ -56,13 +56,13 @@ def hallusionbench(
 
 
 def _sentence(references: list[str]) -> str:
-    """Join the references that are sentences; yes or no if there are none."""
+    """Return the references that are sentences, joined; yes or no if there are none."""
     sentences = [r for r in references if r.casefold() not in SHORT]
     return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])
 
 
 def code(reply: str | None, on_failure: str) -> float | None:
-    """Return the code in a reply; None if it has none.
+    """Return the rating for the code in a reply; None if it has none and is unscored.
 
     >>> [code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]

@@ -15,7 +15,7 @@ from qualm.runners.contracts.judges import JudgeContext, Judgement
 from qualm.runners.plugins.judges._rubric import replies
 from qualm.runners.prompts.plain import clean_reply
 from qualm.runners.prompts.question import LETTERS
-from qualm.runners.scoring.apply_judge import Answered, judge, ref_of
+from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref
 
 READS = ["open", "choices"]
 ASKS = {"each": "answer"}
@@ -60,7 +60,9 @@ def llm_extract(
     judgements = [_without_answer(refs, text) for refs, text in zip(references, extracted, strict=True)]
     short = {i: _short(text) for i, text in enumerate(extracted) if text is not None and judgements[i] is None}
     items = [Answered(questions[i], tuple(references[i]), text, choices=tuple(options[i])) for i, text in short.items()]
-    judged = dict(zip(short, judge(ref_of(then, "llm_extract"), items, context.settings, context.counters), strict=True)) if items else {}
+    judged = (
+        dict(zip(short, judge(judge_ref(then, "llm_extract"), items, context.settings, context.counters), strict=True)) if items else {}
+    )
     return [one if one is not None else replace(judged[i], reply=extracted[i]) for i, one in enumerate(judgements)]
 
 
@@ -73,7 +75,7 @@ def _short(text: str) -> str:
 
 
 def _without_answer(references: Sequence[str], text: str | None) -> Judgement | None:
-    """Return the judgement of a reply that has no answer; None of any other."""
+    """Return the judgement of a reply without an answer; None if it has one."""
     if text is not None and _DECLINES.fullmatch(_short(text)):
         return Judgement(float(not references), True, text)
     if text is None or not _short(text) or _NO_ANSWER.fullmatch(_short(text)):

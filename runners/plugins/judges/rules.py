@@ -16,7 +16,7 @@ from qualm.runners.plugins.judges._quantities import equal, read_quantity
 from qualm.runners.plugins.judges._refusals import is_refusal
 from qualm.runners.plugins.judges._stated_text import rate_text, words_of_reference
 from qualm.runners.plugins.judges._yes_no import begins_in_another_language, restated, yes_or_no
-from qualm.runners.scoring.answer_text import comparable, normalise
+from qualm.runners.scoring.answer_text import comparison_text, normalise
 
 READS = ["open", "choices"]
 YES_OR_NO = {"yes", "no"}
@@ -79,12 +79,12 @@ def _judge(question: str, references: list[str], prediction: str, choices: Seque
 
 
 def _is_negative_answer(said: str, truths: Sequence[str]) -> bool:
-    """Return whether a reply which abstains elsewhere, such as "Nothing.", is the reference answer of this question."""
+    """Return true if "Nothing." or the like, elsewhere an abstention, is a reference answer."""
     return said in NEGATIVE_ANSWERS and said in truths
 
 
 def rate_open(question: str, references: Sequence[str], reply: str, tolerance: float = 0.0, whole: bool = False) -> float | None:
-    """Return 1 where a reply is or states one of the references, 0 where it does not, None where two readings remain.
+    """Return 1 if a reply is or states a reference, 0 if not, None if ambiguous.
 
     Args:
         question: what was asked.
@@ -94,7 +94,7 @@ def rate_open(question: str, references: Sequence[str], reply: str, tolerance: f
         whole: the reply has to be the answer and no more.
     """
     references = [reference.rpartition("####")[2].strip() for reference in references]
-    if comparable(reply) in map(comparable, references):
+    if comparison_text(reply) in map(comparison_text, references):
         return 1.0
     numbers = [number for number in map(read_quantity, references) if number is not None]
     said = read_quantity(reply) if numbers else None

@@ -87,7 +87,7 @@ _TWICE_CONTRACTED = (
 
 @cache
 def _contractions() -> dict[str, str]:
-    """Return the official table of contractions without apostrophe -> with it."""
+    """Return the official table: contraction without apostrophe to contraction with it."""
     table = {word.replace("'", ""): word for word in _CONTRACTED.split()} | {"somebody'd": "somebodyd"}
     for word in _TWICE_CONTRACTED.split():
         table |= {word[:i] + word[i + 1 :]: word for i, letter in enumerate(word) if letter == "'"}
@@ -111,7 +111,10 @@ def normalise(text: str, rule: Rule = "official") -> str:
 
 
 def each_mark(text: str) -> str:
-    """Delete marks next to a space, or all if a comma stands between digits; replace others by a space."""
+    """Return text with marks next to spaces deleted, others replaced by a space.
+
+    All marks are deleted if a comma stands between digits.
+    """
     deleted = re.search(r"\d,\d", text) is not None
     plain = text
     for mark in _MARKS:

@@ -12,18 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.binning import members
+from qualm.runners.scoring.binning import bin_membership
 
 
 def events(forecast: Floats, outcome: Floats, over: str) -> tuple[Floats, Floats]:
-    """Return (n, m) forecasts and what came: of one event, "the answer is right", or of one for each option, "it is this"."""
+    """Return (n, m) forecasts and (n, m) outcomes: one event per answer, or one per option."""
     if over == "answer":
         return forecast[:, None], outcome[:, None]
     return forecast, (outcome[:, None] == np.arange(forecast.shape[1])).astype(np.float64)
 
 
 def each_outcome(forecast: Floats, over: str) -> list[Floats]:
-    """Return the outcomes that each row might have had, (n,) each: wrong and right, or every option with a probability."""
+    """Return the possible outcomes of each row, (n,) each: wrong and right, or every option."""
     if over == "answer":
         return [np.zeros(len(forecast)), np.ones(len(forecast))]
     # Questions may have fewer options than there are columns; the likeliest stands for those that a question lacks.
@@ -33,7 +33,7 @@ def each_outcome(forecast: Floats, over: str) -> list[Floats]:
 
 @dataclass(frozen=True)
 class Parts:
-    """(B,) each, summed over events; NaN in a resample without rows."""
+    """Reliability, resolution and uncertainty of a Brier score, (B,) each; NaN without rows."""
 
     score: Floats
     reliability: Floats
@@ -43,7 +43,7 @@ class Parts:
 
     @property
     def exact_resolution(self) -> Floats:
-        """Resolution for which reliability - resolution + uncertainty is exactly the score."""
+        """Return the resolution with which reliability - resolution + uncertainty is the score."""
         exact: Floats = self.reliability + self.uncertainty - self.score
         return exact
 
@@ -53,7 +53,7 @@ def parts(forecast: Floats, outcome: Floats, chosen: Floats, weights: Weights, o
     forecasts, outcomes = events(forecast, outcome, over)
     of_bins, of_events = [], []
     for f, y in zip(forecasts.T, outcomes.T, strict=True):
-        inside = members(f, bins, "netcal") * chosen[:, None]
+        inside = bin_membership(f, bins, "netcal") * chosen[:, None]
         of_bins.append(np.stack([inside, inside * (f - y)[:, None], inside * y[:, None]], axis=2).reshape(len(f), 3 * inside.shape[1]))
         of_events.append(np.column_stack([(f - y) ** 2, y, y**2]) * chosen[:, None])
     first = np.column_stack([chosen, *of_events])

@@ -13,16 +13,16 @@ AMBER_COUNT = 0.001
 
 
 def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Floats]:
-    """Return two masks: where the positive answer was given, and where it is the reference."""
+    """Return two masks: where "yes" (or `positive`) was said, and where it is the reference."""
     of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
     return of_said, of_truth
 
 
 def share(part: Floats, whole: Floats, convention: str) -> Floats:
-    """Return `part / whole`, undefined where the whole is 0; by AMBER's convention over whole + 0.001, in per cent with one decimal."""
+    """Return `part / whole`, NaN where whole is 0; or AMBER's percentage, over whole + 0.001."""
     return ratio(part, whole) if convention == "exact" else rounded(part / (whole + AMBER_COUNT))
 
 
 def rounded(shares: Floats) -> Floats:
-    """Round shares to a tenth of a per cent, as Python's `round` does."""
+    """Return shares rounded to a tenth of a per cent, as Python's `round` does."""
     return np.array([round(value * 100, 1) / 100 for value in shares.tolist()])

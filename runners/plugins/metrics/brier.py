@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
 from qualm.runners.plugins.metrics._brier import each_outcome, events
-from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
+from qualm.runners.scoring.measuring.bounded_means import mean_loss_interval
 
 CITES = ["brier1950verification"]
 ALSO_KNOWN_AS = ["brier_score", "brier_loss"]
@@ -52,11 +52,11 @@ def interval(
     over: str = "answer",
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return the interval of losses between those of the best and of the worst outcome of each row."""
+    """Return the (low, high) interval, from losses between each row's best and worst outcome."""
     chosen = chosen_rows(is_calibration, rows) > 0
     forecast, outcome = forecast[chosen], outcome[chosen]
     possible = np.stack([_losses(forecast, each, over) for each in each_outcome(forecast, over)])
-    return mean_of_outcomes(_losses(forecast, outcome, over), possible.min(axis=0), possible.max(axis=0), group[chosen], level)
+    return mean_loss_interval(_losses(forecast, outcome, over), possible.min(axis=0), possible.max(axis=0), group[chosen], level)
 
 
 def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:
@@ -66,5 +66,5 @@ def _losses(forecast: Floats, outcome: Floats, over: str) -> Floats:
 
 
 def bounds(*, over: str = "answer") -> tuple[float, float]:
-    """Return 0 and the square of the largest distance."""
+    """Return the lowest and highest possible score: 0, and the largest squared distance."""
     return 0.0, 1.0 if over == "answer" else 2.0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
-from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
+from qualm.runners.scoring.measuring.bounded_means import mean_loss_interval
 
 CITES = ["kalai2025language"]
 META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct", row_by_row=True)
@@ -30,13 +30,13 @@ def confidence_target(correct: Floats, pred_is_idk: Floats, weights: Weights, *,
 
 
 def interval(correct: Floats, pred_is_idk: Floats, group: NDArray[np.int64], level: float, *, t: float = 0.5) -> tuple[float, float]:
-    """Return the interval of points between minus the penalty and 1 where an answer is given."""
+    """Return the (low, high) interval of mean points, from the points each answer may earn."""
     answered = 1 - pred_is_idk
-    return mean_of_outcomes((correct - (1 - correct) * _penalty(t)) * answered, -_penalty(t) * answered, answered, group, level)
+    return mean_loss_interval((correct - (1 - correct) * _penalty(t)) * answered, -_penalty(t) * answered, answered, group, level)
 
 
 def bounds(*, t: float = 0.5) -> tuple[float, float]:
-    """Return the values of all questions answered wrong, and answered right."""
+    """Return the mean points if all questions were answered wrong, and right."""
     return -_penalty(t), 1.0
 
 

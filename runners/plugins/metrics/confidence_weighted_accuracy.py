@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, mean
-from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
+from qualm.runners.scoring.measuring.bounded_means import mean_loss_interval
 
 CITES = ["chandu2025certainlyuncertain"]
 META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct", row_by_row=True)
@@ -23,11 +23,11 @@ def confidence_weighted_accuracy(confidence: Floats, correct: Floats, weights: W
 
 
 def interval(confidence: Floats, correct: Floats, group: NDArray[np.int64], level: float) -> tuple[float, float]:
-    """Return the interval of scores between minus and plus the confidence of each answer."""
+    """Return the (low, high) interval of the mean, each score lying within +-confidence."""
     score = np.where(correct > 0, correct * confidence, -confidence)
-    return mean_of_outcomes(score, -confidence, confidence, group, level)
+    return mean_loss_interval(score, -confidence, confidence, group, level)
 
 
 def bounds() -> tuple[float, float]:
-    """Return the values of all answers sure and wrong, and sure and right."""
+    """Return the lowest and highest possible value, -1 and 1."""
     return -1.0, 1.0

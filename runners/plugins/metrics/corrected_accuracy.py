@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.limits import critical, effective_units, score_ends
-from qualm.runners.scoring.measuring.bounded_means import combine
+from qualm.runners.scoring.limits import critical, effective_units, wilson_interval
+from qualm.runners.scoring.measuring.bounded_means import combine_intervals
 
 CITES = ["angelopoulos2023prediction", "angelopoulos2023ppi", "rogan1978estimating", "lang2014confidence", "zou2008construction"]
 ALSO_KNOWN_AS = ["prediction_powered_inference", "ppi", "ppi++", "rogan_gladen"]
@@ -68,7 +68,7 @@ def corrected_accuracy(
 
 
 def why_undefined(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> str:
-    """Return what the labels lack."""
+    """Return what the labels lack for the value to be defined."""
     chosen = labelled * (1 - is_calibration) > 0
     if not chosen.any():
         return "no scored answer has a label of people"
@@ -89,7 +89,7 @@ def interval(
     *,
     method: str = "ppi",
 ) -> tuple[float, float] | str:
-    """Combine the intervals of the parts of the estimate; a text says why there is none.
+    """Return the (low, high) interval from the parts of the estimate, or why there is none.
 
     `ppi`: b f plus the mean of (y - b f)+ less that of (y - b f)-, each mean with a Wilson interval of the effective sample size, combined
     by MOVER (Zou and Donner, 2008). Where the judge errs rarely, this allows for errors that the
@@ -112,7 +112,7 @@ def interval(
         for column, of in ((f, group), (np.maximum(gap, 0), group[chosen]), (np.maximum(-gap, 0), group[chosen]))
     )
     down, up = [slope * judged.down, more.down, less.up], [slope * judged.up, more.up, less.down]
-    return combine(value, down, up, np.array([slope * judged.influences, more.influences, -less.influences]))
+    return combine_intervals(value, down, up, np.array([slope * judged.influences, more.influences, -less.influences]))
 
 
 def classes(correct: Floats, people_rating: Floats, labelled: Floats, is_calibration: Floats, *, method: str = "ppi") -> Floats:
@@ -153,7 +153,7 @@ def _part(column: Floats, group: NDArray[np.int64], n_groups: int, level: float)
     mean, groups = float(column.mean()), len(np.unique(group))
     influences: Floats = np.bincount(group, column - mean, n_groups).astype(np.float64) / len(column)
     error = math.sqrt(groups / max(1, groups - 1) * float((influences**2).sum()))
-    low, high = score_ends(mean, error, critical(level, max(1, groups - 1)), effective_units(group))
+    low, high = wilson_interval(mean, error, critical(level, max(1, groups - 1)), effective_units(group))
     return _Part(mean, error, mean - low, high - mean, influences)
 
 
@@ -180,7 +180,10 @@ def _lang_reiczigel(f: Floats, y: Floats, chosen: NDArray[np.bool_], group: NDAr
 
 
 def _effective(column: Floats, group: NDArray[np.int64]) -> tuple[float, float]:
-    """Return a share and its effective sample size, at most the number of rows (Korn and Graubard, 1998)."""
+    """Return a share and its effective sample size, at most the number of rows.
+
+    Korn and Graubard, 1998.
+    """
     part = _part(column, group, int(group.max()) + 1, 0.95)
     varies = part.value * (1 - part.value)
     return part.value, min(len(column), varies / part.error**2) if varies > 0 and part.error > 0 else effective_units(group)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.grouped_weights import sum_bins
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import Calibrated, bin_of, calibration_error_ends, members
-from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
+from qualm.runners.scoring.binning import Calibrated, bin_membership, bin_of, calibration_error_interval
+from qualm.runners.scoring.measuring.bounded_means import mean_gap_interval
 
 CITES = ["naeini2015obtaining", "guo2017calibration"]
 META = MetricMeta(higher_is_better=False, interval="own", compared_by="ece_debiased", row_by_row=True)
@@ -56,11 +56,11 @@ def interval(
     convention: str = "torchmetrics",
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return the errors of these bins that the value could come from."""
+    """Return the (low, high) interval of the error with these bins, by test inversion."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     gap = (correct - confidence)[chosen, None] / len(chosen)
-    distance = mean_gap_ends(confidence[chosen], correct[chosen], group[chosen], level)
-    return calibration_error_ends(members(confidence[chosen], bins, convention) * gap, group[chosen], level, distance)
+    distance = mean_gap_interval(confidence[chosen], correct[chosen], group[chosen], level)
+    return calibration_error_interval(bin_membership(confidence[chosen], bins, convention) * gap, group[chosen], level, distance)
 
 
 def null_test(
@@ -76,9 +76,9 @@ def null_test(
     """Return the p-value of the error under calibrated answers, and the hypothesis in words."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
-    return as_if.null_test(correct[chosen], members(confidence[chosen], bins, convention))
+    return as_if.null_test(correct[chosen], bin_membership(confidence[chosen], bins, convention))
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of a share."""
+    """Return the lowest and highest possible value, 0 and 1."""
     return 0.0, 1.0

@@ -7,7 +7,7 @@ from annotated_types import Ge
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import members
+from qualm.runners.scoring.binning import bin_membership
 
 CITES = ["kumar2019verified"]
 META = MetricMeta(
@@ -48,7 +48,7 @@ def ece_debiased(
         ValueError: a confidence outside [0, 1].
     """
     chosen = chosen_rows(is_calibration, rows)
-    inside = members(confidence, bins, convention) * chosen[:, None]
+    inside = bin_membership(confidence, bins, convention) * chosen[:, None]
     gap = inside * (correct - confidence)[:, None]
     gaps, count = np.split(weights @ np.hstack([gap, inside]), 2, axis=1)
     # A group that is drawn twice is no pair of groups with itself either.
@@ -62,7 +62,7 @@ def ece_debiased(
 
 
 def _of_own_group(columns: Floats, groups: Floats) -> Floats:
-    """Return (n, k): in each row the sums over all rows of its group."""
+    """Return (n, k): for each row, the column sums over all rows of its group."""
     codes, place = np.unique(groups, return_inverse=True)
     sums = np.zeros((len(codes), columns.shape[1]))
     np.add.at(sums, place, columns)
@@ -70,5 +70,5 @@ def _of_own_group(columns: Floats, groups: Floats) -> Floats:
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of the error and of its square, which an estimate of the square may leave."""
+    """Return the lowest and highest possible value; the squared estimate may be negative."""
     return 0.0, 1.0

@@ -51,7 +51,7 @@ def interval(
     bins: int = 15,
     convention: str = "torchmetrics",
 ) -> tuple[float, float]:
-    """Return the errors of these bins that the value could come from."""
+    """Return the (low, high) interval of the error with these bins, by test inversion."""
     return interval_of_ece(confidence, (correct > 0).astype(np.float64), 1 - gt_is_idk, group, level, bins=bins, convention=convention)
 
 
@@ -63,5 +63,5 @@ def null_test(
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of a share."""
+    """Return the lowest and highest possible value, 0 and 1."""
     return 0.0, 1.0

@@ -48,5 +48,5 @@ def ece_idk_debiased(
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of the error and of its square, which an estimate of the square may leave."""
+    """Return the lowest and highest possible value; the squared estimate may be negative."""
     return 0.0, 1.0

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.grouped_weights import products, sum_products
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, ratio
-from qualm.runners.scoring.binning import Calibrated, calibration_error_ends
-from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
+from qualm.runners.scoring.binning import Calibrated, calibration_error_interval
+from qualm.runners.scoring.measuring.bounded_means import mean_gap_interval
 
 Complexes = NDArray[np.complex128]
 CITES = ["blasiok2024smooth"]
@@ -82,7 +82,7 @@ def _angles(confidence: Floats, factor: Floats) -> tuple[Callable[[int, int], Co
 
 
 def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floats]:
-    """Return (B,) errors and bandwidths: the last of 2^STEPS equal steps from LEAST to 1 at which the error is above the bandwidth.
+    """Return (B,) errors, and (B,) bandwidths: the last step that is below its error.
 
     The error falls where the bandwidth rises, so there is one such step. It is looked for where the line through the last two errors
     meets the bandwidth, and by halves where that does not end soon. It begins where FEW waves are enough, and more are asked for where the
@@ -124,7 +124,7 @@ def _at_own_bandwidth(means: Callable[[int, int], Floats]) -> tuple[Floats, Floa
 
 
 def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | None = None) -> Floats:
-    """Return (b,) the integral of the absolute smoothed gaps, from the means of (correct - confidence) cos(pi k confidence), k = 0, 1...
+    """Return (b,) integrals of the absolute smoothed gap, from its cosine coefficients.
 
     Reflecting at both ends makes cosines of a Gaussian's waves, each of which smoothing makes smaller by exp(-(pi k s)^2 / 2). Of the waves
     with even k the sums at x and 1 - x are equal, of those with odd k opposite, and |e + o| + |e - o| is twice the larger of |e| and |o|:
@@ -149,7 +149,7 @@ def smoothed(spectrum: Floats, bandwidth: Floats, chosen: NDArray[np.int64] | No
 
 @lru_cache(maxsize=2)
 def _cosines(parts: int, count: int) -> Floats:
-    """Return (WAVES, count): the waves at the middles of the first `count` of equal parts of [0, 1].
+    """Return (WAVES, count) cosines at the middles of the first `count` parts of [0, 1].
 
     All but the first stand for two waves, k and -k.
     """
@@ -158,7 +158,7 @@ def _cosines(parts: int, count: int) -> Floats:
 
 
 def _test_rows(confidence: Floats, correct: Floats, is_calibration: Floats, rows: str) -> tuple[NDArray[np.int64], Floats]:
-    """Return the places of the rows that count, and their kernel at the sample's bandwidth."""
+    """Return the indices of the rows that count, and their kernel at the sample's bandwidth."""
     chosen = np.flatnonzero(chosen_rows(is_calibration, rows))
     f, y = confidence[chosen], correct[chosen]
     return chosen, _kernel(f.tobytes(), (y - f).tobytes())
@@ -185,22 +185,22 @@ def _kernel(confidence: bytes, gaps: bytes) -> Floats:
 def interval(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], level: float, *, rows: str = "test"
 ) -> tuple[float, float]:
-    """Return the interval of errors at this bandwidth."""
+    """Return the (low, high) interval of the error at the sample's bandwidth."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     gap = (correct - confidence)[chosen, None] / len(chosen)
-    distance = mean_gap_ends(confidence[chosen], correct[chosen], group[chosen], level)
-    return calibration_error_ends(kernel * gap, group[chosen], level, distance)
+    distance = mean_gap_interval(confidence[chosen], correct[chosen], group[chosen], level)
+    return calibration_error_interval(kernel * gap, group[chosen], level, distance)
 
 
 def null_test(
     confidence: Floats, correct: Floats, is_calibration: Floats, group: NDArray[np.int64], *, rows: str = "test"
 ) -> tuple[float, str]:
-    """Return the p-value of calibration at this bandwidth, and how it was computed."""
+    """Return the p-value of perfect calibration at this bandwidth, and how it was computed."""
     chosen, kernel = _test_rows(confidence, correct, is_calibration, rows)
     as_if = Calibrated.fit(confidence[chosen], correct[chosen], group[chosen])
     return as_if.null_test(correct[chosen], kernel)
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of a share."""
+    """Return the lowest and highest possible value, 0 and 1."""
     return 0.0, 1.0

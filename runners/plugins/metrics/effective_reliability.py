@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
+from qualm.runners.scoring.measuring.bounded_means import mean_loss_interval
 from qualm.runners.scoring.ranking import tie_sums
 
 CITES = ["whitehead2022reliable"]
@@ -60,7 +60,7 @@ def interval(
     cost: float = 1.0,
     threshold: str = "other_half",
 ) -> tuple[float, float]:
-    """Return the interval of gains at the thresholds as they are, each between minus the cost and 1 where an answer is given."""
+    """Return the (low, high) interval of mean gains, at the thresholds chosen on the sample."""
     answered = pred_is_idk == 0
     if threshold != "none":
         worth = np.where(correct > 0, correct, -cost) * (1 - pred_is_idk)
@@ -69,13 +69,13 @@ def interval(
         # Rows of the first half are answered by the threshold of the second.
         answered &= confidence >= (least[0] if threshold == "same" else np.where(fold == 0, least[1], least[0]))
     worth = np.where(correct > 0, correct, -cost)
-    return mean_of_outcomes(worth * answered, -cost * answered, 1.0 * answered, group, level)
+    return mean_loss_interval(worth * answered, -cost * answered, 1.0 * answered, group, level)
 
 
 def _cuts(
     confidence: Floats, worth: Floats, fold: Floats, threshold: str, weights: Weights
 ) -> tuple[list[Floats], list[Floats], list[NDArray[np.int64]]]:
-    """Return for each half its rows and their summed worth by descending confidence, and the place of the cut chosen on it."""
+    """Return per half: rows by descending confidence, their summed worth, and the chosen cut."""
     halves = [np.ones_like(fold)] if threshold == "same" else [1 - fold, fold]
     sums = tie_sums(-confidence, [column * half for half in halves for column in (np.ones_like(worth), worth)], weights)
     counts, worths = sums[::2], [np.cumsum(s, axis=1) for s in sums[1::2]]
@@ -83,7 +83,7 @@ def _cuts(
 
 
 def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
-    """Return the last cut, at an occurring confidence, with the largest sum up to rounding."""
+    """Return (B,) the last cut with the largest sum up to rounding."""
     offered = np.where(count > 0, worth, -np.inf)
     best = offered >= offered.max(axis=1, keepdims=True) - 1e-9
     from_the_end: NDArray[np.int64] = best[:, ::-1].argmax(axis=1)
@@ -92,5 +92,5 @@ def _last_best(worth: Floats, count: Floats) -> NDArray[np.int64]:
 
 
 def bounds(*, cost: float = 1.0) -> tuple[float, float]:
-    """Return the values of all questions answered wrong, and answered right."""
+    """Return the value if all questions were answered wrong, and right."""
     return -cost, 1.0

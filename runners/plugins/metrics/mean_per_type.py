@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
-from qualm.runners.scoring.measuring.bounded_means import mean_of_types
+from qualm.runners.scoring.measuring.bounded_means import mean_of_types_interval
 
 CITES = ["kafle2017analysis"]
 META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct")
@@ -43,17 +43,17 @@ def types(correct: Floats, kinds: Floats, *, mean: str = "arithmetic", by: str =
 def interval(
     correct: Floats, kinds: Floats, group: NDArray[np.int64], level: float, *, mean: str = "arithmetic", by: str = "category"
 ) -> tuple[float, float]:
-    """Return the interval of a mean of types whose accuracies have Wilson's intervals."""
-    return mean_of_types(correct, np.ones_like(correct), kinds, group, level, lambda accuracies: over_types(accuracies, mean))
+    """Return the (low, high) interval of a mean over types, by Wilson's interval of each."""
+    return mean_of_types_interval(correct, np.ones_like(correct), kinds, group, level, lambda accuracies: over_types(accuracies, mean))
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of a share."""
+    """Return the lowest and highest possible value, 0 and 1."""
     return 0.0, 1.0
 
 
 def over_types(accuracies: Floats, mean: str) -> Floats:
-    """Return the mean of each row of accuracies, (B, T) -> (B,); NaN if one of them is."""
+    """Return (B,) means over types of (B, T) accuracies; NaN if one is NaN."""
     if mean == "arithmetic":
         return np.asarray(accuracies.mean(axis=1))
     with np.errstate(divide="ignore"):

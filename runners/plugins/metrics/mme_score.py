@@ -46,10 +46,10 @@ def mme_score(
 def types(
     right: Floats, pictures: Floats, subtasks: Floats, *, judge: str = "", picture: str = "group", subtask: str = "subtask"
 ) -> Floats:
-    """Return the subtasks: each needs independent groups of its own."""
+    """Return (n,) subtasks; each needs independent groups for an interval."""
     return subtasks
 
 
 def bounds(subtasks: Floats) -> tuple[float, float]:
-    """Return 0 and 200 points a subtask."""
+    """Return the lowest and highest possible value: 0, and 200 points per subtask."""
     return 0.0, 200.0 * len(np.unique(subtasks))

@@ -23,5 +23,5 @@ def mmhal_score(points: Floats, weights: Weights, *, judge: str = "") -> Floats:
 
 
 def bounds() -> tuple[float, float]:
-    """Return the lowest and highest rating."""
+    """Return the lowest and highest possible rating."""
     return 0.0, 6.0

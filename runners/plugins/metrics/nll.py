@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, chosen_rows, mean
 from qualm.runners.plugins.metrics._brier import each_outcome, events
-from qualm.runners.scoring.measuring.bounded_means import mean_of_outcomes
+from qualm.runners.scoring.measuring.bounded_means import mean_loss_interval
 
 CITES = ["good1952rational"]
 ALSO_KNOWN_AS = ["log_loss", "negative_log_likelihood", "cross_entropy", "logarithmic_score"]
@@ -73,13 +73,13 @@ def interval(
     floor: float = 2.220446049250313e-16,
     rows: str = "test",
 ) -> tuple[float, float]:
-    """Return the interval of losses bounded by each row's best and worst outcome; infinite where `floor: 0` leaves no bound."""
+    """Return the (low, high) interval of mean losses, from each row's best and worst outcome."""
     chosen = chosen_rows(is_calibration, rows) > 0
     forecast, outcome = forecast[chosen], outcome[chosen]
     possible = np.stack([_losses(forecast, each, over, floor) for each in each_outcome(forecast, over)])
     if not np.isfinite(possible).all():
         return -np.inf, np.inf
-    return mean_of_outcomes(_losses(forecast, outcome, over, floor), possible.min(axis=0), possible.max(axis=0), group[chosen], level)
+    return mean_loss_interval(_losses(forecast, outcome, over, floor), possible.min(axis=0), possible.max(axis=0), group[chosen], level)
 
 
 def _losses(forecast: Floats, outcome: Floats, over: str, floor: float) -> Floats:
@@ -97,5 +97,5 @@ def _surprise(probability: Floats) -> Floats:
 
 
 def bounds(*, floor: float = 2.220446049250313e-16) -> tuple[float, float]:
-    """Return 0 and the loss of the smallest probability."""
+    """Return the lowest and highest possible loss: 0, and that of probability `floor`."""
     return 0.0, float(-np.log(floor)) if floor > 0 else np.inf

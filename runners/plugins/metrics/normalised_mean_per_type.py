@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from qualm.registry.plugins.protocols import MetricMeta
 from qualm.runners.contracts.metrics import Floats, Weights, ratio
 from qualm.runners.plugins.metrics.mean_per_type import over_types
-from qualm.runners.scoring.measuring.bounded_means import mean_of_types
+from qualm.runners.scoring.measuring.bounded_means import mean_of_types_interval
 
 CITES = ["kafle2017analysis"]
 META = MetricMeta(higher_is_better=True, interval="own", increases_with="correct")
@@ -65,16 +65,16 @@ def interval(
     mean: str = "arithmetic",
     by: str = "category",
 ) -> tuple[float, float]:
-    """Return the interval of a mean of types, every reference answer of a type weighing alike, with Wilson's intervals."""
+    """Return the (low, high) interval of a mean over types, reference answers weighing alike."""
     _, place, count = np.unique(np.stack([kinds, answers]), axis=1, return_inverse=True, return_counts=True)
-    return mean_of_types(correct, 1 / count[place.ravel()], kinds, group, level, lambda accuracies: over_types(accuracies, mean))
+    return mean_of_types_interval(correct, 1 / count[place.ravel()], kinds, group, level, lambda accuracies: over_types(accuracies, mean))
 
 
 def bounds() -> tuple[float, float]:
-    """Return the ends of a share."""
+    """Return the lowest and highest possible value, 0 and 1."""
     return 0.0, 1.0
 
 
 def _changes(values: Floats) -> NDArray[np.bool_]:
-    """Mark the first value of each run of equal values."""
+    """Return a mask of the first value of each run of equal values."""
     return np.concatenate([[True], values[1:] != values[:-1]])

@@ -62,7 +62,7 @@ def classes(doubt: Floats, correct: Floats, *, max_rejection: float = 1.0, by: s
 
 
 def bounds() -> tuple[float, float]:
-    """Return no lower bound, which depends on the accuracy, and 1."""
+    """Return the lowest and highest possible value: none below, 1 above."""
     return -np.inf, 1.0
 
 

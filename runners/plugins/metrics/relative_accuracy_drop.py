@@ -33,5 +33,5 @@ def classes(correct: Floats, uncertain: Floats) -> Floats:
 
 
 def bounds() -> tuple[float, float]:
-    """Return minus infinity, of few right answers to clear questions, and 1, of none to uncertain ones."""
+    """Return the lowest and highest possible value: minus infinity, and 1."""
     return -np.inf, 1.0

@@ -10,7 +10,7 @@ import polars as pl
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import aside, between, decimals, number, rounded, signed, titled, visible, words
+from qualm.runners.reporting.text import aside, between, decimals, display_name, heading_name, number, rounded, signed, visible
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
@@ -22,8 +22,8 @@ MOST_ROWS = 120
 NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTENCY: "HCC"}
 
 
-def leaning(tests: pl.DataFrame) -> str:
-    """Count the estimators that react significantly differently to two modalities."""
+def describe_modality_differences(tests: pl.DataFrame) -> str:
+    """Return a sentence: how many estimators react significantly differently to modalities."""
     rows = _tests_of_plugin(tests, REFLECTION)
     if not rows:
         return say.MODALITIES_UNTESTED
@@ -41,11 +41,11 @@ def leaning(tests: pl.DataFrame) -> str:
         return text
     most = max(clear, key=lambda r: abs(r["difference"]))
     where = f"{visible(most['model'], 40)} on {visible(most['dataset'], 40)}"
-    return say.LARGEST_MODALITY_DIFFERENCE.format(text=text, estimator=words(_estimator(most)), where=where, difference=_pair(most))
+    return say.LARGEST_MODALITY_DIFFERENCE.format(text=text, estimator=display_name(_estimator(most)), where=where, difference=_pair(most))
 
 
-def hallucinated_more(tests: pl.DataFrame) -> str:
-    """Describe under which modality more right answers become wrong; empty if not tested."""
+def describe_hallucination_differences(tests: pl.DataFrame) -> str:
+    """Return a sentence on which modality makes more right answers wrong; "" if not tested."""
     rows = _tests_of_plugin(tests, HALLUCINATION)
     if not rows:
         return ""
@@ -57,8 +57,8 @@ def hallucinated_more(tests: pl.DataFrame) -> str:
     return f"{f'Significant: {sentence}. ' if sentence else ''}{rest}"
 
 
-def compared(tests: pl.DataFrame, results: Report) -> Sheet | None:
-    """Return the tests as a table."""
+def modality_tests_table(tests: pl.DataFrame, results: Report) -> Sheet | None:
+    """Return a table of the tests between modalities; None if there are none."""
     if tests.is_empty():
         return None
     rows = [
@@ -95,12 +95,19 @@ def _estimator(row: Row) -> str:
 def _titled(row: Row) -> str:
     name, _, sweep = metric_of(str(row["metric"])).partition("@")
     return " ".join(
-        filter(None, (NAMES.get(name, titled(name)), visible(sweep, 40), visible(words(_estimator(row)), 60) if _estimator(row) else ""))
+        filter(
+            None,
+            (
+                NAMES.get(name, heading_name(name)),
+                visible(sweep, 40),
+                visible(display_name(_estimator(row)), 60) if _estimator(row) else "",
+            ),
+        )
     )
 
 
 def _pair(row: Row) -> str:
-    """Return both values and their difference, the higher one first."""
+    """Return both values and their difference as text, the higher value first."""
     (high, above), (low, below) = sorted([(row["value_a"], row["a"]), (row["value_b"], row["b"])], reverse=True)
     turned = row if row["value_b"] >= row["value_a"] else {"low": _minus(row["high"]), "high": _minus(row["low"])}
     difference = f"{signed(high - low, decimals(turned))}{aside(between(turned, form=signed))}"

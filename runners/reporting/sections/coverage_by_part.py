@@ -12,11 +12,11 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import between, number, rounded, visible, words
+from qualm.runners.reporting.text import between, display_name, number, rounded, visible
 
 
 def coverage_by_part(results: Report) -> list[Sheet]:
-    """Return a sheet for each dataset and conformal setting with `per:`."""
+    """Return a table of coverage by question group, per dataset and setting with `per:`."""
     rows = results.thresholds.filter(pl.col("per").is_not_null())
     sheets = []
     for (dataset, setting), part in rows.group_by(["dataset", "setting"], maintain_order=True):
@@ -37,7 +37,7 @@ def _rows(of: list[dict[str, Any]]) -> Iterator[list[str]]:
         threshold = "none" if r["threshold"] is None else number(r["threshold"])
         in_groups = say.IN_GROUPS.format(n=r["n_groups"]) if (r["n_groups"] or r["n_calibration"]) < r["n_calibration"] else ""
         calibrate = f"{r['n_calibration']:,}{in_groups}"
-        cells = [r["model"], words(r["score"]), part, calibrate, f"{r['n_test']:,}", threshold, *_coverage(r)]
+        cells = [r["model"], display_name(r["score"]), part, calibrate, f"{r['n_test']:,}", threshold, *_coverage(r)]
         yield [visible(cell, 120) for cell in cells]
 
 

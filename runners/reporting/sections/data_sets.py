@@ -19,7 +19,7 @@ from qualm.runners.runtime.stage import StageError
 
 @dataclass
 class Sheet:
-    """A plain table: a heading row, grouped where `groups` says so, and rows whose first cell names them."""
+    """A plain table: headings, column groups, rows named by their first cell, and a note."""
 
     caption: str
     header: list[str]
@@ -32,7 +32,7 @@ class Sheet:
 
 @dataclass
 class DataSet:
-    """The records of one dataset."""
+    """Tables and sentences of the report about one dataset."""
 
     name: str
     id: str
@@ -52,7 +52,7 @@ class CategoryRow:
 
 
 def taxonomy(results: Report) -> list[CategoryRow]:
-    """Return the spec's categories in its order."""
+    """Return the spec's categories as table rows, in its order."""
     entries = []
     for main, categories in (results.stage.params.get("taxonomy") or {}).items():
         for i, (name, about) in enumerate(categories.items()):
@@ -63,7 +63,7 @@ def taxonomy(results: Report) -> list[CategoryRow]:
 
 
 def data_sets(results: Report) -> list[DataSet]:
-    """Return a block per dataset that was assembled from pairs or reviewed by people."""
+    """Return tables and sentences of each dataset that was assembled or reviewed."""
     blocks = []
     order = [f"{main}/{name}" for main, below in (results.stage.params.get("taxonomy") or {}).items() for name in below]
     for place, (name, folder) in enumerate(results.stage.inputs.get("datasets", {}).items()):
@@ -72,19 +72,19 @@ def data_sets(results: Report) -> list[DataSet]:
             continue
         block = DataSet(visible(name, 80), f"data-{place}")
         if statistics is not None:
-            block.sheets.append(counts(statistics, order))
-            block.sheets += [s for s in (_recipes(statistics),) if s.rows]
+            block.sheets.append(counts_table(statistics, order))
+            block.sheets += [s for s in (_recipes_table(statistics),) if s.rows]
             block.sentences += _near_duplicates(statistics)
             block.sheets += [s for s in (_removal_sheet(statistics, Path(folder)), _shortcut_sheet(results, name, Path(folder))) if s.rows]
         if verification is not None:
-            block.sheets.append(_valid(verification))
+            block.sheets.append(_review_table(verification))
             block.sentences += _agreement(verification)
         blocks.append(block)
     return blocks
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object, None without the file; raise StageError if it is not JSON."""
+    """Return the JSON object in a file; None if there is no file or no object."""
     if not path.is_file():
         return None
     try:
@@ -94,8 +94,8 @@ def read_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
-    """Return the paper's Table 1: images and questions by split and category, categories in the taxonomy's order."""
+def counts_table(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
+    """Return a table of images and questions by split and category (the paper's Table 1)."""
     names = sorted(statistics["categories"], key=lambda c: (order.index(c) if c in order else len(order), c))
     categories = [*names, *([ALL] if len(names) > 1 else [])]
     splits = [*statistics["splits"], *([ALL] if len(statistics["splits"]) > 1 else [])]
@@ -114,8 +114,8 @@ def counts(statistics: Mapping[str, Any], order: Sequence[str] = ()) -> Sheet:
     return Sheet(say.IMAGES_AND_QUESTIONS, header, rows, groups, note)
 
 
-def _recipes(statistics: Mapping[str, Any]) -> Sheet:
-    """Return the pairs of each recipe, and its dropped candidates by reason."""
+def _recipes_table(statistics: Mapping[str, Any]) -> Sheet:
+    """Return a table of recipes: pairs, and dropped candidates by reason."""
     rows = []
     for recipe in statistics.get("recipes", []):
         dropped = "; ".join(f"{visible(reason, 80)}: {n:,}" for reason, n in sorted(recipe["dropped"].items(), key=lambda d: (-d[1], d[0])))
@@ -150,7 +150,7 @@ REMOVAL = ("psnr_inside", "psnr_outside", "ssim_inside", "ssim_outside", "detect
 
 
 def _removal_sheet(statistics: Mapping[str, Any], folder: Path) -> Sheet:
-    """Return the table of how well recipes removed objects from images, where the true image is known."""
+    """Return a table of how well recipes removed objects, where the true image is known."""
     rows = []
     for recipe in statistics.get("recipes", []):
         record = read_record(folder / recipe["record"]) or {}
@@ -169,7 +169,7 @@ def _removal_sheet(statistics: Mapping[str, Any], folder: Path) -> Sheet:
 
 
 def _nested_records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield a record, and all records nested in it."""
+    """Yield a record and all records nested in it."""
     yield record
     for value in record.values():
         if isinstance(value, Mapping):
@@ -177,10 +177,10 @@ def _nested_records(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _shortcut_sheet(results: Report, dataset: str, folder: Path) -> Sheet:
-    """Return the table of how well the question or the image alone predicts answerability."""
+    """Return a table of how well the question or the image alone predicts answerability."""
     rows = results.source.shortcuts(dataset).collect().to_dicts()
     rows = shortcuts.with_design(rows, read_samples(dataset, folder)) if rows else []
-    body = [[visible(category, 90), *rest] for category, *rest in shortcuts.cells(rows)]
+    body = [[visible(category, 90), *rest] for category, *rest in shortcuts.format_cells(rows)]
     return Sheet(say.SHORTCUTS, list(shortcuts.HEADER), body, note=shortcuts.NOTE)
 
 
@@ -188,8 +188,8 @@ WORDS = {"misplaced": say.WRONG_SUBSET, "unresolved": say.TIED}
 """Display names of verdicts."""
 
 
-def _valid(verification: Mapping[str, Any]) -> Sheet:
-    """Return the paper's Table 7: how many questions people found valid."""
+def _review_table(verification: Mapping[str, Any]) -> Sheet:
+    """Return a table of how many questions people found valid (the paper's Table 7)."""
     parts = [(c["category"] or say.NO_CATEGORY, c) for c in verification["categories"]]
     parts += [(f"subset {c['category']}", c) for c in verification["subsets"]]
     kinds = ["valid", "invalid", *(["misplaced"] if verification["subsets"] else []), "unresolved", "unreviewed"]

@@ -31,7 +31,7 @@ KINDS = ("most confident wrong", "wrong", "least confident right", "right", "uns
 
 @dataclass
 class AnswerView:
-    """Answer of one model."""
+    """One model's answer as an example card shows it."""
 
     model: str
     text: str
@@ -47,7 +47,7 @@ class AnswerView:
 
 @dataclass
 class ExampleView:
-    """One question with every model's answer."""
+    """One question with every model's answer, as an example card shows it."""
 
     dataset: str
     sample_id: str
@@ -64,7 +64,7 @@ class ExampleView:
 
 
 def examples(results: Report, how_many: int, datasets: list[str]) -> list[ExampleView]:
-    """`how_many` questions, shared out among these datasets, the same for the same seed."""
+    """Return `how_many` example questions, shared among datasets, the same for a seed."""
     questions: list[ExampleView] = []
     spent = 0
     for place, dataset in enumerate(datasets):
@@ -86,7 +86,7 @@ def examples(results: Report, how_many: int, datasets: list[str]) -> list[Exampl
 
 
 def _pick(results: Report, dataset: str, how_many: int) -> dict[str, dict[str, str]]:
-    """Return sample_id -> {model: reason}, taking turns among models and kinds."""
+    """Return chosen sample ids with {model: why chosen}, in turn by model and kind."""
     queues = []
     for model in results.models:
         rows = results.answers.filter((pl.col("dataset") == dataset) & (pl.col("model") == model))
@@ -136,26 +136,28 @@ def _example(dataset: str, sample: dict[str, Any], answers: pl.DataFrame, why: d
 
 
 def _answer(row: dict[str, Any], options: list[str], why: str) -> AnswerView:
-    text = worded(row["text"], row["predicted"], options) or (say.NO_ANSWER.format(reason=row["no_answer"]) if row["no_answer"] else "")
+    text = answer_text(row["text"], row["predicted"], options) or (
+        say.NO_ANSWER.format(reason=row["no_answer"]) if row["no_answer"] else ""
+    )
     thought = visible(row["thinking"] or "", THOUGHT)
     bar = confidence_bar(row["confidence"])
     return AnswerView(visible(row["model"], 80), visible(text, 240), verdict(row["correct"]), *bar, why, thought)
 
 
 def confidence_bar(confidence: float | None) -> tuple[str, int]:
-    """Return a confidence as text and as a bar's width in percent, clipped to 0..100; a dash if none."""
+    """Return a confidence as text and as a bar's width in percent; a dash and 0 if none."""
     if confidence is None or not math.isfinite(confidence):
         return "–", 0
     return number(confidence, 2), round(100 * min(max(confidence, 0.0), 1.0))
 
 
 def options_of(sample: dict[str, Any]) -> list[str]:
-    """Return the options of a multiple-choice question; empty for an open one."""
+    """Return the options of a multiple-choice question; [] for an open one."""
     return [c or "" for c in sample["choices"] or []]
 
 
-def worded(text: str, picked: int | None, options: list[str]) -> str:
-    """Return an answer as text; for multiple choice, the option that was picked."""
+def answer_text(text: str, picked: int | None, options: list[str]) -> str:
+    """Return an answer as text; for multiple choice the picked option with its letter."""
     if not options or picked is None:
         return text
     return f"{letter(picked)}  {options[picked]}" if picked < len(options) else letter(picked)
@@ -174,7 +176,7 @@ def letter(place: int) -> str:
 
 
 def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
-    """Read the bytes of images, a batch at a time."""
+    """Return the bytes of images by id; images that are not in the folder are left out."""
     images: dict[str, bytes] = {}
     if not image_ids or not folder.is_dir():
         return images
@@ -186,8 +188,8 @@ def images_of(folder: Path, image_ids: set[str]) -> dict[str, bytes]:
     return images
 
 
-def thumbnail(files: Sequence[bytes | None], budget: int) -> tuple[str, str]:
-    """Return (data URI, "") of a question's images side by side, or ("", reason).
+def thumbnail(files: Sequence[bytes | None], max_bytes: int) -> tuple[str, str]:
+    """Return (data URI of a question's images side by side, "") or ("", why there is none).
 
     Images are decoded and encoded again; original bytes never reach the page.
     """
@@ -195,4 +197,4 @@ def thumbnail(files: Sequence[bytes | None], budget: int) -> tuple[str, str]:
     if picture is None:
         return "", why
     uri = small(picture, SIDE * min(len(files), 3))
-    return (uri, "") if len(uri) <= budget else ("", say.IMAGE_LEFT_OUT)
+    return (uri, "") if len(uri) <= max_bytes else ("", say.IMAGE_LEFT_OUT)

@@ -13,7 +13,7 @@ from qualm.runners.reporting.text import aside, between, number, percent, small,
 
 
 def judging(results: Report) -> Sheet | None:
-    """Return a row per judge; None where the spec names no labelled answers."""
+    """Return a table of judges against people's labels; None if the spec names no labels."""
     path = results.stage.inputs.get("judging")
     record = read_record(Path(path)) if path else None
     if not record:

@@ -12,15 +12,15 @@ import polars as pl
 from qualm.registry.sample import CLEAN, MACRO, MACRO_DATASETS
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.text import Label, between, counted, promised, rounded, titled, visible, words
+from qualm.runners.reporting.text import Label, between, counted, display_name, heading_name, promised, rounded, visible
 from qualm.runners.scoring.measuring.labels import metric_of
 from qualm.runners.scoring.rankings import ESTIMATORS, MODELS
-from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words
+from qualm.runners.scoring.scored_share import describe_bounds, format_share
 
 
 @dataclass
 class TableCell:
-    """One number of a table as it is printed."""
+    """One number of a leaderboard as it is printed."""
 
     value: str = ""
     interval: str = ""
@@ -33,7 +33,7 @@ class TableCell:
 
 @dataclass
 class Column:
-    """One metric, under the heading of its group."""
+    """Heading of one metric's column."""
 
     title: str
     arrow: str = ""
@@ -43,7 +43,7 @@ class Column:
 
 @dataclass
 class Table:
-    """A table with grouped columns."""
+    """A leaderboard with grouped columns."""
 
     caption: str
     groups: list[tuple[str, int]]
@@ -57,17 +57,17 @@ class Table:
 
     @property
     def undefined(self) -> list[tuple[str, str]]:
-        """Columns with undefined values and the distinct reasons."""
-        return undefined([column.title for column in self.columns], [cells for _, cells in self.rows])
+        """Return (column title, reasons) of the columns with undefined values."""
+        return undefined_columns([column.title for column in self.columns], [cells for _, cells in self.rows])
 
 
 class HasReason(Protocol):
-    """A value that may be undefined."""
+    """Protocol: a table cell that may be undefined, with the reason."""
 
     why: str
 
 
-def undefined(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> list[tuple[str, str]]:
+def undefined_columns(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> list[tuple[str, str]]:
     """Return (column title, reasons) of every column with undefined values."""
     reasons: dict[str, dict[str, None]] = {}
     for cells in rows:
@@ -78,20 +78,20 @@ def undefined(titles: Sequence[str], rows: Sequence[Sequence[HasReason]]) -> lis
 
 
 def leaderboards(results: Report, dataset: str) -> list[Table]:
-    """Return tables of one dataset: the answers themselves, then the conformal sets, then the estimators."""
+    """Return the leaderboards of one dataset: answers, conformal sets, estimators."""
     labels = results.main_labels(dataset)
     kinds = [("Answers", [a for a in labels if not a.score and not a.estimator]), (say.PREDICTION_SETS, [a for a in labels if a.score])]
-    tables = [_table(results, dataset, _part(title, labels, chosen), chosen) for title, chosen in kinds if chosen]
+    tables = [_table(results, dataset, _title_with_part(title, labels, chosen), chosen) for title, chosen in kinds if chosen]
     estimated = [a for a in labels if a.estimator]
     if len({a.estimator for a in estimated}) > len(results.models):
-        tables.append(_by_estimator(results, dataset, _part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
+        tables.append(_by_estimator(results, dataset, _title_with_part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
     elif estimated:
-        tables.append(_table(results, dataset, _part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
+        tables.append(_table(results, dataset, _title_with_part(say.UNCERTAINTY_ESTIMATORS, labels, estimated), estimated))
     return tables
 
 
 def macro_averages(results: Report) -> list[tuple[str, list[Table]]]:
-    """List the leaderboards of macro averages of clean inputs, each below what is averaged."""
+    """Return (what is averaged, leaderboards) of each macro average of clean inputs."""
     clean = results.averages.filter(pl.col("variant") == CLEAN)
     boards = []
     for dataset, part in clean.select("dataset", "slice").unique(maintain_order=True).iter_rows():
@@ -102,12 +102,12 @@ def macro_averages(results: Report) -> list[tuple[str, list[Table]]]:
 
 
 def _by_estimator(results: Report, dataset: str, title: str, labels: list[Label]) -> Table:
-    """Return a table with a row per estimator, best first, for more estimators than models."""
+    """Return a leaderboard with a row per estimator, best first."""
     models = models_of(results, dataset)
     metrics = list({(a.plugin, a.sweep): a for a in labels}.values())
     columns = [(m, a) for m in models for a in metrics]
     same = {(m, a.text): [(m, b) for b in labels if (b.plugin, b.sweep) == (a.plugin, a.sweep)] for m, a in columns}
-    over = _over(results, dataset, same)
+    over = _row_counts(results, dataset, same)
     notes = [
         ", ".join(filter(None, (over[m, a.text], _not_ranked(results, ESTIMATORS, dataset, metric_of(a.text), m)))) for m, a in columns
     ]
@@ -127,8 +127,8 @@ def _by_estimator(results: Report, dataset: str, title: str, labels: list[Label]
     best = [results.ranks(ESTIMATORS, dataset, metric_of(k.text), model=m) for m, k in columns]
     for estimator in sorted(by_estimator, key=lambda e: _order(by_estimator[e][0], columns[0][1])):
         cells = by_estimator[estimator]
-        table.rows.append((words(estimator), [read_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
-        table.counts.append(counts_of([c for c in cells if c is not None]))
+        table.rows.append((display_name(estimator), [table_cell(c, of.get(estimator, "")) for c, of in zip(cells, best, strict=True)]))
+        table.counts.append(format_counts([c for c in cells if c is not None]))
     return _beside_chance(table, [_chance(results, dataset, same[m, a.text]) for m, a in columns])
 
 
@@ -138,14 +138,14 @@ def _beside_chance(table: Table, levels: list[str]) -> Table:
 
 
 def _chance(results: Report, dataset: str, cells: Sequence[tuple[str, Label]]) -> str:
-    """Return what an uncertainty without information reaches, from the lowest of some cells to the highest; empty if none has a level."""
+    """Return the range of chance levels of some scores as text; "" if none has a level."""
     found = [results.cells.get((model, dataset, label.text)) for model, label in cells if label.estimator]
     rows = sorted((row for row in found if row and row.get("chance") is not None), key=lambda row: row["chance"])
     return " – ".join(dict.fromkeys(rounded(row, "chance") for row in (rows[:1] + rows[-1:])))
 
 
-def parts(results: Report, dataset: str) -> str:
-    """Describe the rows of each column, if a conformal setting calibrates on some; else empty."""
+def describe_rows(results: Report, dataset: str) -> str:
+    """Return a sentence on which rows each column is over, with calibration; else ""."""
     setting = next((a.setting for a in results.main_labels(dataset) if of_test_part(a)), "")
     if not setting:
         return ""
@@ -159,23 +159,23 @@ def parts(results: Report, dataset: str) -> str:
     return say.TEST_PART_COLUMNS.format(rows=of)
 
 
-def _part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
-    """Return the title, with the part of the dataset added if columns are over different parts."""
+def _title_with_part(title: str, labels: Sequence[Label], chosen: Sequence[Label]) -> str:
+    """Return the title, with the part of the dataset added if columns are over different ones."""
     if len(set(map(of_test_part, labels))) < 2 or len(set(map(of_test_part, chosen))) > 1:
         return title
     return (say.OVER_TEST_PART if of_test_part(chosen[0]) else say.OVER_ALL_ROWS).format(title=title)
 
 
 def of_test_part(label: Label) -> bool:
-    """Return true if rows that calibrate a conformal setting are left out of a metric."""
+    """Return true if a metric leaves out the rows that calibrate a conformal setting."""
     return bool(label.setting) and "rows=all" not in label.sweep
 
 
 K = TypeVar("K")
 
 
-def _over(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
-    """Return the number of rows and the part of the dataset of each column, if columns differ."""
+def _row_counts(results: Report, dataset: str, columns: Mapping[K, list[tuple[str, Label]]]) -> dict[K, str]:
+    """Return the number of rows of each column as a note, "" if equal for all columns."""
     counts = {
         key: [row["n"] for m, a in of if (row := results.cells.get((m, dataset, a.text))) and not _missing(row["value"])]
         for key, of in columns.items()
@@ -198,10 +198,10 @@ def _table(results: Report, dataset: str, title: str, labels: list[Label]) -> Ta
     labels = sorted(labels, key=lambda a: plugins.index((a.plugin, a.sweep)))
     models = models_of(results, dataset)
     grouped = any(a.score or a.estimator for a in labels)
-    over = _over(results, dataset, {a.text: [(m, a) for m in models] for a in labels})
+    over = _row_counts(results, dataset, {a.text: [(m, a) for m in models] for a in labels})
     columns = [
         Column(
-            words(a.score or a.estimator) if grouped and (a.score or a.estimator) else a.title,
+            display_name(a.score or a.estimator) if grouped and (a.score or a.estimator) else a.title,
             "" if grouped else a.arrow,
             ", ".join(filter(None, ("" if grouped else visible(a.sweep, 60), over[a.text], _model_note(results, dataset, a, models)))),
             visible(a.summary, 300),
@@ -212,14 +212,14 @@ def _table(results: Report, dataset: str, title: str, labels: list[Label]) -> Ta
     if grouped:
         for plugin, sweep in plugins:
             same = [a for a in labels if (a.plugin, a.sweep) == (plugin, sweep)]
-            head = f"{titled(plugin)} {visible(sweep, 60)}".strip()
+            head = f"{heading_name(plugin)} {visible(sweep, 60)}".strip()
             groups.append((f"{head} {same[0].arrow}".strip(), len(same)))
     table = Table(title, groups, columns)
     best = {a.text: results.ranks(MODELS, dataset, a.text) for a in labels}
     for model in models:
         scores = [results.cells.get((model, dataset, a.text)) for a in labels]
-        table.rows.append((model, [read_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
-        table.counts.append(counts_of([c for c in scores if c is not None]))
+        table.rows.append((model, [table_cell(c, best[a.text].get(model, "")) for a, c in zip(labels, scores, strict=True)]))
+        table.counts.append(format_counts([c for c in scores if c is not None]))
     return _beside_chance(table, [_chance(results, dataset, [(m, a) for m in models]) for a in labels])
 
 
@@ -233,19 +233,19 @@ def _missing(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
-def read_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
-    """Return a score as a cell of a table."""
+def table_cell(row: dict[str, Any] | None, rank: str) -> TableCell:
+    """Return a score row as a table cell, with its interval and rank mark."""
     if row is None:
         return TableCell("–", title=say.NOT_MEASURED_FOR_MODEL)
     if _missing(row["value"]):
-        why = "; ".join(filter(None, (visible(row["why"] or say.NO_REASON, 300), bounds_in_words(row))))
+        why = "; ".join(filter(None, (visible(row["why"] or say.NO_REASON, 300), describe_bounds(row))))
         return TableCell("undefined", why=why, title=f"{why}; {counted(row)}")
-    interval = "; ".join(filter(None, (between(row) or say.NO_INTERVAL, bounds_in_words(row))))
+    interval = "; ".join(filter(None, (between(row) or say.NO_INTERVAL, describe_bounds(row))))
     return TableCell(rounded(row), interval, rank, title="; ".join(filter(None, (counted(row), promised(row)))))
 
 
-def counts_of(cells: list[dict[str, Any]]) -> str:
-    """Return n of the defined scores, and the smallest scored share if answers are unscored."""
+def format_counts(cells: list[dict[str, Any]]) -> str:
+    """Return n of the defined scores as text, with the smallest scored share if below 1."""
     cells = [c for c in cells if not _missing(c["value"])] or cells
     if not cells:
         return "–"
@@ -254,17 +254,17 @@ def counts_of(cells: list[dict[str, Any]]) -> str:
         return n
     shares = [share for c in cells if (share := c.get("scored_share")) is not None]
     unscored = max(c["n_unscored"] for c in cells)
-    return f"{n}, {f'{share_in_words(min(shares))} scored' if shares else f'{unscored:,} unscored'}"
+    return f"{n}, {f'{format_share(min(shares))} scored' if shares else f'{unscored:,} unscored'}"
 
 
 def _model_note(results: Report, dataset: str, label: Label, models: Sequence[str]) -> str:
-    """Return why several models are not ranked by a metric."""
+    """Return why models are not ranked by a metric; "" if they are."""
     biased = label.compared_by and len(models) > 1
     return _not_ranked(results, MODELS, dataset, label.text) or (say.NOT_RANKED_BIASED if biased else "")
 
 
 def _not_ranked(results: Report, among: str, dataset: str, metric: str, model: str = "") -> str:
-    """Return why a column has no marks, where that is because its rows were scored unequally often."""
+    """Return a note if candidates are unranked since scored shares differ; else ""."""
     rows = results.candidates(among, dataset, metric, model=model)
     return say.STATE_UNEQUAL if rows and rows[0]["not_comparable"] else ""
 

@@ -9,11 +9,11 @@ import polars as pl
 from qualm.registry import baseline_model
 from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, heading, model_legend
+from qualm.runners.reporting.figures import Figure, Panel, brief, colour_order, heading, model_legend
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.marks import finite
+from qualm.runners.reporting.marks import is_finite
 from qualm.runners.reporting.sections.strategies import answerable_only, categories
-from qualm.runners.reporting.text import number, titled, visible
+from qualm.runners.reporting.text import heading_name, number, visible
 from qualm.runners.results.confidence_weighted_accuracy import STUDIED, claims
 from qualm.runners.runtime.colours import SERIES
 
@@ -21,7 +21,7 @@ BARS = ("lave_idk_accuracy", "confidence_weighted_accuracy", "f1_idk")
 
 
 def metric_study(results: Report) -> list[Figure]:
-    """Draw confidence-weighted accuracy against accuracy and calibration error, per dataset."""
+    """Return figures of confidence-weighted accuracy against other metrics, per dataset."""
     frame = results.plots.get("metric_study")
     if frame is None or frame.is_empty():
         return []
@@ -34,7 +34,7 @@ def metric_study(results: Report) -> list[Figure]:
         figure = Figure(
             say.STUDY.format(dataset=brief(dataset)),
             say.STUDY_CAPTION,
-            legend=model_legend(models, results.palette) if len(coloured(models, results.palette)) <= len(SERIES) else [],
+            legend=model_legend(models, results.palette) if len(colour_order(models, results.palette)) <= len(SERIES) else [],
             wide=True,
         )
         for metric in sorted(rows["metric"].unique().to_list(), key=lambda m: ("accuracy" not in m, m)):
@@ -42,12 +42,12 @@ def metric_study(results: Report) -> list[Figure]:
             points = [
                 {"model": brief(r["model"]), "x": r["value"], "y": r[STUDIED]}
                 for r in part.iter_rows(named=True)
-                if finite(r["value"]) and finite(r[STUDIED])
+                if is_finite(r["value"]) and is_finite(r[STUDIED])
             ]
             if points:
                 label = results.labels.get(metric)
-                title = heading(label) if label else titled(metric)
-                colours = [brief(m) for m in coloured(models, results.palette)]
+                title = heading(label) if label else heading_name(metric)
+                colours = [brief(m) for m in colour_order(models, results.palette)]
                 svg = charts.scatter(points, colours, title, say.WEIGHTED_ACCURACY_AXIS)
                 figure.panels.append(Panel(title, svg, _correlation(results, dataset, metric)))
         if figure.panels:
@@ -56,7 +56,7 @@ def metric_study(results: Report) -> list[Figure]:
 
 
 def study_claims(results: Report) -> list[tuple[str, str]]:
-    """Return dataset and sentence of Figure 4b, for datasets with unanswerable questions."""
+    """Return (dataset, sentence) pairs on Figure 4b, for datasets with unanswerable questions."""
     rows = results.correlations.to_dicts()
     return [(visible(d, 80), visible(text, 600)) for d, text in claims(rows) if not answerable_only(results, d)]
 
@@ -74,8 +74,8 @@ def _correlation(results: Report, dataset: str, metric: str) -> str:
     return f"r = {number(row['pearson'], 2)}{limits}, ρ = {number(row['spearman'], 2)}"
 
 
-def by_category(results: Report) -> list[Figure]:
-    """Draw bars per category and model, for datasets with at least two categories."""
+def category_figures(results: Report) -> list[Figure]:
+    """Return bar charts by category and model, for datasets with at least two categories."""
     figures = []
     for dataset in results.datasets:
         _, leaves = categories(results, dataset)
@@ -100,14 +100,14 @@ def by_category(results: Report) -> list[Figure]:
             for leaf in leaves:
                 for model in models:
                     row = results.clean.get((model, dataset, f"category={leaf}", label.text))
-                    if row is None or not finite(row["value"]):
+                    if row is None or not is_finite(row["value"]):
                         continue
                     low, high = (row["value"] if row[k] is None else row[k] for k in ("low", "high"))
                     group = visible(leaf.rpartition("/")[2], 24)
                     rows.append({"group": group, "model": brief(model), "value": row["value"], "low": low, "high": high})
             if rows:
                 order = [visible(leaf.rpartition("/")[2], 24) for leaf in leaves]
-                svg = charts.bars(rows, order, [brief(m) for m in coloured(models, results.palette)])
+                svg = charts.bars(rows, order, [brief(m) for m in colour_order(models, results.palette)])
                 figure.panels.append(Panel(heading(label), svg))
         if figure.panels:
             figures.append(figure)

@@ -23,7 +23,7 @@ BUDGET = 900_000
 
 @dataclass
 class MemberAnswer:
-    """Answer of one model to one member."""
+    """One model's answer to one question of a pair, as the page shows it."""
 
     model: str
     text: str
@@ -37,7 +37,7 @@ class MemberAnswer:
 
 @dataclass
 class MemberView:
-    """One question of a pair."""
+    """One question of a pair with every model's answer, as the page shows it."""
 
     claim: str
     question: str
@@ -59,8 +59,8 @@ class PairView:
 
 
 def pairs(results: Report, how_many: int) -> list[PairView]:
-    """Return `how_many` pairs, divided among datasets and categories, those on which models differ most first."""
-    datasets = [d for d in results.datasets if paired(results, d)]
+    """Return `how_many` contrastive pairs to show, most different outcomes first."""
+    datasets = [d for d in results.datasets if has_pairs(results, d)]
     views: list[PairView] = []
     spent = 0
     for place, dataset in enumerate(datasets):
@@ -86,14 +86,14 @@ def pairs(results: Report, how_many: int) -> list[PairView]:
     return views
 
 
-def paired(results: Report, dataset: str) -> bool:
-    """Return true if a dataset is made of pairs."""
+def has_pairs(results: Report, dataset: str) -> bool:
+    """Return true if a dataset has contrastive pairs."""
     samples = results.samples.get(dataset)
     return samples is not None and bool(samples["pair_id"].is_not_null().any())
 
 
 def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str, Any]]]:
-    """Choose pairs of every category in turn, those with the most different outcomes first."""
+    """Return pairs of sample rows, by category in turn, most different outcomes first."""
     members: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in results.samples[dataset].filter(pl.col("pair_id").is_not_null()).sort("answerable", descending=True).iter_rows(named=True):
         members[row["pair_id"]].append(row)
@@ -103,7 +103,7 @@ def _choose(results: Report, dataset: str, how_many: int) -> list[list[dict[str,
         if r["sample_id"] in owner and r["correct"] is not None:
             fared[owner[r["sample_id"]]][r["model"]].append(r["correct"])
     queues: dict[str, list[str]] = defaultdict(list)
-    for pair in sorted(members, key=lambda p: (-_spread(fared[p]), _draw(results.stage.seed, dataset, p))):
+    for pair in sorted(members, key=lambda p: (-_count_outcomes(fared[p]), _draw(results.stage.seed, dataset, p))):
         queues[members[pair][0]["category"] or ""].append(pair)
     chosen: list[str] = []
     turns = [iter(queues[c]) for c in sorted(queues)]
@@ -118,9 +118,9 @@ def _next(turn: Any, chosen: list[str]) -> bool:
     return pair is not None
 
 
-def _spread(fared: Mapping[str, list[float]]) -> int:
-    """Count the different outcomes of a pair: right on both, on one, on none."""
-    return len({tuple(sorted(v)) for v in fared.values()})
+def _count_outcomes(correctness_by_model: Mapping[str, list[float]]) -> int:
+    """Return the number of different outcomes of models on a pair."""
+    return len({tuple(sorted(v)) for v in correctness_by_model.values()})
 
 
 def _draw(seed: int, dataset: str, pair: str) -> bytes:
@@ -145,7 +145,7 @@ def _pair_view(
 
 
 def _meta(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return a map column as a dict; some versions of polars give a list of keys and values."""
+    """Return a sample's `meta` as a dict, also where polars gives a list of keys and values."""
     meta = row["meta"] or {}
     entries = meta.items() if isinstance(meta, Mapping) else ((e["key"], e["value"]) for e in meta)
     return {str(key): str(value) for key, value in entries}

@@ -12,18 +12,18 @@ import polars as pl
 
 from qualm.registry import CLEAN, MODALITIES
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
+from qualm.runners.reporting.heat import SURE, HeatCell, HeatMap, count_runs, shade, split_heat_map
 from qualm.runners.reporting.load import Report, column_decimals, with_decimals
 from qualm.runners.reporting.section import Section
-from qualm.runners.reporting.sections.compared_modalities import compared
+from qualm.runners.reporting.sections.compared_modalities import modality_tests_table
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, column, kinds, widest
-from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, grids
+from qualm.runners.reporting.sections.perturbed_by_kind import colour_scale, hcc_by_kind, heat_maps_by_kind, variant_heading
+from qualm.runners.reporting.sections.perturbed_by_modality import NAMES, modality_heat_maps
 from qualm.runners.reporting.sections.perturbed_gallery import gallery
 from qualm.runners.reporting.sections.perturbed_shifts import coverage, sweeps
 from qualm.runners.reporting.sections.perturbed_tested import TITLES, read_tested
-from qualm.runners.reporting.sections.research_questions import HELD_OUT, answers, validated
-from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, titled, visible, words
+from qualm.runners.reporting.sections.research_questions import HELD_OUT, answer_questions, validated_models
+from qualm.runners.reporting.text import aside, between, counted, display_name, heading_name, number, percent, rounded, visible
 from qualm.runners.results.attribution import MEASURES
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.cells import NO_REFERENCE
@@ -35,7 +35,7 @@ MOST_ROWS = 60
 
 
 def perturbed(results: Report) -> dict[str, Any] | None:
-    """Return the section; None for a spec without perturbations or without its metrics."""
+    """Return the template values of the perturbation section; None without perturbations."""
     variants = results.stage.params.get("variants")
     if not variants:
         return None
@@ -52,30 +52,30 @@ def perturbed(results: Report) -> dict[str, Any] | None:
     means = with_decimals(means, column_decimals(means))
     compared_means = results.source.scan("modality_comparisons").collect()
     drawn = {
-        "modalities": grids(means),
+        "modalities": modality_heat_maps(means),
         "urr": _heat_maps(urr, order, about, "tie_rate", "ties", 1.0),
-        "hcc": _heat_maps(hcc, right, about, "hallucination_rate", say.BECAME_WRONG, widest(hcc)),
-        "kinds": kinds(results, right, about, tested),
+        "hcc": _heat_maps(hcc, right, about, "hallucination_rate", say.BECAME_WRONG, colour_scale(hcc)),
+        "kinds": heat_maps_by_kind(results, right, about, tested),
     }
-    figures = by_kind(results, right, about, tested)
-    found = answers(results, means, compared_means, urr, hcc, attributions, agreement)
+    figures = hcc_by_kind(results, right, about, tested)
+    found = answer_questions(results, means, compared_means, urr, hcc, attributions, agreement)
     content = {
         "gallery": gallery(results),
         "answers": [(question, text) for question, text in found if not text.startswith(say.NOT_ANSWERED)],
         **{name: heats[:MOST] for name, heats in drawn.items()},
-        "compared": compared(compared_means, results),
+        "compared": modality_tests_table(compared_means, results),
         "hcc_by_kind": figures[:MOST],
         "tests": tested.sheet(order, about),
-        "blame": _attribution_grids(attributions, validated(agreement)),
+        "blame": _attribution_grids(attributions, validated_models(agreement)),
         "blamed": _agreement_sheet(agreement, results),
         "stability": _stability(results.source.scan("rank_stability").collect(), results),
-        "means": _means(means, results),
+        "means": _modality_means_table(means, results),
         "sweeps": sweeps(results),
         "coverage": coverage(results, order),
     }
     if not any(content.values()):
         return None
-    rest = {name: _rest(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
+    rest = {name: _not_shown(len(heats), MOST, "grids", results.stage.inputs.get(ALL[name])) for name, heats in drawn.items()}
     unanswered = [(question, text.removeprefix(say.NOT_ANSWERED)) for question, text in found if text.startswith(say.NOT_ANSWERED)]
     return {**content, "rest": rest, "unanswered": unanswered, "unscored": _unscored(unscored)}
 
@@ -84,36 +84,38 @@ ALL = {"modalities": "modality_scores", "urr": "urr", "hcc": "hcc", "kinds": "sc
 """Which input has everything that a kind of grid shows."""
 
 
-def _rest(there: int, limit: int, what: str, path: str | None) -> str:
-    """Say how many rows are not on the page and where they are; empty if none."""
-    if there <= limit:
+def _not_shown(count: int, limit: int, plural: str, path: str | None) -> str:
+    """Return a sentence on how many items are not shown, and where they are; "" if none."""
+    if count <= limit:
         return ""
     where = say.ALL_ARE_IN.format(path=visible(path, 200)) if path else ""
-    return say.FIRST_OF_KIND_SHOWN.format(shown=limit, n=there, what=what, where=where)
+    return say.FIRST_OF_KIND_SHOWN.format(shown=limit, n=count, what=plural, where=where)
 
 
 def _unscored(variants: list[str]) -> str:
-    """Name the perturbations that ask another question and so have no accuracy."""
+    """Return a sentence naming the perturbations without accuracy; "" if none."""
     if not variants:
         return ""
     names = ", ".join(visible(v, 60) for v in variants)
     return say.LEFT_OUT.format(names=names, why=NO_REFERENCE)
 
 
-def _head(variant: str, about: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
-    """Return a variant's heading, with the share of unchanged inputs and a collapse."""
-    name, strength = column(variant, about)
+def _column_heading(variant: str, variant_facts: dict[str, Any], unchanged: float | None, collapsed: str | None) -> tuple[str, str]:
+    """Return a column heading, and small text: strength, unchanged inputs, collapse."""
+    name, strength = variant_heading(variant, variant_facts)
     parts = [strength, f"{percent(unchanged, 0)} unchanged" if unchanged else "", "collapse" if collapsed else ""]
     return name, " · ".join(p for p in parts if p)
 
 
-def _heat_maps(frame: pl.DataFrame, order: list[str], about: dict[str, Any], side_column: str, side_label: str, scale: float) -> list[Heat]:
-    """Return a heat map per model, dataset and metric: estimators in rows, variants in columns.
+def _heat_maps(
+    frame: pl.DataFrame, order: list[str], variant_facts: dict[str, Any], side_column: str, side_label: str, scale: float
+) -> list[HeatMap]:
+    """Return heat maps per model, dataset and metric: estimators by variants.
 
     Args:
         frame: Points of one chart.
         order: Variants in the order of the page.
-        about: Variant -> its entry in the stage's parameters.
+        variant_facts: Variant -> its entry in the stage's parameters.
         side_column: Column with a second number for each cell.
         side_label: Its name on the page.
         scale: Absolute value with the strongest colour.
@@ -125,12 +127,12 @@ def _heat_maps(frame: pl.DataFrame, order: list[str], about: dict[str, Any], sid
         cells = {(r["estimator"], r["variant"]): r for r in part.iter_rows(named=True)}
         variants = [v for v in order if any(k[1] == v for k in cells)]
         names = list(dict.fromkeys(k[0] for k in cells))
-        rows = [(words(e), [_cell(cells.get((e, v)), side_column, side_label, scale) for v in variants]) for e in names]
+        rows = [(display_name(e), [_cell(cells.get((e, v)), side_column, side_label, scale) for v in variants]) for e in names]
         of_variant = {v: next(r for (_, other), r in cells.items() if other == v) for v in variants}
         sweep = str(metric).partition("@")[2]
         caption = " · ".join(visible(t, 60) for t in (model, dataset, sweep) if t)
-        heads = [_head(v, about, of_variant[v]["unchanged_rate"], of_variant[v]["collapsed"]) for v in variants]
-        heats += pieces(Heat(caption, "Estimator", heads, rows, grouped([about[v]["modality"] for v in variants])))
+        heads = [_column_heading(v, variant_facts, of_variant[v]["unchanged_rate"], of_variant[v]["collapsed"]) for v in variants]
+        heats += split_heat_map(HeatMap(caption, "Estimator", heads, rows, count_runs([variant_facts[v]["modality"] for v in variants])))
     return heats
 
 
@@ -158,23 +160,23 @@ def _cell(row: dict[str, Any] | None, side_column: str, side_label: str, scale: 
 
 
 def _changed(row: dict[str, Any]) -> str:
-    """Return a cell's tooltip on the samples with changed input."""
+    """Return tooltip text on the samples whose input is changed; "" if none is unchanged."""
     if not row["unchanged_rate"] or row["value_changed"] is None:
         return ""
     of = {"value": row["value_changed"], "low": row["low_changed"], "high": row["high_changed"]}
     return say.CHANGED_INPUTS.format(n=row["n_changed"], value=rounded(of), interval=aside(between(of)))
 
 
-def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[Heat]:
-    """Return a grid per model: datasets by known modality against attributed modality.
+def _attribution_grids(frame: pl.DataFrame, validated_models: list[str]) -> list[HeatMap]:
+    """Return heat maps by model: datasets and known modality against attributed modality.
 
     Samples of unknown modality are shown only if attribution is validated.
     """
-    rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
+    rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(validated_models))
     return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
 
 
-def _attribution_grid(part: pl.DataFrame, model: str) -> Heat:
+def _attribution_grid(part: pl.DataFrame, model: str) -> HeatMap:
     names = [m for m in MODALITIES if part[m].is_not_null().any()]
     counts = {(r["dataset"], r["truth"], r["blamed"]): r["len"] for r in part.group_by("dataset", "truth", "blamed").len().to_dicts()}
     order = (*MODALITIES, CLEAN, None)
@@ -183,7 +185,7 @@ def _attribution_grid(part: pl.DataFrame, model: str) -> Heat:
         total = sum(counts.get((dataset, truth, b), 0) for b in names)
         cells = [_share(counts.get((dataset, truth, b), 0), total, b == truth) for b in names]
         rows.append((f"{visible(dataset, 60)}: {truth or 'unknown'}", cells))
-    return Heat(visible(model, 60), "Dataset: known modality", [(name, "") for name in names], rows, [("attributed to", len(names))])
+    return HeatMap(visible(model, 60), "Dataset: known modality", [(name, "") for name in names], rows, [("attributed to", len(names))])
 
 
 def _share(count: int, total: int, right: bool) -> HeatCell:
@@ -205,7 +207,7 @@ def _agreement_sheet(agreement: pl.DataFrame, results: Report) -> Sheet | None:
         ]
         for r in agreement.head(MOST_ROWS).to_dicts()
     ]
-    rest = _rest(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
+    rest = _not_shown(agreement.height, MOST_ROWS, "rows", results.stage.inputs.get("blames"))
     note = say.ATTRIBUTION_NOTE.format(fits=rest).strip()
     return Sheet(say.ATTRIBUTION_ACCURACY, [*say.ATTRIBUTION_COLUMNS], rows, note=note)
 
@@ -220,17 +222,17 @@ def _stability(frame: pl.DataFrame, results: Report) -> Sheet | None:
         first, second = (one, other) if by[0] == by[1] else (f"{one}: {by[0]}", by[1])
         interval = between(r, 2) or say.NO_INTERVAL
         rows.append([by[0] if by[0] == by[1] else say.TWO_METRICS, first, second, number(r["tau_b"], 2), interval, f"{r['n_estimators']}"])
-    note = (say.RANK_STABILITY_NOTE + _rest(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))).strip()
+    note = (say.RANK_STABILITY_NOTE + _not_shown(frame.height, MOST_ROWS, "pairs", results.stage.inputs.get("rank_stability"))).strip()
     return Sheet(say.RANK_STABILITY, ["ranked by", "first", "second", "τ-b", "interval", "estimators"], rows, note=note, wordy=True)
 
 
 def _ranked_by(metric: str) -> str:
     name, _, sweep = metric.partition("@")
-    return f"{TITLES.get(name, titled(name))} {visible(sweep, 40)}".strip()
+    return f"{TITLES.get(name, heading_name(name))} {visible(sweep, 40)}".strip()
 
 
-def _means(frame: pl.DataFrame, results: Report) -> Sheet | None:
-    """Return metrics of the answers and of conformal sets by modality; those of estimators are in the grids."""
+def _modality_means_table(frame: pl.DataFrame, results: Report) -> Sheet | None:
+    """Return a table of answer and conformal metrics by modality; None if there are none."""
     rows = frame.filter(~pl.col("metric").str.contains("|".join(NAMES)))
     if rows.is_empty():
         return None
@@ -241,7 +243,7 @@ def _means(frame: pl.DataFrame, results: Report) -> Sheet | None:
     note = say.MODALITY_MEANS
     if any(metric.startswith("coverage") for _, _, metric in keys[:MOST_ROWS]):
         note += say.MODALITY_COVERAGE
-    note += _rest(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
+    note += _not_shown(len(keys), MOST_ROWS, "rows", results.stage.inputs.get("modality_scores"))
     return Sheet(say.METRICS_BY_MODALITY, ["model · dataset · metric", *columns], body, note=note)
 
 

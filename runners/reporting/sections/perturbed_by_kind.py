@@ -11,17 +11,20 @@ from typing import Any
 import polars as pl
 
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.heat import SURE, Heat, HeatCell, grouped, pieces, shade
+from qualm.runners.reporting.heat import SURE, HeatCell, HeatMap, count_runs, shade, split_heat_map
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.perturbed_tested import Tested
-from qualm.runners.reporting.text import between, counted, number, rounded, visible, words
+from qualm.runners.reporting.sections.perturbed_tested import EffectTests
+from qualm.runners.reporting.text import between, counted, display_name, number, rounded, visible
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION
 from qualm.runners.runtime.marks import leaves_out_zero
 from qualm.runners.scoring.families import stars
 
 
-def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Tested) -> list[Heat]:
-    """Return hallucination rate by perturbation, kind of question and model: the paper's Table 5."""
+def heat_maps_by_kind(results: Report, variant_order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[HeatMap]:
+    """Return a heat map per dataset and metric: perturbations by model and kind of question.
+
+    Hallucination rates: the paper's Table 5.
+    """
     labels = [t for t, a in results.labels.items() if a.plugin == HALLUCINATION]
     rows = results.scores.filter(
         pl.col("metric").is_in(labels) & ((pl.col("slice") == "all") | pl.col("slice").str.starts_with("category="))
@@ -29,7 +32,7 @@ def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Test
     heats = []
     for (dataset, metric), part in rows.group_by("dataset", "metric", maintain_order=True):
         cells = {(r["model"], r["slice"], r["variant"]): r for r in part.iter_rows(named=True)}
-        variants = [v for v in order if any(k[2] == v for k in cells)]
+        variants = [v for v in variant_order if any(k[2] == v for k in cells)]
         most = max([0.05, *(r["value"] for (_, _, v), r in cells.items() if r["value"] is not None and v in variants)])
         parts = sorted(dict.fromkeys(k[1] for k in cells), key=lambda s: (s == "all", s))
         models = list(dict.fromkeys(k[0] for k in cells))
@@ -37,7 +40,7 @@ def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Test
         columns = [(model, name) for model in models for name in parts]
         body = [
             (
-                " ".join(t for t in column(v, about) if t),
+                " ".join(t for t in variant_heading(v, variant_facts) if t),
                 [_rate(cells.get((model, name, v)), most, p[model].get((name, v))) for model, name in columns],
             )
             for v in variants
@@ -45,7 +48,7 @@ def kinds(results: Report, order: list[str], about: dict[str, Any], tested: Test
         caption = " · ".join(visible(t, 60) for t in (dataset, str(metric).partition("@")[2]) if t)
         heads = [(say.ALL_QUESTIONS if name == "all" else visible(name.removeprefix("category="), 60), "") for _, name in columns]
         groups = [(visible(model, 60), len(parts)) for model in models]
-        heats += pieces(Heat(caption, "Perturbation", heads, body, groups))
+        heats += split_heat_map(HeatMap(caption, "Perturbation", heads, body, groups))
     return heats
 
 
@@ -59,11 +62,14 @@ def _rate(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
     return HeatCell(rounded(row), between(row), heat, "down", title, p is not None and p < SURE, mark=stars(p))
 
 
-def by_kind(results: Report, order: list[str], about: dict[str, Any], tested: Tested) -> list[tuple[str, list[Heat]]]:
-    """Return HCC of estimators under perturbations, of each kind of question by itself: the paper's Figures 3 and 14 to 25."""
+def hcc_by_kind(results: Report, order: list[str], variant_facts: dict[str, Any], tested: EffectTests) -> list[tuple[str, list[HeatMap]]]:
+    """Return (title, heat maps) of HCC per model, dataset and kind: estimators by variants.
+
+    The paper's Figures 3 and 14 to 25.
+    """
     labels = {t: a for t, a in results.labels.items() if a.plugin == CONSISTENCY and a.estimator}
     rows = results.scores.filter(pl.col("metric").is_in(list(labels)) & pl.col("slice").str.starts_with("category="))
-    most = widest(rows)
+    most = colour_scale(rows)
     figures = []
     for (model, dataset, part), of in rows.group_by("model", "dataset", "slice", maintain_order=True):
         cells = {(r["metric"], r["variant"]): r for r in of.iter_rows(named=True)}
@@ -72,15 +78,17 @@ def by_kind(results: Report, order: list[str], about: dict[str, Any], tested: Te
         for metric in dict.fromkeys(k[0] for k in cells):
             p = tested.of(str(model), str(dataset), metric)
             line = [_coefficient(cells.get((metric, v)), most, p.get((str(part), v))) for v in variants]
-            body.append((words(labels[metric].estimator), line))
+            body.append((display_name(labels[metric].estimator), line))
         title = " · ".join(visible(t, 60) for t in (str(part).removeprefix("category="), str(model), str(dataset)))
-        groups = grouped([about[v]["modality"] for v in variants])
-        figures.append((title, pieces(Heat(title, "Estimator", [column(v, about) for v in variants], body, groups))))
+        groups = count_runs([variant_facts[v]["modality"] for v in variants])
+        figures.append(
+            (title, split_heat_map(HeatMap(title, "Estimator", [variant_heading(v, variant_facts) for v in variants], body, groups)))
+        )
     return figures
 
 
 def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> HeatCell:
-    """Return the heat map's cell for the hallucination coefficient of one kind of question."""
+    """Return the heat-map cell of one hallucination change correlation."""
     if row is None:
         return HeatCell("–", title=say.NOT_MEASURED)
     if row["value"] is None:
@@ -93,12 +101,12 @@ def _coefficient(row: dict[str, Any] | None, most: float, p: float | None) -> He
     return HeatCell(rounded(row), between(row), heat, tone, title, clear, mark=stars(p) if clear else "")
 
 
-def column(variant: str, about: dict[str, Any]) -> tuple[str, str]:
-    """Return a variant's heading: its perturbation and its strength."""
-    return words(about[variant]["plugin"]), visible(variant.partition("@")[2], 60)
+def variant_heading(variant: str, variant_facts: dict[str, Any]) -> tuple[str, str]:
+    """Return a variant's heading: its perturbation, and its strength below."""
+    return display_name(variant_facts[variant]["plugin"]), visible(variant.partition("@")[2], 60)
 
 
-def widest(frame: pl.DataFrame) -> float:
-    """Return the largest absolute coefficient, at least 0.2, so that noise looks small."""
+def colour_scale(frame: pl.DataFrame) -> float:
+    """Return the largest absolute value, at least 0.2, so that noise looks small."""
     values = [abs(v) for v in frame["value"].to_list() if v is not None and math.isfinite(v)] if not frame.is_empty() else []
     return float(max([0.2, *values]))

@@ -13,10 +13,10 @@ import polars as pl
 
 from qualm.registry import MODALITIES
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.heat import HeatCell, HeatMap, shade, split_heat_map
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.compared_modalities import hallucinated_more
-from qualm.runners.reporting.text import aside, between, counted, number, percent, rounded, visible, words
+from qualm.runners.reporting.sections.compared_modalities import describe_hallucination_differences
+from qualm.runners.reporting.text import aside, between, counted, display_name, number, percent, rounded, visible
 from qualm.runners.results.perturbation import ALL, CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION, UNCHANGED
 from qualm.runners.scoring.families import ALPHA
 from qualm.runners.scoring.measuring.labels import in_brackets, metric_of, plugin_of
@@ -30,8 +30,8 @@ NAMES = {PERTURBED: say.PERTURBED_FROM_CLEAN_SHORT, REFLECTION: "URR", CONSISTEN
 MIDDLE = {PERTURBED: 0.5, REFLECTION: 0.0, CONSISTENCY: 0.0}
 
 
-def grids(means: pl.DataFrame) -> list[Heat]:
-    """Return a grid of estimators by metric and modality for each model and dataset.
+def modality_heat_maps(means: pl.DataFrame) -> list[HeatMap]:
+    """Return heat maps per model and dataset: estimators by metric and modality.
 
     Values are means over the samples whose input is changed, where a perturbation leaves some unchanged, else over all.
     """
@@ -59,12 +59,12 @@ def grids(means: pl.DataFrame) -> list[Heat]:
                     over_all, changed = (cells.get((metric, estimator, modality, part)) for part in (ALL, CHANGED))
                     rows[estimator].append(_cell(changed if share and changed else over_all, over_all, MIDDLE[plugin], most))
         caption = f"{visible(model, 60)} · {visible(dataset, 60)}"
-        heats += pieces(Heat(caption, "Estimator", columns, [(words(e), of) for e, of in rows.items()], groups))
+        heats += split_heat_map(HeatMap(caption, "Estimator", columns, [(display_name(e), of) for e, of in rows.items()], groups))
     return heats
 
 
-def comparable(means: pl.DataFrame) -> tuple[list[Row], str]:
-    """Return the rows by which modalities are compared, and a description of their samples.
+def comparable_rows(means: pl.DataFrame) -> tuple[list[Row], str]:
+    """Return the rows by which modalities are compared, and a phrase on their samples.
 
     A perturbation that leaves most inputs as they are looks harmless over all samples, so those whose input is changed count, where
     it is known which these are.
@@ -87,21 +87,21 @@ def _cell(row: Row | None, over_all: Row | None, middle: float, most: float) -> 
     return HeatCell(rounded(row), between(row), heat, tone, n)
 
 
-def captured(results: Report, means: pl.DataFrame) -> str:
-    """Describe which datasets' uncertain questions are detected, or else perturbed inputs."""
+def describe_detection(results: Report, means: pl.DataFrame) -> str:
+    """Return a sentence: how well uncertain questions, or else perturbed inputs, are detected."""
     labels = {label for label, about in results.labels.items() if about.plugin == UNCERTAIN}
     clean = results.overall.filter(pl.col("metric").is_in(list(labels)))
     rows = [{**r, "variant": f"on {r['dataset']}"} for r in clean.iter_rows(named=True)]
     if best := _best(rows, results):
         return say.UNCERTAIN_FROM_CLEAR.format(best=best)
-    pairs, over = comparable(means)
+    pairs, over = comparable_rows(means)
     if best := _best(r for r in pairs if plugin_of(r["metric"]) == PERTURBED):
         return say.PERTURBED_FROM_CLEAN.format(over=over, best=best)
     return ""
 
 
 def _best(rows: Iterable[Row], results: Report | None = None) -> str:
-    """Describe the highest value of every variant, with a selection-adjusted interval and ties."""
+    """Return text with each variant's highest value, its interval and ties."""
     top: dict[str, Row] = {}
     for row in rows:
         if row["value"] is not None and (row["variant"] not in top or row["value"] > top[row["variant"]]["value"]):
@@ -111,7 +111,7 @@ def _best(rows: Iterable[Row], results: Report | None = None) -> str:
 
 def _named(row: Row, results: Report | None) -> str:
     metric, estimator = _split(row["metric"])
-    name = f"{words(estimator)} of {visible(row['model'], 40)}, {rounded(row)}"
+    name = f"{display_name(estimator)} of {visible(row['model'], 40)}, {rounded(row)}"
     if results is None:
         return name + aside(between(row))
     field = results.candidates(BOTH, row["dataset"], metric)
@@ -123,10 +123,10 @@ def _named(row: Row, results: Report | None) -> str:
     return name + aside(allowed) + (say.TIED_WITH_OTHERS.format(n=ties) if ties else "")
 
 
-def hallucinated(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:
-    """Describe how often right answers become wrong, by modality and by kind of question."""
+def describe_hallucination(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> str:
+    """Return a sentence: how often right answers become wrong, by modality and question kind."""
     by: dict[str, list[float]] = {}
-    pairs, over = comparable(means)
+    pairs, over = comparable_rows(means)
     for row in pairs:
         if row["metric"].partition("@")[0] == HALLUCINATION and row["value"] is not None:
             by.setdefault(row["variant"], []).append(row["value"])
@@ -139,11 +139,11 @@ def hallucinated(results: Report, means: pl.DataFrame, tests: pl.DataFrame) -> s
         ranked = sorted(((value, kind) for kind, value in kinds.items()), reverse=True)
         text += say.BY_KIND_OF_QUESTION.format(over=say.BOTH_OVER_ALL_SAMPLES if over else "")
         text += ", ".join(f"{visible(k, 40)} {number(v)}" for v, k in ranked)
-    return text + say.MEANS_OVER_PERTURBATIONS.format(of="" if over else say.OF_ALL_QUESTIONS) + hallucinated_more(tests)
+    return text + say.MEANS_OVER_PERTURBATIONS.format(of="" if over else say.OF_ALL_QUESTIONS) + describe_hallucination_differences(tests)
 
 
 def _by_kind(results: Report) -> dict[str, float]:
-    """Return kind of question -> mean hallucination rate over models, datasets and perturbations."""
+    """Return the mean hallucination rate by kind of question."""
     labels = [label for label, about in results.labels.items() if about.plugin == HALLUCINATION]
     plugin = {v["variant"]: v["plugin"] for v in results.stage.params.get("variants", ())}
     rows = results.scores.filter(
@@ -158,7 +158,7 @@ def _by_kind(results: Report) -> dict[str, float]:
 
 
 def _split(label: str) -> tuple[str, str]:
-    """Split `metric[estimator]` into its parts."""
+    """Return the metric and the estimator of a label `metric[estimator]`."""
     return metric_of(label), in_brackets(label)
 
 

@@ -15,8 +15,8 @@ from qualm.registry import CLEAN, MODALITIES
 from qualm.registry.formats.pictures import tile_images
 from qualm.runners.data.dataset import BrokenSampleError, DatasetFolder, Variant, VariantInput, read_variants
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.examples import options_of, worded
-from qualm.runners.reporting.text import visible, words
+from qualm.runners.reporting.sections.examples import answer_text, options_of
+from qualm.runners.reporting.text import display_name, visible
 from qualm.runners.reporting.thumbnails import small
 
 SIDE = 192
@@ -29,7 +29,7 @@ MODELS = 3
 
 @dataclass
 class Tile:
-    """The question under one variant."""
+    """One question under one variant, with the models' answers."""
 
     name: str
     strength: str
@@ -56,7 +56,7 @@ class Gallery:
 
 
 def gallery(results: Report) -> Gallery | None:
-    """Return a question, chosen by chance, to which most variants apply and which is answered right.
+    """Return a question under all its variants; None if no variant was answered.
 
     None where no variant of a dataset's questions has been answered.
     """
@@ -78,7 +78,7 @@ def _of_dataset(results: Report, dataset: str) -> Gallery | None:
     sample = results.samples[dataset].row(by_predicate=pl.col("sample_id") == sample_id, named=True)
     options = options_of(sample)
     texts = {
-        m: {v: worded(r["text"] or "", r["option"] if options else None, options) for v, r in rows.items()} for m, rows in mine.items()
+        m: {v: answer_text(r["text"] or "", r["option"] if options else None, options) for v, r in rows.items()} for m, rows in mine.items()
     }
     tiles = _tiles(results, dataset, sample_id, texts)
     right = options[sample["answer_index"]] if options and sample["answer_index"] is not None else " / ".join(sample["references"] or [])
@@ -101,7 +101,7 @@ def _chosen(results: Report, dataset: str, model: str, answers: pl.DataFrame) ->
 
 
 def _tiles(results: Report, name: str, sample_id: str, texts: dict[str, dict[str, str]]) -> list[Tile]:
-    """Return the clean question and its variants by modality, in the spec's order."""
+    """Return the tiles of the clean question and of its variants by modality."""
     stage = results.stage
     there = [v for v in stage.params["variants"] if any(v["variant"] in t for t in texts.values())]
     entries = [{"variant": CLEAN, "plugin": None}, *sorted(there, key=lambda v: MODALITIES.index(v["modality"]))]
@@ -119,7 +119,7 @@ def _tiles(results: Report, name: str, sample_id: str, texts: dict[str, dict[str
 def _tile(
     plugin: str, variant: Variant, item: VariantInput | None, clean: VariantInput, seed: int, by_model: dict[str, dict[str, str]]
 ) -> Tile:
-    tile = Tile(words(plugin) if plugin else "Clean", visible(variant.name.partition("@")[2], 60), variant.modality)
+    tile = Tile(display_name(plugin) if plugin else "Clean", visible(variant.name.partition("@")[2], 60), variant.modality)
     try:
         images, question = (item and variant.shown(seed, item, item.images())) or ((), clean.question)
         tile.picture = small(tile_images(images), SIDE) if images else ""

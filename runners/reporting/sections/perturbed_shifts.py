@@ -10,9 +10,9 @@ import polars as pl
 from qualm.registry import CLEAN
 from qualm.runners.reporting import charts
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.figures import Figure, Panel, brief, coloured, end, model_legend
+from qualm.runners.reporting.figures import Figure, Panel, brief, colour_order, end_or_value, model_legend
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.text import aside, between, number, rounded, titled, visible, words
+from qualm.runners.reporting.text import aside, between, display_name, heading_name, number, rounded, visible
 from qualm.runners.results.perturbation import REFLECTION
 from qualm.runners.runtime.colours import SERIES
 
@@ -20,7 +20,7 @@ UNCERTAINTY = "mean_uncertainty"
 
 
 def sweeps(results: Report) -> list[Figure]:
-    """Draw accuracy, URR and mean uncertainty against strength, per dataset."""
+    """Return figures of accuracy, URR and mean uncertainty against strength, per dataset."""
     frame = results.plots.get("sweeps", pl.DataFrame())
     if frame.is_empty():
         return []
@@ -39,39 +39,45 @@ def sweeps(results: Report) -> list[Figure]:
                 figures += _figures(title, of.filter(pl.col("estimator").is_in(some)), "estimator", some, some)
         of = here.filter(pl.col("metric").str.starts_with(UNCERTAINTY))
         for estimator in of["estimator"].unique(maintain_order=True).to_list():
-            title = say.UNCERTAINTY_BY_STRENGTH.format(estimator=words(estimator), dataset=brief(dataset))
+            title = say.UNCERTAINTY_BY_STRENGTH.format(estimator=display_name(estimator), dataset=brief(dataset))
             curves = _figures(title, of.filter(pl.col("estimator") == estimator), "model", models, results.palette)
             figures += [replace(figure, folded=True) for figure in curves]
     return figures
 
 
-def _parts(names: list[str], most: int) -> list[list[str]]:
-    """Split names into the fewest parts of at most `most`, about equally large.
+def _parts(names: list[str], max_names: int) -> list[list[str]]:
+    """Return names split into the fewest, about equally large lists of at most `max_names`.
 
     >>> _parts(list("abcdefghi"), 8)
     [['a', 'b', 'c', 'd', 'e'], ['f', 'g', 'h', 'i']]
     """
-    many = -(-len(names) // most)
+    many = -(-len(names) // max_names)
     each = -(-len(names) // many) if many else 1
     return [names[start : start + each] for start in range(0, len(names), each)]
 
 
-def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], every: list[str]) -> list[Figure]:
-    """Draw a panel per sweep. `every` are all coloured names, `order` those of this figure."""
+def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], coloured_names: list[str]) -> list[Figure]:
+    """Return a figure with a panel per sweep, in a list; [] without rows."""
     if frame.is_empty():
         return []
     figure = Figure(title, say.BANDS_IF_FEW)
-    text = words if series == "estimator" else brief
-    names = [text(o) for o in coloured(order, every)]
-    figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order, every)
+    text = display_name if series == "estimator" else brief
+    names = [text(o) for o in colour_order(order, coloured_names)]
+    figure.legend = [(SERIES[i], n) for i, n in enumerate(names)] if series == "estimator" else model_legend(order, coloured_names)
     body = []
     for (perturbation, parameter, metric), part in frame.group_by("perturbation", "parameter", "metric", maintain_order=True):
         measured = part.sort(series, "strength").to_dicts()
         rows = [
-            {"model": text(r[series]), "x": r["strength"], "value": r["value"], "low": end(r["low"], r), "high": end(r["high"], r)}
+            {
+                "model": text(r[series]),
+                "x": r["strength"],
+                "value": r["value"],
+                "low": end_or_value(r["low"], r),
+                "high": end_or_value(r["high"], r),
+            }
             for r in measured
         ]
-        heading = visible(f"{words(str(perturbation))}: {parameter}", 60)
+        heading = visible(f"{display_name(str(perturbation))}: {parameter}", 60)
         clean = part["clean"].drop_nulls().unique().to_list()
         note = f"clean {number(clean[0], 2)}" if len(clean) == 1 else ""
         svg = charts.lines(rows, names, visible(str(parameter), 40), _axis(str(metric)))
@@ -83,11 +89,11 @@ def _figures(title: str, frame: pl.DataFrame, series: str, order: list[str], eve
 
 def _axis(metric: str) -> str:
     plugin = metric.partition("@")[0]
-    return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, titled(plugin))
+    return {REFLECTION: "URR", UNCERTAINTY: "mean uncertainty"}.get(plugin, heading_name(plugin))
 
 
 def coverage(results: Report, order: list[str]) -> list[Figure]:
-    """Return coverage of each conformal score on every variant, calibrated on clean inputs, against what was asked for."""
+    """Return figures of conformal coverage on every variant, against its target, per dataset."""
     figures = []
     alpha = {r["setting"]: r["alpha"] for r in results.thresholds.iter_rows(named=True)}
     for dataset in results.datasets:
@@ -105,24 +111,24 @@ def coverage(results: Report, order: list[str]) -> list[Figure]:
                     "row": brief(r["variant"]),
                     "model": brief(r["model"]),
                     "value": r["value"],
-                    "low": end(r["low"], r),
-                    "high": end(r["high"], r),
+                    "low": end_or_value(r["low"], r),
+                    "high": end_or_value(r["high"], r),
                 }
                 for r in part
             ]
             if all(r["value"] == 1 for r in part):  # none at all, or sets of every option
                 continue
-            short += sum(r["variant"] != CLEAN and end(r["high"], r) < goal for r in part)
+            short += sum(r["variant"] != CLEAN and end_or_value(r["high"], r) < goal for r in part)
             measured += sum(r["variant"] != CLEAN for r in part)
-            colours = [brief(m) for m in coloured(models, results.palette)]
+            colours = [brief(m) for m in colour_order(models, results.palette)]
             svg = charts.dots(plain, [brief(v) for v in variants], colours, goal, list(map(brief, models)))
-            figure.panels.append(Panel(say.COVERAGE_AND_TARGET.format(score=words(label.score), target=number(goal, 2)), svg))
+            figure.panels.append(Panel(say.COVERAGE_AND_TARGET.format(score=display_name(label.score), target=number(goal, 2)), svg))
             for r in part:
                 body.setdefault((r["model"], r["variant"]), []).append(rounded(r) + aside(between(r)))
         if figure.panels:
             figure.legend = model_legend(models, results.palette)
             figure.caption = say.COVERAGE_WITHOUT_GUARANTEE.format(below=short, n=measured)
-            header = ["model", "variant", *(words(a.score) for a in labels)]
+            header = ["model", "variant", *(display_name(a.score) for a in labels)]
             figure.table = (header, [[brief(m), brief(v), *cells] for (m, v), cells in body.items()])
             figures.append(figure)
     return figures

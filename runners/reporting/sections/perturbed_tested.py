@@ -14,14 +14,14 @@ from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.sections.data_sets import Sheet
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, REFLECTION
-from qualm.runners.scoring.families import how_corrected, stars
+from qualm.runners.scoring.families import describe_correction, stars
 
 TITLES = {REFLECTION: "URR", CONSISTENCY: "HCC", HALLUCINATION: say.HALLUCINATION_RATE}
 
 
 @dataclass
-class Tested:
-    """Corrected p-values of a spec's grid."""
+class EffectTests:
+    """Tests of the effects of perturbations, with corrected p-values."""
 
     effects: pl.DataFrame
     plugins: dict[str, str]
@@ -34,14 +34,14 @@ class Tested:
     _found: dict[tuple[str, str, str], dict[tuple[str, str], float | None]] = field(default_factory=dict)
 
     def of(self, model: str, dataset: str, metric: str) -> dict[tuple[str, str], float | None]:
-        """Return (slice, variant) -> corrected p-value of one label."""
+        """Return a metric label's corrected p-values by (slice, variant)."""
         if not self._found:
             for r in self.effects.iter_rows(named=True):
                 self._found.setdefault((r["model"], r["dataset"], r["metric"]), {})[r["slice"], r["variant"]] = r["p_adjusted"]
         return self._found.get((model, dataset, metric), {})
 
     def sheet(self, order: list[str], about: dict[str, Any]) -> Sheet | None:
-        """Return a row per perturbation: the number of significant tests, and the smallest p-value."""
+        """Return a table of significant tests and the smallest p, a row per perturbation."""
         rows = self.effects.filter(pl.col("slice") == "all").to_dicts()
         plugins = [p for p in TITLES if any(self.plugins.get(r["metric"]) == p for r in rows)]
         body = []
@@ -57,7 +57,7 @@ class Tested:
         return Sheet(say.SIGNIFICANT_EFFECTS, header, body, groups, note)
 
     def _counted(self, rows: list[dict[str, Any]]) -> tuple[str, str]:
-        """Return the significant effects by direction, and the smallest corrected p-value."""
+        """Return text: significant effects by direction, and the smallest corrected p-value."""
         tests = [r for r in rows if r["p_adjusted"] is not None]
         if not tests:
             return ("undefined" if rows else "–"), "–"
@@ -74,19 +74,19 @@ class Tested:
         return row["model"], row["dataset"], row["metric"], row["variant"]
 
 
-def read_tested(results: Report) -> Tested:
-    """Read the tests of a spec; empty without any."""
+def read_tested(results: Report) -> EffectTests:
+    """Read the tests of a spec's perturbation effects; empty if there are none."""
     frame = results.source.scan("effects").collect()
     tests = results.stage.params.get("tests")
     how = ""
     if tests and not frame.is_empty():
-        how = say.TWO_SIDED_TESTS.format(correction=how_corrected(tests))
+        how = say.TWO_SIDED_TESTS.format(correction=describe_correction(tests))
     plugins = {label: about.plugin for label, about in results.labels.items()}
     coefficients = [label for label, plugin in plugins.items() if plugin == CONSISTENCY]
     holding = results.scores.filter(
         pl.col("metric").is_in(coefficients) & (pl.col("slice") == "all") & (pl.col("low") <= 0) & (pl.col("high") >= 0)
     )
-    return Tested(
+    return EffectTests(
         frame,
         plugins,
         how,

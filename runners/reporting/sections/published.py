@@ -18,7 +18,7 @@ from qualm.registry.sample import MACRO_DATASETS
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
-from qualm.runners.reporting.text import Label, number, signed, small, titled, visible, words
+from qualm.runners.reporting.text import Label, display_name, heading_name, number, signed, small, visible
 from qualm.runners.runtime.stage import StageError
 from qualm.runners.scoring.measuring.labels import SHARE
 
@@ -47,7 +47,7 @@ TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
 
 @dataclass
 class ComparedNumbers:
-    """Two numbers in one cell: the upper is what is measured against, the lower the other or the difference."""
+    """Two numbers in one table cell: the published or new one above, ours or the change below."""
 
     upper: str
     lower: str
@@ -58,7 +58,7 @@ class ComparedNumbers:
 
 @dataclass
 class Pairs:
-    """A table of such cells."""
+    """A table whose cells are pairs of numbers, models in rows."""
 
     caption: str
     tables: list[str]
@@ -70,19 +70,19 @@ class Pairs:
 
     @property
     def shorts(self) -> list[str]:
-        """Headings below their group's: the score where there is one."""
-        return [words(TABLES[t][1]) if TABLES[t][1] else title(t) for t in self.tables]
+        """Return short column headings: the conformal score, or the metric without one."""
+        return [display_name(TABLES[t][1]) if TABLES[t][1] else title(t) for t in self.tables]
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """Neighbouring columns of one metric under one heading."""
-        runs = itertools.groupby(self.tables, key=lambda t: titled(TABLES[t][0]) if TABLES[t][1] else "")
+        """Return (metric heading, number of columns) of neighbouring columns of one metric."""
+        runs = itertools.groupby(self.tables, key=lambda t: heading_name(TABLES[t][0]) if TABLES[t][1] else "")
         return [(name, len(list(run))) for name, run in runs]
 
 
 @dataclass
-class Comparison:
-    """The whole section; `missing` says why there is none."""
+class PublishedComparison:
+    """The section on published results; `missing` says why there is nothing to show."""
 
     missing: str = ""
     verdict: str = ""
@@ -93,17 +93,17 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
 
 
-def compare(results: Report) -> Comparison | None:
+def compare_with_published(results: Report) -> PublishedComparison | None:
     """Return the section on published results; None if the spec names none."""
     folder = results.stage.inputs.get("published") or results.stage.params.get("published")
     if not folder:
         return None
     if PUBLISHED not in results.settings:
-        return Comparison(say.NO_PUBLISHED_SETTING.format(setting=PUBLISHED))
+        return PublishedComparison(say.NO_PUBLISHED_SETTING.format(setting=PUBLISHED))
     tables = read_tables(Path(folder))
     if not tables:
-        return Comparison(say.NO_PUBLISHED_TABLES.format(folder=visible(folder), tables=", ".join(f"{t}.csv" for t in TABLES)))
-    comparison = Comparison()
+        return PublishedComparison(say.NO_PUBLISHED_TABLES.format(folder=visible(folder), tables=", ".join(f"{t}.csv" for t in TABLES)))
+    comparison = PublishedComparison()
     differences: list[tuple[float, str]] = []
     for of, dataset in _places(results, tables):
         pairs = Pairs(visible(dataset, 80) if of is results else "mean over datasets", [t for t in TABLES if t in tables])
@@ -114,23 +114,23 @@ def compare(results: Report) -> Comparison | None:
         if pairs.rows:
             comparison.recomputed.append(pairs)
     if not differences:
-        return Comparison(say.PUBLISHED_NAMES_NONE)
+        return PublishedComparison(say.PUBLISHED_NAMES_NONE)
     _judge(comparison, results, tables, differences)
     _explain(comparison, results)
     return comparison
 
 
 def _places(results: Report, tables: dict[str, dict[tuple[str, str], float]]) -> list[tuple[Report, str]]:
-    """List the results of every dataset; of their mean too if the run has exactly the datasets that the published mean is over."""
-    over = {dataset for table in tables.values() for _, dataset in table} - {key(MACRO_DATASETS)}
+    """Return (results, dataset) pairs to compare; the mean too if over the same datasets."""
+    over = {dataset for table in tables.values() for _, dataset in table} - {match_key(MACRO_DATASETS)}
     places = [(results, dataset) for dataset in results.datasets]
-    if over == set(map(key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
+    if over == set(map(match_key, results.datasets)) and MACRO_DATASETS in results.averages["dataset"]:
         places.append((results.averaged(MACRO_DATASETS, "all"), MACRO_DATASETS))
     return places
 
 
 def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
-    """Return file name -> (model, dataset) -> value, with names as `key` writes them; `avg` is the dataset `macro:datasets`.
+    """Return published values by table, then by (model, dataset) under `match_key` names.
 
     Raises:
         StageError: a table without `model_name`, or with a cell that is no number.
@@ -149,7 +149,7 @@ def read_tables(folder: Path) -> dict[str, dict[tuple[str, str], float]]:
                 for dataset, text in row.items():
                     if dataset not in ("", "model_name") and dataset is not None and text:
                         place = MACRO_DATASETS if dataset == "avg" else dataset
-                        tables[name][key(row["model_name"]), key(place)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
+                        tables[name][match_key(row["model_name"]), match_key(place)] = _float(text, f"{path}:{reader.line_num}: {dataset}")
     return tables
 
 
@@ -160,8 +160,8 @@ def _float(text: str, where: str) -> float:
         raise StageError(f"{where}: expected a number, got {text[:40]!r}") from None
 
 
-def key(name: str) -> str:
-    """Return names that differ in case and punctuation only are the same model or dataset."""
+def match_key(name: str) -> str:
+    """Return a name in lower case without punctuation, to match names of models and datasets."""
     return re.sub(r"[^a-z0-9]+", "", name.lower())
 
 
@@ -169,11 +169,11 @@ def title(table: str) -> str:
     plugin, score, arguments = TABLES[table]
     if plugin == "option_rate":
         return f"{arguments['option']} rate"
-    return f"{titled(plugin)} {words(score)}".strip()
+    return f"{heading_name(plugin)} {display_name(score)}".strip()
 
 
-def label(results: Report, table: str, setting: str, **instead: str) -> Label | None:
-    """Return our metric behind a published table, in one setting; None where the spec does not measure it."""
+def our_label(results: Report, table: str, setting: str, **instead: str) -> Label | None:
+    """Return our metric label for a published table in one setting; None if not measured."""
     plugin, score, arguments = TABLES[table]
     expected = {**arguments, **{k: v for k, v in instead.items() if k in arguments}}
     candidates = [a for a in results.labels.values() if (a.plugin, a.setting, a.score) == (plugin, setting, score)]
@@ -197,8 +197,8 @@ def _value(results: Report, model: str, dataset: str, metric: Label | None) -> f
 def _cell(
     results: Report, table: dict[tuple[str, str], float], name: str, model: str, dataset: str, differences: list[tuple[float, str]]
 ) -> ComparedNumbers:
-    theirs = table.get((key(model), key(dataset)))
-    metric = label(results, name, PUBLISHED)
+    theirs = table.get((match_key(model), match_key(dataset)))
+    metric = our_label(results, name, PUBLISHED)
     mine = _value(results, model, dataset, metric)
     if theirs is None:
         return ComparedNumbers("–", number(mine, 4) if mine is not None else "–", title=say.NOT_PUBLISHED)
@@ -215,28 +215,28 @@ def _cell(
     )
 
 
-def _judge(comparison: Comparison, results: Report, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
+def _judge(comparison: PublishedComparison, results: Report, tables: dict[str, Any], differences: list[tuple[float, str]]) -> None:
     equal = sum(_is_equal(d) for d, _ in differences)
     most, where = max(differences)
     comparison.agrees = equal == len(differences)
     comparison.verdict = say.CELLS_AGREE.format(equal=equal, n=len(differences), largest=small(most)) + (f" ({where})." if most else ".")
-    unmeasured = [title(t) for t in TABLES if t in tables and label(results, t, PUBLISHED) is None]
+    unmeasured = [title(t) for t in TABLES if t in tables and our_label(results, t, PUBLISHED) is None]
     if unmeasured:
         comparison.notes.append(say.PUBLISHED_UNMEASURED.format(names=", ".join(unmeasured)))
     cells = {c for t in tables.values() for c in t}
-    models, datasets = {m for m, _ in cells}, {d for _, d in cells} - {key(MACRO_DATASETS)}
-    here = sum(key(m) in models for m in results.models), sum(key(d) in datasets for d in results.datasets)
+    models, datasets = {m for m, _ in cells}, {d for _, d in cells} - {match_key(MACRO_DATASETS)}
+    here = sum(match_key(m) in models for m in results.models), sum(match_key(d) in datasets for d in results.datasets)
     comparison.notes.append(
         say.PUBLISHED_TABLES.format(models=len(models), datasets=len(datasets), models_here=here[0], datasets_here=here[1])
     )
 
 
-def _explain(comparison: Comparison, results: Report) -> None:
-    """Add our own setting, and the difference from the published one step by step, to a comparison."""
+def _explain(comparison: PublishedComparison, results: Report) -> None:
+    """Add our own setting, and each change from the published one, to a comparison."""
     if OURS not in results.settings:
         comparison.notes.append(say.NO_OWN_SETTING.format(setting=OURS))
         return
-    measured = [t for t in TABLES if label(results, t, PUBLISHED) and label(results, t, OURS, rows="test")]
+    measured = [t for t in TABLES if our_label(results, t, PUBLISHED) and our_label(results, t, OURS, rows="test")]
     steps = _steps(results)
     for dataset in results.datasets:
         beside = Pairs(visible(dataset, 80), measured)
@@ -244,7 +244,7 @@ def _explain(comparison: Comparison, results: Report) -> None:
             row = []
             for t in measured:
                 new, old = (
-                    _value(results, model, dataset, x) for x in (label(results, t, OURS, rows="test"), label(results, t, PUBLISHED))
+                    _value(results, model, dataset, x) for x in (our_label(results, t, OURS, rows="test"), our_label(results, t, PUBLISHED))
                 )
                 change = ComparedNumbers("–", "–") if new is None or old is None else ComparedNumbers(number(new, 4), _change(new - old))
                 row.append(change)
@@ -276,30 +276,30 @@ Place = tuple[str, str]
 
 
 def _steps(results: Report) -> list[tuple[str, Place, Place]]:
-    """Return the steps from `published` to `ours`, one factor at a time where settings lie between."""
+    """Return (what changes, before, after) from the published to our setting, one step each."""
     path = _path(results)
     steps: list[tuple[str, Place, Place]] = []
     for (a, b), what in path:
         steps.append((what, (a, "all"), (b, "all")))
-    tests, alls = (label(results, "ece", OURS, rows=r) for r in ("test", "all"))
+    tests, alls = (our_label(results, "ece", OURS, rows=r) for r in ("test", "all"))
     if tests and alls and tests != alls:
         steps.append((say.ERROR_ON_TEST_ROWS, (OURS, "all"), (OURS, "test")))
     return steps
 
 
 def _path(results: Report) -> list[tuple[tuple[str, str], str]]:
-    """Return pairs of settings from one to the other and what changes; by name without definitions."""
+    """Return ((setting, next setting), what changes) from `published` to `ours`."""
     factors = {s["label"]: _factors(s) for s in results.stage.params.get("settings", [])}
     names = [s for s in results.settings if not s.startswith(SHARE)]
     if PUBLISHED not in factors or OURS not in factors:
         between = [s for s in names if s not in (PUBLISHED, OURS)]
-        return [((PUBLISHED, s), f"{words(PUBLISHED)} → {words(s)}") for s in between]
+        return [((PUBLISHED, s), f"{display_name(PUBLISHED)} → {display_name(s)}") for s in between]
     chain = _chain([n for n in names if n in factors], factors)
     return [((a, b), "; ".join(_changed(factors[a], factors[b])) or "nothing") for a, b in itertools.pairwise(chain)]
 
 
 def _chain(names: list[str], factors: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the chain of smallest steps: the least sum of squared numbers of changed factors."""
+    """Return the settings from `published` to `ours` with the least sum of squared changes."""
     best: dict[str, tuple[int, list[str]]] = {PUBLISHED: (0, [PUBLISHED])}
     for _ in names:  # Bellman and Ford: settings are few
         for here in list(best):
@@ -318,15 +318,15 @@ def _factors(setting: dict[str, Any]) -> dict[str, Any]:
 
 def _changed(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     keys = [*a, *(k for k in b if k not in a)]
-    return [f"{words(k)}: {words(str(a.get(k)))} → {words(str(b.get(k)))}" for k in keys if a.get(k) != b.get(k)]
+    return [f"{display_name(k)}: {display_name(str(a.get(k)))} → {display_name(str(b.get(k)))}" for k in keys if a.get(k) != b.get(k)]
 
 
 def _mean_change(results: Report, dataset: str, table: str, before: Place, after: Place) -> ComparedNumbers:
-    """Mean over the models of the change, and below it the largest."""
+    """Return the mean change over the models, with the largest absolute change below it."""
     changes = []
     for model in results.models:
-        old = _value(results, model, dataset, label(results, table, before[0], rows=before[1]))
-        new = _value(results, model, dataset, label(results, table, after[0], rows=after[1]))
+        old = _value(results, model, dataset, our_label(results, table, before[0], rows=before[1]))
+        new = _value(results, model, dataset, our_label(results, table, after[0], rows=after[1]))
         if old is not None and new is not None:
             changes.append(new - old)
     if not changes:
@@ -339,4 +339,4 @@ def _mean_change(results: Report, dataset: str, table: str, before: Place, after
 
 READS = ("published",)
 ASSETS = ["../templates/published.html"]
-SECTION = Section("published", say.PUBLISHED_RESULTS, compare, "published.html")
+SECTION = Section("published", say.PUBLISHED_RESULTS, compare_with_published, "published.html")

@@ -12,7 +12,7 @@ from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import Label, between, number, rounded, signed, visible, words
+from qualm.runners.reporting.text import Label, between, display_name, number, rounded, signed, visible
 from qualm.runners.scoring.calibration.fits import RAW
 from qualm.runners.scoring.families import verdict
 from qualm.runners.scoring.measuring.labels import metric_of
@@ -22,7 +22,7 @@ NOTE = say.RECALIBRATED_NOTE.format(needed=FEWEST_GROUPS)
 
 
 def recalibrated(results: Report) -> list[Sheet]:
-    """Return a sheet for each dataset and calibrator setting, clean inputs, all questions."""
+    """Return a table of recalibrated confidences per dataset and calibrator setting."""
     of_settings: dict[str, list[Label]] = {}
     for label in results.labels.values():
         if label.calibrator:
@@ -47,15 +47,15 @@ def recalibrated(results: Report) -> list[Sheet]:
 def _rows(results: Report, dataset: str, setting: str, labels: list[Label]) -> Iterator[list[str]]:
     tests = _tests(results, dataset, setting)
     for model in results.models:
-        for label in sorted(labels, key=lambda a: (a.plugin, a.sweep, _inner(a) != RAW)):
+        for label in sorted(labels, key=lambda a: (a.plugin, a.sweep, _method_and_estimator(a) != RAW)):
             row = results.cells.get((model, dataset, label.text))
             if row is not None:
                 metric = metric_of(label.text)
-                yield _row(model, label, row, tests.get((model, metric, _inner(label))))
+                yield _row(model, label, row, tests.get((model, metric, _method_and_estimator(label))))
 
 
 def _tests(results: Report, dataset: str, setting: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """Return (model, metric, calibrator) -> its test against raw."""
+    """Return the tests against raw confidence by (model, metric, calibrator)."""
     rows = results.calibrator_comparisons.filter(
         (pl.col("dataset") == dataset)
         & (pl.col("setting") == setting)
@@ -70,27 +70,27 @@ def _row(model: str, label: Label, row: dict[str, Any], test: dict[str, Any] | N
     value, ends = rounded(row), between(row)
     if value == "undefined":
         value = f"undefined: {visible(row['why'] or '', 120)}"
-    difference, p, word = ("", "", "") if _inner(label) == RAW else ("–", "–", say.NOT_TESTED)
+    difference, p, word = ("", "", "") if _method_and_estimator(label) == RAW else ("–", "–", say.NOT_TESTED)
     if test is not None:
         ends_of = between(test, form=signed)
         difference, p = rounded(test, "difference", signed) + (f" ({ends_of})" if ends_of else ""), number(test["p_adjusted"], 4)
-        word = significant(test) or say.STATISTICALLY_TIED
-    method, _, estimator = _inner(label).partition("/")
-    name = "raw" if method == RAW else words(method) + (f" of {words(estimator)}" if estimator else "")
+        word = verdict_against_raw(test) or say.STATISTICALLY_TIED
+    method, _, estimator = _method_and_estimator(label).partition("/")
+    name = "raw" if method == RAW else display_name(method) + (f" of {display_name(estimator)}" if estimator else "")
     title = f"{label.title} {label.sweep} {label.arrow}".replace("  ", " ").strip()
     cells = [model, title, name, f"{value} ({ends})" if ends else value, difference, p, word, f"{row['n']:,}"]
     return [visible(cell, 120) for cell in cells]
 
 
-def significant(test: dict[str, Any]) -> str:
-    """Return `better` or `worse` than raw if corrected p and interval agree, else empty."""
+def verdict_against_raw(test: dict[str, Any]) -> str:
+    """Return "better" or "worse" than raw if corrected p and interval agree; else ""."""
     if test["low"] is None or test["high"] is None or test["low"] <= 0 <= test["high"]:
         return ""
     return verdict(test["p_adjusted"], test["difference"], test["higher_is_better"])
 
 
-def _inner(label: Label) -> str:
-    """Return the bracket's text: `raw`, a method, or METHOD/ESTIMATOR."""
+def _method_and_estimator(label: Label) -> str:
+    """Return a label's calibrator without setting: `raw`, METHOD or METHOD/ESTIMATOR."""
     return label.calibrator.partition("/")[2]
 
 

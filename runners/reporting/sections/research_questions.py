@@ -14,9 +14,9 @@ from qualm.registry import MODALITIES
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.heat import SURE
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.sections.compared_modalities import leaning
-from qualm.runners.reporting.sections.perturbed_by_modality import captured, hallucinated
-from qualm.runners.reporting.text import aside, between, number, percent, rounded, visible, words
+from qualm.runners.reporting.sections.compared_modalities import describe_modality_differences
+from qualm.runners.reporting.sections.perturbed_by_modality import describe_detection, describe_hallucination
+from qualm.runners.reporting.text import aside, between, display_name, number, percent, rounded, visible
 from qualm.runners.results.attribution import FEWEST, GROUP, GROUP_AND_KIND, beats_the_floor
 from qualm.runners.results.perturbation import CONSISTENCY, PERTURBED, REFLECTION
 from qualm.runners.runtime.marks import leaves_out_zero
@@ -25,7 +25,7 @@ from qualm.runners.scoring.cells import NO_REFERENCE
 UNCHECKED = say.ATTRIBUTION_UNCHECKED.format(n=FEWEST)
 
 
-def answers(
+def answer_questions(
     results: Report,
     means: pl.DataFrame,
     tests: pl.DataFrame,
@@ -34,7 +34,7 @@ def answers(
     attributions: pl.DataFrame,
     agreement: pl.DataFrame,
 ) -> list[tuple[str, str]]:
-    """Return each question with its answer or what it needs; empty if none is answered.
+    """Return (question, answer or what it needs) for each research question; [] if none.
 
     Args:
         results: of the spec.
@@ -45,14 +45,17 @@ def answers(
         attributions: the modality that each sample's uncertainty is attributed to.
         agreement: how often that is right where it is known.
     """
-    wrong, warned = hallucinated(results, means, tests), "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns")
+    wrong, warned = (
+        describe_hallucination(results, means, tests),
+        "" if hcc.is_empty() else _grid_sentences(hcc, "hallucination_rate", "warns"),
+    )
     if wrong and not warned:
-        warned = say.WARNING_NOT_ANSWERED.format(why=_unwarned(results))
+        warned = say.WARNING_NOT_ANSWERED.format(why=_why_no_hcc(results))
     texts = {
-        say.CAPTURE: captured(results, means),
+        say.CAPTURE: describe_detection(results, means),
         say.REACT: ""
         if urr.is_empty()
-        else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {leaning(tests) if _perturbs_two(results) else ''}",
+        else f"{_grid_sentences(urr, 'tie_rate', 'rises')} {describe_modality_differences(tests) if _perturbs_two(results) else ''}",
         say.WARN: wrong + warned,
         say.ATTRIBUTION: _attribution_sentences(results, attributions, agreement),
     }
@@ -61,43 +64,43 @@ def answers(
     takes = {
         say.CAPTURE: say.NO_UNCERTAIN_LABELS.format(metric=PERTURBED),
         say.REACT: say.METRIC_MISSING.format(metric=REFLECTION),
-        say.WARN: _unwarned(results),
+        say.WARN: _why_no_hcc(results),
         say.ATTRIBUTION: UNCHECKED if _perturbs_two(results) else say.ONE_MODALITY,
     }
     return [(question, text.strip() or f"{say.NOT_ANSWERED}{takes[question]}") for question, text in texts.items()]
 
 
-def _unwarned(results: Report) -> str:
-    """Explain why there is no grid of HCC."""
+def _why_no_hcc(results: Report) -> str:
+    """Return why there is no heat map of HCC."""
     if results.plots.get("hcc", pl.DataFrame()).is_empty():
         return say.METRIC_MISSING.format(metric=CONSISTENCY)
     return say.NO_CORRECTNESS.format(why=NO_REFERENCE)
 
 
-def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
-    """Describe how many cells of a grid differ from chance, and the most extreme ones."""
+def _grid_sentences(frame: pl.DataFrame, side_column: str, kind: str) -> str:
+    """Return sentences: how many cells of a heat map differ from chance, and the extreme ones."""
     cells = [r for r in frame.iter_rows(named=True) if r["collapsed"] is None]
     rows = [r for r in cells if r["value"] is not None]
     if not rows:
         return say.ALL_UNDEFINED
 
     def middle(row: dict[str, Any]) -> float:
-        return (1 - (row["tie_rate"] or 0)) / 2 if what == "rises" else 0.0
+        return (1 - (row["tie_rate"] or 0)) / 2 if kind == "rises" else 0.0
 
-    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE and (what == "rises" or leaves_out_zero(r))]
+    clear = [r for r in rows if r["p_adjusted"] is not None and r["p_adjusted"] < SURE and (kind == "rises" or leaves_out_zero(r))]
     up, down = sum(r["value"] > middle(r) for r in clear), sum(r["value"] < middle(r) for r in clear)
     top, last = max(rows, key=_over_changed), min(rows, key=_over_changed)
     side = (
         (say.UNCERTAINTY_RISES, say.UNCERTAINTY_FALLS)
-        if what == "rises"
+        if kind == "rises"
         else (say.UNCERTAINTY_RISES_WHERE_WRONG, say.UNCERTAINTY_FALLS_WHERE_WRONG)
     )
-    rule = say.SIGNIFICANCE_RULE + ("" if what == "rises" else say.AND_INTERVAL_WITHOUT_0)
+    rule = say.SIGNIFICANCE_RULE + ("" if kind == "rises" else say.AND_INTERVAL_WITHOUT_0)
     text = say.COMBINATIONS.format(up=up, n=len(rows), rises=side[0], rule=rule, down=down, falls=side[1])
     text += say.COMBINATIONS_UNDEFINED.format(n=len(cells) - len(rows)) if len(cells) > len(rows) else ""
     text += say.COMBINATIONS_EXCLUDED.format(n=frame.height - len(cells)) if frame.height > len(cells) else ". "
-    measure = "URR" if what == "rises" else "HCC"
-    note = say.AND_TIES.format(share=number(last[beside])) if what == "rises" and last[beside] is not None else ""
+    measure = "URR" if kind == "rises" else "HCC"
+    note = say.AND_TIES.format(share=number(last[side_column])) if kind == "rises" and last[side_column] is not None else ""
     over = say.OVER_CHANGED_INPUTS if any(r["value_changed"] is not None for r in rows) else ""
     text += say.HIGHEST.format(measure=measure, over=over, cell=_named(top), value=_stated(top))
     text += say.LOWEST.format(cell=_named(last), value=_stated(last), ties=note)
@@ -105,12 +108,12 @@ def _grid_sentences(frame: pl.DataFrame, beside: str, what: str) -> str:
 
 
 def _over_changed(row: dict[str, Any]) -> float:
-    """Return a cell's value over changed samples if known, else over all."""
+    """Return a row's value over changed samples if known, else over all."""
     return float(row["value"] if row["value_changed"] is None else row["value_changed"])
 
 
 def _changed(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the value that `_over_changed` gives with its interval."""
+    """Return value, low and high of a row, over changed samples if known."""
     of = "" if row["value_changed"] is None else "_changed"
     return {"value": _over_changed(row), **{end: row[f"{end}{of}"] for end in ("low", "high")}}
 
@@ -121,17 +124,17 @@ def _stated(row: dict[str, Any]) -> str:
 
 def _named(row: dict[str, Any]) -> str:
     names = {name: visible(row[name], 60 if name == "variant" else 40) for name in ("model", "dataset", "variant")}
-    return say.CELL.format(estimator=words(row["estimator"]), **names)
+    return say.CELL.format(estimator=display_name(row["estimator"]), **names)
 
 
-def validated(agreement: pl.DataFrame) -> list[str]:
+def validated_models(agreement: pl.DataFrame) -> list[str]:
     """Return the models whose attribution beats the floor in the strictest available check."""
     strictest = {row["model"]: row for row in sorted(agreement.to_dicts(), key=lambda row: str(row["held_out"]) == GROUP_AND_KIND)}
     return [model for model, row in strictest.items() if beats_the_floor(row)]
 
 
 def _perturbs_two(results: Report) -> bool:
-    """Return true if a model has perturbations of two modalities without a collapse."""
+    """Return true if some model has perturbations of two modalities without a collapse."""
     cells = results.scores.group_by("model", "variant").agg(pl.col("collapsed").is_not_null().all())
     gone = {(model, variant) for model, variant, collapsed in cells.iter_rows() if collapsed}
     variants = results.stage.params.get("variants", ())
@@ -140,10 +143,10 @@ def _perturbs_two(results: Report) -> bool:
 
 
 def _attribution_sentences(results: Report, attributions: pl.DataFrame, agreement: pl.DataFrame) -> str:
-    """Describe how often attribution is right, and unknown samples of validated models."""
+    """Return sentences: how often attribution is right, and what unknown samples get."""
     if agreement.is_empty():
         return ""
-    trusted, texts = validated(agreement), list[str]()
+    trusted, texts = validated_models(agreement), list[str]()
     for model in agreement["model"].unique(maintain_order=True).to_list():
         checks = {row["held_out"]: row for row in agreement.filter(pl.col("model") == model).to_dicts()}
         name = visible(model, 40)
@@ -168,7 +171,7 @@ def _accuracy(row: dict[str, Any]) -> str:
 
 
 def _shares(attributions: pl.DataFrame, model: str) -> str:
-    """Describe the attribution of a model's samples of unknown modality; empty without any."""
+    """Return a sentence on a model's samples of unknown modality; "" if there are none."""
     others = attributions.filter((pl.col("model") == model) & pl.col("truth").is_null()).drop_nulls("blamed")["blamed"].to_list()
     shares = [f"{name} {percent(others.count(name) / len(others), 0)}" for name in MODALITIES if others.count(name)]
     return say.OTHER_SAMPLES.format(n=len(others), shares=", ".join(shares)) if others else ""

@@ -15,14 +15,14 @@ import numpy as np
 from qualm.registry import BLIND, MACRO, REFUSERS, baseline_model
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.load import Report
-from qualm.runners.reporting.marks import CALIBRATION, MarkedNumber, difference, finite, test_in_words, verdict
-from qualm.runners.reporting.sections.leaderboard import undefined
-from qualm.runners.reporting.text import Label, aside, between, counted, number, percent, rounded, signed, titled, visible
-from qualm.runners.results.gains import Beyond, beyond_blind
-from qualm.runners.scoring.apply_judge import abstention_words
-from qualm.runners.scoring.families import how_corrected, measured_by, within_margin
+from qualm.runners.reporting.marks import CALIBRATION, MarkedNumber, describe_test, difference, is_finite, verdict_mark
+from qualm.runners.reporting.sections.leaderboard import undefined_columns
+from qualm.runners.reporting.text import Label, aside, between, counted, heading_name, number, percent, rounded, signed, visible
+from qualm.runners.results.gains import BlindComparison, compare_with_blind
+from qualm.runners.scoring.apply_judge import describe_abstention_judges
+from qualm.runners.scoring.families import compared_quantity, describe_correction, describe_margin
 from qualm.runners.scoring.rankings import MODELS
-from qualm.runners.scoring.scored_share import bounds_in_words, unequal_shares
+from qualm.runners.scoring.scored_share import describe_bounds, describe_unequal_shares
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
 
 CENTRAL = ("f1_idk", "lave_idk_accuracy", "confidence_weighted_accuracy")
@@ -53,7 +53,7 @@ KINDS = {
 
 @dataclass
 class Averages:
-    """Means over categories, of every kind of uncertainty and of all."""
+    """Table of unweighted means over categories, by kind of uncertainty and over all."""
 
     groups: list[tuple[str, int]]
     """Headings over the columns, and how many columns each has."""
@@ -66,7 +66,7 @@ class Averages:
 
 @dataclass
 class Board:
-    """A table with a row per model."""
+    """A table with a row per model, whose numbers have marks of tests."""
 
     groups: list[tuple[str, int]]
     """Headings over the columns, and how many columns each has."""
@@ -76,13 +76,13 @@ class Board:
 
     @property
     def undefined(self) -> list[tuple[str, str]]:
-        """Columns with undefined values and the distinct reasons."""
-        return undefined(self.columns, [marks for _, _, marks in self.rows])
+        """Return (column title, reasons) of the columns with undefined values."""
+        return undefined_columns(self.columns, [marks for _, _, marks in self.rows])
 
 
 @dataclass
 class Strategies:
-    """The tables of one dataset."""
+    """The tables and sentences on abstention for one dataset."""
 
     dataset: str
     baseline: str
@@ -120,11 +120,11 @@ class _Column:
 
     @property
     def head(self) -> str:
-        return f"{SHORT.get(self.label.plugin, titled(self.label.plugin))}\N{NO-BREAK SPACE}{self.label.arrow}".strip()
+        return f"{SHORT.get(self.label.plugin, heading_name(self.label.plugin))}\N{NO-BREAK SPACE}{self.label.arrow}".strip()
 
 
 def strategies(results: Report) -> list[Strategies]:
-    """Return a table for every dataset on which abstention is scored."""
+    """Return the abstention tables of every dataset on which abstention is scored."""
     return [t for d in results.datasets if (t := _table(results, d)) is not None]
 
 
@@ -140,17 +140,17 @@ def _table(results: Report, dataset: str) -> Strategies | None:
     table = Strategies(visible(dataset, 80), visible(results.baseline, 80), board, parts_board, categories=leaves)
     table.prevalence = _prevalence(results, dataset)
     params = results.stage.params
-    table.decided = visible(abstention_words(params, params.get("made", {}).get("judges", ())), 300)
+    table.decided = visible(describe_abstention_judges(params, params.get("made", {}).get("judges", ())), 300)
     table.without = [visible(m, 60) for m in models if any(_no_confidence(results, m, dataset, a) for a in labels)]
     parts = results.stage.params.get("subsets", {})
     table.subsets = [say.SUBSET.format(model=visible(m, 60), n=parts[m]["per_category"]) for m in models if m in parts]
     table.averages = _averages(results, dataset, mains, leaves, labels, models)
     table.rules = list(_rules(results, dataset))
     further = [*labels, *(a for a in results.main_labels(dataset) if a.plugin == "answerable_accuracy"), *_calibration(results, dataset)]
-    table.further = _further(results, dataset, further)
-    table.beyond, table.gains = _beyond(results, dataset, labels, models)
+    table.further = _other_tests(results, dataset, further)
+    table.beyond, table.gains = _blind_tests(results, dataset, labels, models)
     tested = results.stage.params.get("made", {}).get("compare")
-    table.correction = how_corrected(tested) if tested else say.CORRECTED_AS_SPECIFIED
+    table.correction = describe_correction(tested) if tested else say.CORRECTED_AS_SPECIFIED
     return table
 
 
@@ -167,30 +167,30 @@ def _board(results: Report, dataset: str, groups: Groups, models: Sequence[str])
 
 
 def _columns(results: Report, dataset: str, labels: Sequence[Label]) -> Groups:
-    """Return the columns over all questions, and those of datasets without unanswerable questions."""
+    """Return (heading, columns) over all questions, then of fully answerable datasets."""
     refused = [a for a in results.main_labels(dataset) if a.plugin in ("idk_rate", "hedge_rate")]
     groups = [(say.ALL_QUESTIONS, [_Column(a) for a in [*labels, *refused, *_calibration(results, dataset)]])]
-    for plain in _plain(results)[:MAX_ANSWERABLE]:
+    for plain in _answerable_datasets(results)[:MAX_ANSWERABLE]:
         by_plugin = {a.plugin: a for a in reversed(results.main_labels(plain))}
         groups.append((say.ALL_ANSWERABLE.format(dataset=plain), [_Column(by_plugin[p], dataset=plain) for p in SURE if p in by_plugin]))
     return groups
 
 
 def _part_columns(results: Report, dataset: str, labels: Sequence[Label], mains: Sequence[str]) -> Groups:
-    """Return the columns of every kind of uncertainty, and of the mean over categories as in the paper."""
+    """Return (heading, columns) by kind of uncertainty, and for the mean over categories."""
     groups = [(m, [_Column(a, f"category={m}") for a in labels]) for m in mains]
     if any(of == dataset and part == OVER_CATEGORIES for _, of, part, _ in results.clean):
         groups.append((MEAN, [_Column(a, OVER_CATEGORIES) for a in labels]))
     return groups
 
 
-def _plain(results: Report) -> list[str]:
-    """Return the datasets of answerable questions on which confidence is scored."""
+def _answerable_datasets(results: Report) -> list[str]:
+    """Return the fully answerable datasets on which confidence is scored."""
     return [d for d in results.datasets if answerable_only(results, d) and any(a.plugin in SURE for a in results.main_labels(d))]
 
 
 def _calibration(results: Report, dataset: str) -> list[Label]:
-    """Return the calibration error over unanswerable questions, else over all, if measured."""
+    """Return a list with the label of the main calibration error; [] if unmeasured."""
     return [a for p in CALIBRATION for a in results.main_labels(dataset) if a.plugin == p][:1]
 
 
@@ -203,9 +203,9 @@ def _prevalence(results: Report, dataset: str) -> str:
 
 
 def _no_confidence(results: Report, model: str, dataset: str, label: Label) -> bool:
-    """Return whether a value is undefined because the answers have no confidences."""
+    """Return true if a value is undefined because the answers have no confidence."""
     row = results.clean.get((model, dataset, "all", label.text))
-    return row is not None and not finite(row["value"]) and (row.get("why") or "").startswith(NO_CONFIDENCE)
+    return row is not None and not is_finite(row["value"]) and (row.get("why") or "").startswith(NO_CONFIDENCE)
 
 
 def answerable_only(results: Report, dataset: str) -> bool:
@@ -214,7 +214,7 @@ def answerable_only(results: Report, dataset: str) -> bool:
 
 
 def categories(results: Report, dataset: str) -> tuple[list[str], list[str]]:
-    """Return the main kinds and the categories that scores were sliced by, in the taxonomy's order if there is one."""
+    """Return the main kinds and the categories that scores are sliced by, in taxonomy order."""
     slices = [k[2].removeprefix("category=") for k in results.clean if k[1] == dataset and k[2].startswith("category=")]
     names = list(dict.fromkeys(slices))
     taxonomy: Mapping[str, Mapping[str, Any]] = results.stage.params.get("taxonomy") or {}
@@ -225,7 +225,7 @@ def categories(results: Report, dataset: str) -> tuple[list[str], list[str]]:
 
 
 def kind_of(results: Report, model: str) -> str:
-    """Return how a model was derived, in words; empty for a model as it is."""
+    """Return how a model was derived, in words; "" for an original model."""
     trained: Mapping[str, str] = results.stage.params.get("finetunes") or {}
     kind = "blind" if baseline_model(model) else "abstaining" if model in results.abstaining else str(trained.get(model, ""))
     return KINDS.get(kind) or visible(kind, 40)
@@ -238,37 +238,37 @@ def _mark(results: Report, model: str, dataset: str, column: _Column, rank: str)
         return MarkedNumber("–", title=say.NOT_MEASURED)
     if _no_confidence(results, model, dataset, column.label):
         return MarkedNumber("–", say.NO_CONFIDENCE, title=NO_CONFIDENCE)
-    if not finite(row["value"]):
+    if not is_finite(row["value"]):
         why = visible(row["why"] or say.NO_REASON, 300)
         return MarkedNumber("undefined", title=f"{why}; {counted(row)}", why=why)
-    ends = "; ".join(filter(None, (between(row), bounds_in_words(row))))
+    ends = "; ".join(filter(None, (between(row), describe_bounds(row))))
     mark = MarkedNumber(rounded(row), ends, rank, title=counted(row))
     test = results.tests.get((model, dataset, column.slice, column.label.text))
     if test is not None:
-        shares = unequal_shares({test[side]: test[f"scored_share_{side}"] for side in "ab"})
+        shares = describe_unequal_shares({test[side]: test[f"scored_share_{side}"] for side in "ab"})
         # A mark would rank models with different scored shares; the title has the difference and says so.
-        mark.sign, mark.tone = ("", "") if shares else verdict(test)
-        mark.title += "".join(f"; {text}" for text in (test_in_words(test), shares) if text)
+        mark.sign, mark.tone = ("", "") if shares else verdict_mark(test)
+        mark.title += "".join(f"; {text}" for text in (describe_test(test), shares) if text)
     return mark
 
 
 def _averages(
     results: Report, dataset: str, mains: Sequence[str], leaves: Sequence[str], labels: Sequence[Label], models: Sequence[str]
 ) -> Averages | None:
-    """Return unweighted means over categories: the paper's epistemic, aleatoric and total columns."""
+    """Return the table of unweighted means over categories; None without main kinds."""
     if not mains:
         return None
     parts = {**{m: [leaf for leaf in leaves if leaf.startswith(f"{m}/")] for m in mains}, "all": list(leaves)}
     rows = []
     for model in models:
-        cells = [number(mean_over(results, model, dataset, of, label)) for of in parts.values() for label in labels]
+        cells = [number(mean_over_categories(results, model, dataset, of, label)) for of in parts.values() for label in labels]
         rows.append((model, cells))
     groups = [(visible(main, 60), len(labels)) for main in parts]
     return Averages(groups, [_Column(a).head for a in labels] * len(parts), rows, _sizes(results, dataset, leaves))
 
 
 def _sizes(results: Report, dataset: str, categories: Sequence[str]) -> str:
-    """Return how many questions the smallest and the largest category have."""
+    """Return a sentence with the sizes of the smallest and the largest category."""
     sizes = dict.fromkeys(categories, 0)
     for (_, of, part, _), row in results.clean.items():
         category = part.removeprefix("category=")
@@ -280,14 +280,14 @@ def _sizes(results: Report, dataset: str, categories: Sequence[str]) -> str:
     return say.UNEQUAL_CATEGORIES.format(smallest=visible(least, 60), n=sizes[least], largest=most)
 
 
-def mean_over(results: Report, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
-    """Return the unweighted mean of a model's scores over categories; NaN if one of them is undefined."""
+def mean_over_categories(results: Report, model: str, dataset: str, categories: Sequence[str], label: Label) -> float:
+    """Return the unweighted mean of a model's scores over categories; NaN if one is undefined."""
     values = [(results.clean.get((model, dataset, f"category={c}", label.text)) or {}).get("value") for c in categories]
     return float(np.mean([math.nan if v is None else v for v in values])) if values else math.nan
 
 
-def _further(results: Report, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
-    """Return the tests over all questions between other models than the baseline."""
+def _other_tests(results: Report, dataset: str, labels: Sequence[Label]) -> tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None:
+    """Return (headings, rows) of tests between models other than the baseline; None if none."""
     by_pair = {
         (r["a"], r["b"], r["metric"]): r
         for r in results.comparisons.iter_rows(named=True)
@@ -297,18 +297,18 @@ def _further(results: Report, dataset: str, labels: Sequence[Label]) -> tuple[li
     for a, b in dict.fromkeys(key[:2] for key in by_pair):
         tests = [by_pair.get((a, b, label.text)) for label in labels]
         rows.append((f"{visible(b, 60)} against {visible(a, 60)}", [difference(test) for test in tests]))
-    header = [" ".join(filter(None, (_Column(a).head, f"({by})" if (by := measured_by(a.compared_by)) else ""))) for a in labels]
+    header = [" ".join(filter(None, (_Column(a).head, f"({by})" if (by := compared_quantity(a.compared_by)) else ""))) for a in labels]
     return (header, rows) if rows else None
 
 
-def _beyond(
+def _blind_tests(
     results: Report, dataset: str, labels: Sequence[Label], models: Sequence[str]
 ) -> tuple[tuple[list[str], list[tuple[str, list[MarkedNumber]]]] | None, list[str]]:
-    """Return the tests against baselines that ignore the image, over all questions, with conclusions."""
+    """Return (headings, rows) of tests against blind baselines, or None, and conclusions."""
     if not any(map(baseline_model, models)):
         return None, [say.NO_BASELINE] if len(models) > 1 else []
     here = [r for r in results.comparisons.iter_rows(named=True) if r["dataset"] == dataset and r["slice"] == "all"]
-    by_label = {a: beyond_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
+    by_label = {a: compare_with_blind([r for r in here if r["metric"] == a.text], models, results.baseline) for a in labels}
     rows = [
         (tests[0].model, [_smallest(test) for test in tests])
         for tests in zip(*by_label.values(), strict=True)
@@ -316,7 +316,7 @@ def _beyond(
     ]
     if not rows:
         return None, [say.BASELINES_UNTESTED]
-    gains = [s for a, tests in by_label.items() if (s := _gains(SHORT.get(a.plugin, titled(a.plugin)), tests, results.baseline))]
+    gains = [s for a, tests in by_label.items() if (s := _gains(SHORT.get(a.plugin, heading_name(a.plugin)), tests, results.baseline))]
     gained = dict.fromkeys(t.model for tests in by_label.values() for t in tests if t.is_gain and not t.without_picture)
     if gained:
         names = ", ".join(visible(model, 60) for model in gained)
@@ -324,22 +324,22 @@ def _beyond(
     return ([_Column(a).head for a in labels], rows), gains
 
 
-def _smallest(test: Beyond) -> MarkedNumber:
+def _smallest(test: BlindComparison) -> MarkedNumber:
     mark = difference(test.hardest)
     if test.hardest is not None:
         mark.interval = f"over {visible(test.hardest['a'], 60)}"
     return mark
 
 
-def _gains(metric: str, tests: Sequence[Beyond], baseline: str) -> str:
-    """Return which models are better than the baseline model, and whether they are better than those that ignore the image too."""
+def _gains(metric: str, tests: Sequence[BlindComparison], baseline: str) -> str:
+    """Return a sentence: models better than the baseline, and which of them beat blind ones."""
     better = [test for test in tests if test.over_baseline == "better"]
     if not better:
         return ""
     names = ", ".join(visible(test.model, 60) for test in better if test.is_gain) or "none"
     text = say.GAINS.format(metric=metric, baseline=visible(baseline, 60), models=names)
     others = "; ".join(
-        visible(test.model, 60) + (f" ({test_in_words(test.hardest)})" if test.hardest is not None else say.NOT_TESTED_ASIDE)
+        visible(test.model, 60) + (f" ({describe_test(test.hardest)})" if test.hardest is not None else say.NOT_TESTED_ASIDE)
         for test in better
         if not test.is_gain
     )
@@ -347,7 +347,7 @@ def _gains(metric: str, tests: Sequence[Beyond], baseline: str) -> str:
 
 
 def _rules(results: Report, dataset: str) -> Iterator[str]:
-    """Yield how each method of abstention was fitted, and its guarantee."""
+    """Yield a sentence per abstention method: how it was fitted, and its guarantee."""
     rows = results.abstention_rules.filter(results.abstention_rules["dataset"] == dataset)
     for r in rows.iter_rows(named=True):
         if r["method"] in {BLIND[way] for way in REFUSERS}:
@@ -377,7 +377,7 @@ def _rules(results: Report, dataset: str) -> Iterator[str]:
 
 @dataclass
 class CostTable:
-    """Performance on answerable questions beside its change."""
+    """Table of performance on answerable questions, with the change from the baseline."""
 
     columns: list[tuple[str, str]]
     """(dataset, metric)."""
@@ -385,8 +385,8 @@ class CostTable:
     rows: list[tuple[str, list[MarkedNumber]]] = field(default_factory=list)
 
 
-def cost(results: Report) -> CostTable | None:
-    """Return the paper's table 6: accuracy on answerable questions and its difference from the baseline."""
+def cost_table(results: Report) -> CostTable | None:
+    """Return the paper's Table 6, accuracy on answerable questions; None if unmeasured."""
     columns = [(d, label) for d in results.datasets for label in _headline_labels(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
@@ -398,7 +398,7 @@ def cost(results: Report) -> CostTable | None:
 
 
 def _headline_labels(results: Report, dataset: str) -> list[Label]:
-    """Return the columns that represent a dataset in the table of costs.
+    """Return the metrics that represent a dataset in the table of costs.
 
     A benchmark with metrics of its own has these, a dataset of answerable questions has its accuracy. With unanswerable
     questions it is the accuracy on the answerable ones, and the accuracy on all unless the questions form contrastive pairs.
@@ -415,7 +415,7 @@ def _headline_labels(results: Report, dataset: str) -> list[Label]:
 
 
 def _measured(results: Report, dataset: str, label: Label) -> bool:
-    return any(finite(results.value(model, dataset, label.text)) for model in results.models)
+    return any(is_finite(results.value(model, dataset, label.text)) for model in results.models)
 
 
 def _change(results: Report, model: str, dataset: str, label: Label) -> MarkedNumber:
@@ -424,8 +424,8 @@ def _change(results: Report, model: str, dataset: str, label: Label) -> MarkedNu
     if test is None:
         mark.interval = f"({mark.interval})" if model == results.baseline and mark.interval else mark.interval
         return mark
-    if finite(test["difference"]):
-        has_interval = finite(test["low"]) and finite(test["high"])
+    if is_finite(test["difference"]):
+        has_interval = is_finite(test["low"]) and is_finite(test["high"])
         limits = aside(between(test, form=signed) if has_interval else "")
-        mark.interval = "; ".join(filter(None, (f"{rounded(test, 'difference', signed)}{limits}", within_margin(test))))
+        mark.interval = "; ".join(filter(None, (f"{rounded(test, 'difference', signed)}{limits}", describe_margin(test))))
     return mark

@@ -29,13 +29,13 @@ from qualm.runners.scoring.paired_tests import STUDIED
 
 
 def studies(results: Report) -> list[Figure]:
-    """Return the studies that the results allow; of each kind, the figures after the first are folded."""
+    """Return the figures of all studies; after the first of each kind they are folded."""
     kinds = [calibration_share(results), ranks(results), scale(results), chat_tuning(results)]
     return [replace(figure, folded=place > 0) for of in kinds for place, figure in enumerate(of)]
 
 
 def _quality(results: Report, dataset: str) -> list[Label]:
-    """Return accuracy, set size and uncertainty-aware accuracy in the main setting, as far as they are measured."""
+    """Return the labels of accuracy, set size and uncertainty-aware accuracy, if measured."""
     labels = results.main_labels(dataset)
     quality = []
     for plugin in STUDIED:
@@ -50,7 +50,7 @@ def _finite(results: Report, model: str, dataset: str, label: Label) -> float | 
 
 
 def calibration_share(results: Report) -> list[Figure]:
-    """Return coverage and set size against the share of questions that calibrate."""
+    """Return figures of coverage and set size against the share of calibration questions."""
     fractions = {s: float(m[1]) for s in results.settings if s.startswith(SHARE) and (m := re.search(r"fraction=([\d.]+)", s))}
     title = say.CALIBRATION_SIZE
     if len(set(fractions.values())) < 2:
@@ -88,7 +88,7 @@ def _share_rows(results: Report, dataset: str, plugin: str, score: str, fraction
 
 
 def ranks(results: Report) -> list[Figure]:
-    """Draw a line per model from its rank by accuracy to its rank by certainty."""
+    """Return figures with a line per model from its rank by accuracy to its rank by certainty."""
     title = say.RANKS
     figures = []
     for dataset in ["", *results.datasets]:
@@ -101,7 +101,7 @@ def ranks(results: Report) -> list[Figure]:
 
 
 def _table(results: Report, dataset: str, labels: list[Label]) -> dict[str, list[float]]:
-    """Return values per model; over all datasets (dataset = "") their unweighted mean."""
+    """Return each model's values of the labels; the mean over datasets for `dataset` ""."""
     datasets = [dataset] if dataset else [d for d in results.datasets if len(_quality(results, d)) == len(labels)]
     by_model: dict[str, list[float]] = {}
     for model in results.models:
@@ -135,16 +135,20 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     ]
     figure = Figure(f"{title}: {brief(dataset) if dataset else 'mean of all datasets'}", wide=True)
     figure.legend = [
-        ("var(--right)", say.RANKS_HIGHER.format(first=plain(labels[1]), second=plain(labels[0]))),
+        ("var(--right)", say.RANKS_HIGHER.format(first=heading_without_arrow(labels[1]), second=heading_without_arrow(labels[0]))),
         ("var(--wrong)", say.RANKS_LOWER),
         ("var(--muted)", say.ABOUT_THE_SAME),
     ]
-    figure.panels = [Panel("", charts.bumps(rows, [heading(a) for a in labels]))]
+    figure.panels = [Panel("", charts.rank_lines(rows, [heading(a) for a in labels]))]
     correlations = []
     for j, label in enumerate(labels[1:], 1):
         rho = pl.select(pl.corr(columns[0], columns[j], method="spearman")).item()
         tau = float(tau_b(places[None, :, 0], places[None, :, j])[0])
-        correlations.append(say.CORRELATION.format(first=plain(labels[0]), second=plain(label), rho=number(rho, 2), tau=number(tau, 2)))
+        correlations.append(
+            say.CORRELATION.format(
+                first=heading_without_arrow(labels[0]), second=heading_without_arrow(label), rho=number(rho, 2), tau=number(tau, 2)
+            )
+        )
     figure.caption = say.RANK_CORRELATION.format(n=len(models), correlations="; ".join(correlations))
     header = ["model", *(c for a in labels for c in (heading(a), "rank"))]
     body = [[brief(models[i]), *(c for j in range(len(labels)) for c in (number(array[i, j]), f"{places[i, j]:.0f}"))] for i in order]
@@ -152,8 +156,8 @@ def _ranked(title: str, dataset: str, labels: list[Label], values: dict[str, lis
     return figure
 
 
-def plain(label: Label) -> str:
-    """Return a heading without its arrow."""
+def heading_without_arrow(label: Label) -> str:
+    """Return the label's heading without its arrow."""
     return heading(label).rstrip(" ↑↓")
 
 
@@ -162,7 +166,7 @@ def _about(results: Report) -> dict[str, dict[str, Any]]:
 
 
 def scale(results: Report) -> list[Figure]:
-    """Draw accuracy and set size against the number of parameters, within a family of models."""
+    """Return figures of accuracy and set size against model size, within model families."""
     title = say.MODEL_SIZE
     families: dict[str, list[tuple[float, str]]] = {}
     for model, facts in _about(results).items():
@@ -192,7 +196,7 @@ def scale(results: Report) -> list[Figure]:
 
 
 def _neighbours(families: dict[str, list[tuple[float, str]]]) -> Iterator[tuple[str, str]]:
-    """Yield every model with those of the next size of its family."""
+    """Yield (model, next larger model) pairs within each family."""
     for members in families.values():
         sizes = [[model for billions, model in members if billions == size] for size in sorted({billions for billions, _ in members})]
         for smaller, larger in pairwise(sizes):
@@ -202,15 +206,15 @@ def _neighbours(families: dict[str, list[tuple[float, str]]]) -> Iterator[tuple[
 def _differences(
     results: Report, dataset: str, heads: tuple[str, str], pairs: Iterable[tuple[str, str]]
 ) -> tuple[list[str], list[list[str]]] | None:
-    """Return a table of the corrected paired tests of some pairs of models; None where none was made."""
+    """Return (headings, rows) of the corrected tests of pairs of models; None if none."""
     labels = _quality(results, dataset)
     rows = [[brief(a), brief(b), *(_difference(results, dataset, a, b, label) for label in labels)] for a, b in pairs]
     body = [row for row in rows if any(row[2:])]
-    return ([*heads, *(f"{plain(label)}, difference" for label in labels)], body) if body else None
+    return ([*heads, *(f"{heading_without_arrow(label)}, difference" for label in labels)], body) if body else None
 
 
 def _difference(results: Report, dataset: str, a: str, b: str, label: Label) -> str:
-    """Return b - a with its interval, and what the corrected test says; empty without a test."""
+    """Return text: b minus a with interval and verdict; "" without a test."""
     if (test := _test(results, dataset, a, b, label)) is None:
         return ""
     difference, low, high = (test[name] if test["b"] == b else test[other] and -test[other] for name, other in _TURNED)
@@ -222,7 +226,7 @@ _TURNED = (("difference", "difference"), ("low", "high"), ("high", "low"))
 
 
 def chat_tuning(results: Report) -> list[Figure]:
-    """Compare base models with their chat-tuned forms."""
+    """Return figures that compare base models with their chat-tuned forms, per dataset."""
     title = say.CHAT_TUNING
     about = _about(results)
     pairs = [(str(a["base"]), m) for m, a in about.items() if a.get("base") in results.models and a.get("chat") is not False]
@@ -254,7 +258,7 @@ def chat_tuning(results: Report) -> list[Figure]:
 
 
 def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) -> str:
-    """Return the verdict of the corrected test of a tuned model against its base; `open` if none."""
+    """Return `better`, `worse` or `open` for a tuned model against its base."""
     if (test := _test(results, dataset, base, tuned, label)) is None:
         return "open"
     difference = test["difference"] if test["b"] == tuned else -test["difference"]
@@ -263,7 +267,7 @@ def _change(results: Report, dataset: str, base: str, tuned: str, label: Label) 
 
 
 def _test(results: Report, dataset: str, a: str, b: str, label: Label) -> dict[str, Any] | None:
-    """Return the test of two models over a whole dataset, whichever stands first; None if there is none."""
+    """Return the test row of two models over a dataset, in any order; None if there is none."""
     tests = results.comparisons.filter(
         pl.col("dataset") == dataset, pl.col("metric") == label.text, pl.col("slice") == "all", pl.col("difference").is_not_null()
     )

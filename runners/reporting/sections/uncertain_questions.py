@@ -11,11 +11,11 @@ from typing import Any
 
 from qualm.registry import ASKED
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.heat import Heat, HeatCell, pieces, shade
+from qualm.runners.reporting.heat import HeatCell, HeatMap, shade, split_heat_map
 from qualm.runners.reporting.load import Report
 from qualm.runners.reporting.section import Section
 from qualm.runners.reporting.sections.data_sets import Sheet
-from qualm.runners.reporting.text import aside, between, counted, number, rounded, visible, words
+from qualm.runners.reporting.text import aside, between, counted, display_name, number, rounded, visible
 from qualm.runners.scoring.rankings import ESTIMATORS
 
 AUROC, F1, FLOOR, SAID = "auroc_uncertain", "best_f1", "best_f1_floor", "f1_uncertain"
@@ -25,14 +25,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class UncertainQuestions:
-    subsets: list[Heat]
+    subsets: list[HeatMap]
     """Estimators against datasets, a table per model and width of the page."""
     asked: list[Sheet]
     """The best estimator beside ways of asking, a table per dataset that is asked about."""
 
 
 def uncertain_questions(results: Report) -> UncertainQuestions | None:
-    """Return the section; None for a spec with none of its metrics."""
+    """Return the tables on uncertain questions; None for a spec with none of the metrics."""
     about = {d for d in results.datasets if _is_asked(results, d)}
     plain = [d for d in results.datasets if d not in about and any(_rows(results, m, d, p) for m in results.models for p in (AUROC, F1))]
     subsets = [piece for model in results.models for piece in _subsets(results, model, plain)]
@@ -47,7 +47,7 @@ def _is_asked(results: Report, dataset: str) -> bool:
 
 
 def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, Row]:
-    """Return estimator -> its row of a metric over all questions."""
+    """Return the score rows of a metric by estimator, over all questions."""
     best_rows = {}
     for label in results.main_labels(dataset):
         if label.plugin == plugin and label.estimator and (row := results.cells.get((model, dataset, label.text))) is not None:
@@ -55,8 +55,8 @@ def _rows(results: Report, model: str, dataset: str, plugin: str) -> dict[str, R
     return best_rows
 
 
-def _subsets(results: Report, model: str, datasets: list[str]) -> list[Heat]:
-    """Return AUROC and best F1 of each estimator on each dataset."""
+def _subsets(results: Report, model: str, datasets: list[str]) -> list[HeatMap]:
+    """Return heat maps of AUROC and best F1: estimators by dataset."""
     columns: list[tuple[str, str]] = []
     groups: list[tuple[str, int]] = []
     lines: dict[str, list[HeatCell]] = {}
@@ -76,12 +76,14 @@ def _subsets(results: Report, model: str, datasets: list[str]) -> list[Heat]:
         if width := len([of for of in values.values() if of]):
             groups.append((visible(dataset, 60), width))
     return (
-        pieces(Heat(visible(model, 60), "Estimator", columns, [(words(e), cells) for e, cells in lines.items()], groups)) if columns else []
+        split_heat_map(HeatMap(visible(model, 60), "Estimator", columns, [(display_name(e), cells) for e, cells in lines.items()], groups))
+        if columns
+        else []
     )
 
 
 def _floors(floors: list[float]) -> str:
-    """Format the F1 of calling every question uncertain; a range if estimators cover different questions."""
+    """Return text: the F1 of calling all questions uncertain, or its range; "" if unknown."""
     ends = list(dict.fromkeys(number(floor) for floor in sorted(floors)))
     if len(ends) < 2:
         return say.FLOOR.format(value=ends[0]) if ends else ""
@@ -103,7 +105,7 @@ def _cell(row: Row | None, middle: float, rank: str, has_floor: bool) -> HeatCel
 
 
 def _asked(results: Report, dataset: str, about: set[str]) -> Sheet | None:
-    """Compare the best estimator with models' own statements on the same questions."""
+    """Return a table of the best estimator beside models' statements; None if none was asked."""
     ids = set(results.samples[dataset]["sample_id"].to_list()) if dataset in results.samples else set()
     answered = {d for model, d, metric in results.cells if metric == SAID}
     ways = [d for d in results.datasets if d in about & answered and set(results.samples[d]["sample_id"].to_list()) == ids]
@@ -114,7 +116,7 @@ def _asked(results: Report, dataset: str, about: set[str]) -> Sheet | None:
     for model in results.models:
         of = {e: r for e, r in _rows(results, model, dataset, F1).items() if r["value"] is not None}
         best = max(of, key=lambda e: float(of[e]["value"]), default=None)
-        text = "undefined" if best is None else f"{rounded(of[best])}{aside(between(of[best]))}, {words(best)}"
+        text = "undefined" if best is None else f"{rounded(of[best])}{aside(between(of[best]))}, {display_name(best)}"
         floor = _rows(results, model, dataset, FLOOR).get(best or "")
         best_floors += [float(floor["value"])] if floor is not None and floor["value"] is not None else []
         rows.append([visible(model, 60), text, *(_said(results.cells.get((model, way, SAID))) for way in ways)])

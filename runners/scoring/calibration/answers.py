@@ -8,17 +8,23 @@ from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import Cell
 
 
-def recalibrated_answers(cell: Cell, of: Recalibration) -> pa.Table:
-    """Return rows of RECALIBRATED, of the answers that calibrate and those that have a recalibrated confidence."""
-    confidence = of.columns["confidence"]
+def recalibrated_answers(cell: Cell, recalibration: Recalibration) -> pa.Table:
+    """Return a RECALIBRATED table: answers that calibrate, and recalibrated confidences."""
+    confidence = recalibration.columns["confidence"]
     fitted = np.zeros(cell.samples.n, dtype=bool)
-    fitted[of.rows] = True
+    fitted[recalibration.rows] = True
     rows = np.flatnonzero(fitted | ~np.isnan(confidence))
-    option = of.columns.get("predicted", np.full(cell.samples.n, np.nan))[rows]
-    texts = {"model": cell.model, "dataset": cell.samples.name, "variant": cell.variant, "setting": of.setting, "method": of.method}
-    ends = np.full((2, cell.samples.n), np.nan) if of.ends is None else of.ends
+    option = recalibration.columns.get("predicted", np.full(cell.samples.n, np.nan))[rows]
+    texts = {
+        "model": cell.model,
+        "dataset": cell.samples.name,
+        "variant": cell.variant,
+        "setting": recalibration.setting,
+        "method": recalibration.method,
+    }
+    ends = np.full((2, cell.samples.n), np.nan) if recalibration.ends is None else recalibration.ends
     columns = {name: pa.array([text] * len(rows), pa.string()) for name, text in texts.items()} | {
-        "estimator": pa.array([of.of or None] * len(rows), pa.string()),
+        "estimator": pa.array([recalibration.of or None] * len(rows), pa.string()),
         "sample_id": cell.samples.ids.take(pa.array(rows)),
         "confidence": pa.array(confidence[rows], mask=np.isnan(confidence[rows])),
         "option": pa.array(np.nan_to_num(option, nan=-1).astype(np.int64), mask=np.isnan(option)),

@@ -21,7 +21,7 @@ STEEPEST = 200.0
 
 
 def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
-    """Return (B, 3) parameters a, b, c of each resample; NaN if the loss has no minimum.
+    """Return (B, 3) beta-curve parameters a, b, c by resample; NaN if the loss has no minimum.
 
     Args:
         score: (n,) log odds of the confidence p.
@@ -30,12 +30,12 @@ def beta_curves(score: Floats, right: Floats, weights: Any) -> Floats:
     """
     drawn = np.asarray(weights, dtype=np.float64)
     ends = np.column_stack([-np.logaddexp(0, -score), np.logaddexp(0, score)])  # ln p and -ln(1 - p)
-    return np.concatenate([_held(ends, right, some) for some in blocks(drawn, len(score))])
+    return np.concatenate([_fit_constrained(ends, right, some) for some in blocks(drawn, len(score))])
 
 
-def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:
-    fits = _unheld(ends, right, weights)
-    below = np.flatnonzero((fits[:, :2] < 0).any(axis=1) | (np.isnan(fits[:, 0]) & ~_rises(ends[:, 0], right, weights)))
+def _fit_constrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
+    fits = _fit_unconstrained(ends, right, weights)
+    below = np.flatnonzero((fits[:, :2] < 0).any(axis=1) | (np.isnan(fits[:, 0]) & ~_is_separated_upward(ends[:, 0], right, weights)))
     if not len(below):
         return fits
     drawn, zeros = weights[below], np.zeros(len(below))
@@ -46,8 +46,8 @@ def _held(ends: Floats, right: Floats, weights: Floats) -> Floats:
     return fits
 
 
-def _rises(score: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
-    """Return (B,) where a threshold separates right from wrong, or one of the two is missing."""
+def _is_separated_upward(score: Floats, right: Floats, weights: Floats) -> NDArray[np.bool_]:
+    """Return (B,) whether all right answers score at least as high as all wrong ones."""
     least_right = np.where((weights > 0) & (right > 0), score, np.inf).min(axis=1)
     most_wrong = np.where((weights > 0) & (right < 1), score, -np.inf).max(axis=1)
     return np.asarray(least_right >= most_wrong)
@@ -57,8 +57,8 @@ def _design(ends: Floats) -> Floats:
     return np.column_stack([ends, np.ones(len(ends))])
 
 
-def _unheld(ends: Floats, right: Floats, weights: Floats) -> Floats:
-    """Fit a logistic regression on both terms; slopes may be negative."""
+def _fit_unconstrained(ends: Floats, right: Floats, weights: Floats) -> Floats:
+    """Return (B, 3) fits of both terms, slopes of any sign; NaN if the loss has no minimum."""
     middle, scale = ends.mean(axis=0), ends.std(axis=0)
     scale = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(middle)), scale, 1.0)
     x = _design((ends - middle) / scale)

@@ -24,7 +24,7 @@ from qualm.runners.runtime.precision import result
 from qualm.runners.scoring import limits as ends_of
 from qualm.runners.scoring.calibration.fits import RAW, Recalibration
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.limits import Limits, apart, limits, within
+from qualm.runners.scoring.limits import Limits, clip_to_bounds, difference_bounds, limits
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 from qualm.runners.scoring.measuring.metrics import Metric
 from qualm.runners.scoring.rankings import DEFINED, FEWEST_GROUPS, Candidate, Ranked, family_of, p_values, ranked
@@ -33,8 +33,8 @@ CALIBRATORS = "calibrators"
 
 
 @dataclass(frozen=True)
-class One:
-    """Measurements of one calibrator, or of the raw confidence."""
+class MeasuredCalibrator:
+    """Measured value and interval of one calibrator, or of the raw confidence."""
 
     recalibration: Recalibration
     measured: Measured
@@ -47,18 +47,20 @@ class One:
 
 @dataclass
 class Comparisons:
-    """Collects what is measured of every cell and slice."""
+    """Collects the measurements of all calibrators, and tests each pair of them."""
 
     metrics: Sequence[Metric]
     level: float
     family: str
-    columns: list[tuple[Ranked, str, list[One]]] = field(default_factory=list)
+    columns: list[tuple[Ranked, str, list[MeasuredCalibrator]]] = field(default_factory=list)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], ends: Sequence[Limits]) -> None:
-        shared_family: dict[tuple[str, str], list[One]] = {}
+        shared_family: dict[tuple[str, str], list[MeasuredCalibrator]] = {}
         for (label, measured), limit in zip(values, ends, strict=True):
             if (of := measured.recalibrated) is not None and not np.isnan(measured.value):
-                shared_family.setdefault((label.removesuffix(f"[{of.label}]"), of.setting), []).append(One(of, measured, limit))
+                shared_family.setdefault((label.removesuffix(f"[{of.label}]"), of.setting), []).append(
+                    MeasuredCalibrator(of, measured, limit)
+                )
         for (label, setting), ones in shared_family.items():
             metric = next(m for m in self.metrics if m.label == label)
             better = metric.plugin.declares.get("higher_is_better")
@@ -67,8 +69,8 @@ class Comparisons:
             self.columns.append(column)
 
     def _column(
-        self, cell: Cell, part: Slice, label: str, setting: str, better: bool, ones: list[One]
-    ) -> tuple[Ranked, str, list[One]] | None:
+        self, cell: Cell, part: Slice, label: str, setting: str, better: bool, ones: list[MeasuredCalibrator]
+    ) -> tuple[Ranked, str, list[MeasuredCalibrator]] | None:
         times = min((len(one.measured.resampled) for one in ones), default=0)
         groups = min((one.measured.groups or 0 for one in ones), default=0)
         usable = [one for one in ones if times and (~np.isnan(one.measured.resampled[:times])).mean() >= DEFINED]
@@ -83,10 +85,10 @@ class Comparisons:
         return ranked(place, better, candidates, groups, self.level), setting, usable
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return rows of CALIBRATOR_COMPARISONS."""
+        """Return rows of CALIBRATOR_COMPARISONS: differences, intervals and corrected p-values."""
         rows: list[dict[str, Any]] = []
 
-        def shared_family(column: tuple[Ranked, str, list[One]]) -> tuple[Any, ...]:
+        def shared_family(column: tuple[Ranked, str, list[MeasuredCalibrator]]) -> tuple[Any, ...]:
             # Columns of different numbers of resamples cannot share a maximum, so they are families of their own.
             return len(column[0].highest), *family_of(column[0].place, self.family)
 
@@ -97,7 +99,7 @@ class Comparisons:
                 rows += self._pairs(column, setting, ones, p_values(column.z, highest))
         return rows
 
-    def _pairs(self, column: Ranked, setting: str, ones: list[One], p: Any) -> Iterator[dict[str, Any]]:
+    def _pairs(self, column: Ranked, setting: str, ones: list[MeasuredCalibrator], p: Any) -> Iterator[dict[str, Any]]:
         from scipy.special import ndtr
 
         dataset, part, metric, variant, _, model = column.place
@@ -128,15 +130,15 @@ class Comparisons:
                 }
 
 
-def difference(a: One, b: One, level: float) -> Limits:
-    """Return the interval of b minus a."""
+def difference(a: MeasuredCalibrator, b: MeasuredCalibrator, level: float) -> Limits:
+    """Return the interval of the value of b minus the value of a."""
     value = b.measured.value - a.measured.value
     if a.measured.null_test is not None:
         if math.isnan(a.ends.low) or math.isnan(b.ends.low):
             return Limits(why_none="one of the two has no interval")
         down = _error_of_difference(b.measured.value - b.ends.low, a.ends.high - a.measured.value, _correlation(a, b))
         up = _error_of_difference(b.ends.high - b.measured.value, a.measured.value - a.ends.low, _correlation(a, b))
-        return within(Limits(value - down, value + up), value, apart(a.measured.bounds))
+        return clip_to_bounds(Limits(value - down, value + up), value, difference_bounds(a.measured.bounds))
     times = min(len(a.measured.resampled), len(b.measured.resampled))
     drawn = b.measured.resampled[:times] - a.measured.resampled[:times]
     units = min(a.measured.groups or 0, b.measured.groups or 0)
@@ -147,10 +149,10 @@ def difference(a: One, b: One, level: float) -> Limits:
     with_jackknife = len(a.measured.deleted) == len(b.measured.deleted)
     deleted = b.measured.deleted - a.measured.deleted if with_jackknife else np.empty(0)
     ends = limits("t", value, drawn, deleted, units, level, calibrating)
-    return ends if ends.why_none else within(ends, value, apart(a.measured.bounds))
+    return ends if ends.why_none else clip_to_bounds(ends, value, difference_bounds(a.measured.bounds))
 
 
-def _correlation(a: One, b: One) -> float:
+def _correlation(a: MeasuredCalibrator, b: MeasuredCalibrator) -> float:
     """Return the correlation of two values over common resamples; 0 if negative or unknown."""
     times = min(len(a.measured.resampled), len(b.measured.resampled))
     drawn = np.stack([a.measured.resampled[:times], b.measured.resampled[:times]])
@@ -160,6 +162,6 @@ def _correlation(a: One, b: One) -> float:
     return max(0.0, float(np.asarray(np.corrcoef(drawn))[0, 1]))
 
 
-def _error_of_difference(one: float, other: float, correlation: float) -> float:
+def _error_of_difference(error_a: float, error_b: float, correlation: float) -> float:
     """Combine the one-sided errors of two correlated values into that of their difference."""
-    return math.sqrt(max(0.0, one**2 + other**2 - 2 * correlation * one * other))
+    return math.sqrt(max(0.0, error_a**2 + error_b**2 - 2 * correlation * error_a * error_b))

@@ -51,22 +51,22 @@ class Band:
     promise: str = ""
 
 
-def promise(of: Unit, found: Band, clean: bool = True, within: str = "", mean: float | None = None) -> str:
-    """Return the guarantee in one sentence, with its condition.
+def describe_guarantee(unit: Unit, coverage_band: Band, is_clean: bool = True, shared_by_part: str = "", mean: float | None = None) -> str:
+    """Return the conformal guarantee as one sentence, with its condition.
 
     Args:
-        of: What is exchangeable.
-        found: The band.
-        clean: Whether inputs are those that were calibrated on.
-        within: What questions of a part are alike in, where each part has a threshold of its own.
+        unit: What is exchangeable.
+        coverage_band: The band.
+        is_clean: Whether inputs are those that were calibrated on.
+        shared_by_part: What questions of a part are alike in, where each part has a threshold of its own.
         mean: Mean coverage of the groups, where it can differ from the share of questions that is covered.
     """
-    if not clean:
+    if not is_clean:
         return "nothing is promised: calibrated on clean inputs"
-    if of == "none":
+    if unit == "none":
         return "nothing is promised: `quantile: numpy_higher` counts the questions of a group as independent"
-    given = f" given the {within}" if within else ""
-    these = "these of the same part" if within else "these"
+    given = f" given the {shared_by_part}" if shared_by_part else ""
+    these = "these of the same part" if shared_by_part else "these"
     here = "" if mean is None else f" (here {mean:.3f})"
     over = {
         "question": f"on average over draws of calibration questions that are exchangeable with {these}",
@@ -75,8 +75,8 @@ def promise(of: Unit, found: Band, clean: bool = True, within: str = "", mean: f
         "split": "on average over random splits of these questions, whose groups are on both sides; not for questions of a new group",
     }
     return (
-        f"at least {found.target:g}{given} {over[of]}; "
-        f"effective sample size: {found.calibration:.0f} for calibration, {found.test:.0f} for testing"
+        f"at least {coverage_band.target:g}{given} {over[unit]}; "
+        f"effective sample size: {coverage_band.calibration:.0f} for calibration, {coverage_band.test:.0f} for testing"
     )
 
 
@@ -92,14 +92,14 @@ def design_effect(covered: Floats, group: Ints) -> float:
 
 
 def group_means(covered: Floats, group: Ints) -> tuple[Floats, Ints]:
-    """Return the coverage of each group that has a row, and its number of rows."""
+    """Return the mean coverage of each group that has rows, and its number of rows."""
     sizes = np.bincount(group)
     there = sizes > 0
     return np.bincount(group, covered)[there] / sizes[there], sizes[there]
 
 
 def independent_rows(covered: Floats, group: Ints) -> float:
-    """Return how many independent rows a group's mean coverage says as much as: 1 to the groups' harmonic mean size."""
+    """Return how many independent rows one group is worth, at most the harmonic mean size."""
     means, sizes = group_means(covered, group)
     share = float(means.mean())
     if not 0 < share < 1 or len(means) < 2:
@@ -109,7 +109,7 @@ def independent_rows(covered: Floats, group: Ints) -> float:
 
 
 def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: float, each: float | None = None) -> Band:
-    """Return the Beta-binomial band of coverage, both ends among the shares that can occur; of several parts, that of their sum.
+    """Return the 95% Beta-binomial range of test coverage; of several parts, of their sum.
 
     Args:
         alpha: error that is allowed.
@@ -137,7 +137,7 @@ def band(alpha: float, quantile: str, sizes: Sequence[tuple[int, int]], effect: 
 
 
 def _covered(rows: int, units: int, each: float, alpha: float, quantile: str) -> Floats:
-    """Return the chance of each number of covered rows, (rows + 1,)."""
+    """Return (rows + 1,) probabilities of each number of covered test rows."""
     from scipy.special import gammaln
 
     k, n = float(order_statistic(units, alpha, quantile)), float(units)

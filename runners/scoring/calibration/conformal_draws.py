@@ -25,11 +25,11 @@ from qualm.runners.scoring.calibration.conformal_band import (
     Band,
     Unit,
     band,
+    describe_guarantee,
     design_effect,
     exchangeable_unit,
     group_means,
     independent_rows,
-    promise,
 )
 from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, parts_of
 from qualm.runners.scoring.calibration.conformal_scores import option_scores
@@ -56,7 +56,7 @@ AT_ONCE, CHUNK = 64_000_000, 64
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Prediction sets at ascending thresholds: those of some rows at the lowest, and each change of a row's set."""
+    """Prediction sets of some rows at ascending thresholds: the lowest ones, and each change."""
 
     members: Ints
     """(n,): the rows, all that share these thresholds."""
@@ -75,7 +75,7 @@ class Steps:
 
 @dataclass(eq=False)
 class Redraw:
-    """One setting and score of one cell, ready to be calibrated anew."""
+    """Conformal score of one model, dataset and variant, to be recalibrated in each resample."""
 
     own: Floats
     """(n,): score of the right option of each row that calibrates, on clean inputs; NaN elsewhere."""
@@ -103,7 +103,7 @@ class Redraw:
     _calibrating: LastValue[int] = field(default_factory=LastValue, init=False, repr=False)
 
     def thresholds(self, resamples: Resamples) -> Floats:
-        """Return (B,) the threshold in each resample; +inf where it has too few calibration rows. (B, P) with parts, of each."""
+        """Return (B,) thresholds, +inf with too few calibration rows; (B, P) with P parts."""
         return self._last.get(resamples, lambda: self._drawn_limits(resamples))
 
     def _drawn_limits(self, resamples: Resamples) -> Floats:
@@ -121,7 +121,7 @@ class Redraw:
         return np.concatenate([*drawn_limits, np.empty(0)])
 
     def each(self, resamples: Resamples) -> Iterator[dict[str, NDArray[np.int8]]]:
-        """Yield the columns `covered` and `set_size`, (b, n), of some resamples at a time, each at its own thresholds of parts."""
+        """Yield (b, n) `covered` and `set_size` of b resamples, by their parts' own thresholds."""
         if resamples.times * len(self.truth) > AT_ONCE:
             return self._chunks(resamples)
         return iter(self._each.get(resamples, lambda: list(self._chunks(resamples))))
@@ -142,13 +142,13 @@ class Redraw:
             yield {"covered": covered, "set_size": size}
 
     def sets(self, rows: Ints, limit: float) -> dict[str, Floats]:
-        """Return the columns `covered` and `set_size` of some rows at a threshold."""
+        """Return the (len(rows),) columns `covered` and `set_size` of some rows at one threshold."""
         inside = self.enters[rows] <= min(limit + self.slack, np.finfo(np.float64).max)  # +inf is no option
         covered = inside[np.arange(len(rows)), np.maximum(self.truth[rows], 0)]
         return {"covered": covered.astype(np.float64), "set_size": inside.sum(axis=1).astype(np.float64)}
 
     def steps(self, resamples: Resamples) -> list[Steps]:
-        """Return the sets at the thresholds that resamples have, from the lowest up; with parts of questions, those of each part."""
+        """Return the sets at all thresholds of the resamples, ascending; one Steps per part."""
         return self._steps.get(resamples, lambda: list(self._make_steps(self.thresholds(resamples))))
 
     def _make_steps(self, limits: Floats) -> Iterator[Steps]:
@@ -178,17 +178,17 @@ class Redraw:
         return Steps(members, limits, which, lowest, members[rows], at, before, after)
 
     def calibrating(self, resamples: Resamples) -> int:
-        """Return the number of groups of all rows that calibrate."""
+        """Return the number of groups with calibration rows."""
         return self._calibrating.get(resamples, lambda: len(np.unique(resamples.groups_of(np.flatnonzero(~np.isnan(self.own))))))
 
     @cached_property
     def never_empty(self) -> Floats:
-        """(n,) 1 where a row's set has an option at every threshold."""
+        """Return (n,) 1 where a row's set has an option at every threshold."""
         return np.asarray(np.isneginf(self.enters).any(axis=1), dtype=np.float64)
 
     @cached_property
     def calibrating_units(self) -> list[int]:
-        """Numbers of exchangeable units that calibrate the threshold, or that of each part."""
+        """Return the numbers of exchangeable units that calibrate, one per question part."""
         of_row = np.zeros(len(self.own), dtype=np.int64) if self.parts is None else self.parts.of_row
         there = ~np.isnan(self.own) & (of_row >= 0)
         of_units = np.unique(np.stack([of_row[there], self.units[there]]), axis=1)[0]
@@ -196,14 +196,14 @@ class Redraw:
 
     @cached_property
     def why_every_option(self) -> str:
-        """Why there is no threshold, so that every option is in every set; empty where there is one, and with parts."""
+        """Return why no threshold exists, so that every set has all options; "" otherwise."""
         n, needed = sum(self.calibrating_units), fewest_units(self.alpha)
         if self.parts is not None or n >= needed:
             return ""
         return f"every set has all options: {n} {UNITS[self.unit]} calibrate, and a threshold at alpha = {self.alpha:g} needs {needed}"
 
     def band(self, rows: Ints, covered: Floats, group: Ints) -> Band:
-        """Return the band in which the coverage of these test rows is expected.
+        """Return the range in which the coverage of these test rows is expected.
 
         Args:
             rows: places of the test rows.
@@ -214,16 +214,16 @@ class Redraw:
         if self.parts is not None:
             of_row = self.parts.of_row[rows]
             tested = np.bincount(of_row[of_row >= 0], minlength=len(self.parts.names)).tolist()
-            within, sizes = self.parts.words, [of for of in zip(self.calibrating_units, tested, strict=True) if of[1]]
+            within, sizes = self.parts.partition_label, [of for of in zip(self.calibrating_units, tested, strict=True) if of[1]]
         effect = design_effect(covered, group)
         each = independent_rows(covered, group) if self.unit == "group" else 1 / effect
         found = band(self.alpha, self.quantile, sizes, effect, each)
         means, rows_of = group_means(covered, group)
         mean = float(means.mean()) if self.parts is None and len(set(rows_of.tolist())) > 1 else None
-        return replace(found, promise=self.why_every_option or promise(self.unit, found, self.clean, within, mean))
+        return replace(found, promise=self.why_every_option or describe_guarantee(self.unit, found, self.clean, within, mean))
 
     def select(self, rows: Ints) -> Redraw:
-        """Return some rows; calibration rows outside them no longer calibrate."""
+        """Return the same of some rows; calibration rows outside them no longer calibrate."""
         parts = None if self.parts is None else self.parts.select(rows)
         columns = {name: getattr(self, name)[rows] for name in ("own", "enters", "truth", "units")}
         return replace(self, **columns, parts=parts)
@@ -238,7 +238,7 @@ def redraw(
     calibrates: Floats,
     samples: Samples,
 ) -> Redraw:
-    """Prepare a calibration of the stage `calibrate` to be repeated on other calibration rows.
+    """Return a Redraw that repeats a conformal calibration on other calibration rows.
 
     Args:
         setting: of the stage's parameters.
@@ -266,12 +266,12 @@ def redraw(
     how = (setting["alpha"], setting["quantile"])
     units, slack, parts = units_of(samples.groups, setting), SLACK[precision(setting)], parts_of(samples, setting)
     kept = () if parts is not None else (threshold(own[rows], *how, units[rows]),)
-    lacking = "" if parts is None else parts.lacking(parts.thresholds(own, *how, units))
+    lacking = "" if parts is None else parts.why_incomplete(parts.thresholds(own, *how, units))
     return Redraw(own, enters, truth, units, *how, slack, probs is clean, kept, parts, lacking, exchangeable_unit(samples, setting))
 
 
 def precision(setting: Mapping[str, Any]) -> Precision:
-    """Return the floating-point precision of a setting."""
+    """Return the floating-point precision of a conformal setting, `double` or `single`."""
     chosen: Precision = setting.get("precision", "double")
     return chosen
 
@@ -314,15 +314,15 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
     return limits
 
 
-def nodes(limits: Floats, kept: tuple[float, ...], most: int = NODES) -> tuple[Floats, Ints]:
-    """Return the thresholds to compute sets at, and the index of each resample's threshold."""
+def nodes(limits: Floats, always_included: tuple[float, ...], max_nodes: int = NODES) -> tuple[Floats, Ints]:
+    """Return at most `max_nodes` thresholds, and (B,) the index of each resample's nearest."""
     distinct, which = np.unique(limits, return_inverse=True)
-    if len(distinct) <= most:
+    if len(distinct) <= max_nodes:
         return distinct, which
     order = np.argsort(limits, kind="stable")
     # The middle of each of `most` equally large parts of the sorted thresholds.
-    middles = limits[order[(np.arange(most) * len(order) + len(order) // 2) // most]]
-    chosen = np.unique(np.concatenate([middles, kept]))
+    middles = limits[order[(np.arange(max_nodes) * len(order) + len(order) // 2) // max_nodes]]
+    chosen = np.unique(np.concatenate([middles, always_included]))
     place = np.clip(np.searchsorted(chosen, limits), 1, len(chosen) - 1) if len(chosen) > 1 else np.zeros(len(limits), dtype=np.int64)
     with np.errstate(invalid="ignore"):
         nearer = np.abs(limits - chosen[place - 1]) <= np.abs(chosen[place] - limits)

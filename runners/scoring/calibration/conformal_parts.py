@@ -29,7 +29,7 @@ from qualm.runners.scoring.calibration.conformal_sets import Ints, fewest_units,
 
 @dataclass(frozen=True, eq=False)
 class QuestionParts:
-    """Part of each row and option; -1 = none."""
+    """Parts of the questions with a threshold each: the part of each row and option, or -1."""
 
     per: str
     names: tuple[str, ...]
@@ -43,28 +43,28 @@ class QuestionParts:
         return self.per in OPTION_PARTS
 
     @property
-    def words(self) -> str:
-        """Description of what the questions of a part share."""
+    def partition_label(self) -> str:
+        """Return the partition field, or its description if it concerns the right option."""
         return OPTION_PARTS.get(self.per, self.per)
 
     def thresholds(self, own: Floats, alpha: float, quantile: Any, units: Ints) -> Floats:
-        """Return (P,): of each part, from the scores of rows that calibrate, NaN elsewhere; NaN where their units are too few."""
+        """Return (P,) thresholds of the parts, from calibration scores; NaN with too few units."""
         of_part = [~np.isnan(own) & (self.of_row == p) for p in range(len(self.names))]
         limits = [threshold(own[rows], alpha, quantile, units[rows]) for rows in of_part]
         return np.array([math.nan if np.isinf(limit) else limit for limit in limits])
 
     def of_options(self, limits: Floats) -> Floats:
-        """Return (n, K): the threshold of every option; NaN where its question has none, +inf where its label has none."""
+        """Return (n, K) thresholds: NaN if the question's part has none, +inf if the label's."""
         # The appended NaN is what index -1, no part, finds.
         each = np.append(limits, math.nan)[self.of_option]
         return np.where(np.isnan(each), math.inf, each) if self.of_labels else each
 
-    def without(self, limits: Floats) -> NDArray[np.bool_]:
-        """Return (n,): rows of no part, or of one without a threshold."""
+    def lacks_threshold(self, limits: Floats) -> NDArray[np.bool_]:
+        """Return (n,) True for rows of no part, or of a part without a threshold."""
         return np.asarray(np.isnan(np.append(limits, math.nan)[self.of_row]))
 
-    def lacking(self, limits: Floats) -> str:
-        """Describe the parts without a threshold and the remedy; empty if all have one."""
+    def why_incomplete(self, limits: Floats) -> str:
+        """Return a sentence on parts without a threshold and the remedy; "" if all have one."""
         there = np.bincount(self.of_row[self.of_row >= 0], minlength=len(self.names)) > 0
         names = [name for name, limit, any_row in zip(self.names, limits, there, strict=True) if any_row and np.isnan(limit)]
         sentences = []
@@ -78,12 +78,12 @@ class QuestionParts:
         return "; ".join(sentences)
 
     def select(self, rows: Ints) -> QuestionParts:
-        """Return the parts of some rows."""
+        """Return the parts of a subset of rows."""
         return replace(self, of_row=self.of_row[rows], of_option=self.of_option[rows])
 
 
 def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | None:
-    """Return the parts that a setting names; None if all questions share a threshold.
+    """Return the question parts by a setting's `per:`; None if all share one threshold.
 
     Args:
         samples: of the dataset.
@@ -108,7 +108,9 @@ def parts_of(samples: Samples, setting: Mapping[str, Any]) -> QuestionParts | No
 
 
 def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
-    """Choose the calibration rows of a setting; open questions never calibrate, and questions of no part within parts neither.
+    """Return (n,) True for a setting's calibration rows; open questions never calibrate.
+
+    Within parts, questions of no part do not calibrate either.
 
     The rows are the same for every model and variant.
 
@@ -122,7 +124,7 @@ def calibrating_rows(samples: Samples, setting: Mapping[str, Any]) -> Bools:
     rule, chosen = setting["calibration"], np.zeros(samples.n, dtype=bool)
     within = rule.get("within")
     parts = None if within is None else parts_of(samples, {"per": within})
-    names = [""] if parts is None else [f": {parts.words} '{name}'" for name in parts.names]
+    names = [""] if parts is None else [f": {parts.partition_label} '{name}'" for name in parts.names]
     for p, name in enumerate(names):
         rows = np.flatnonzero((samples.n_options > 0) if parts is None else parts.of_row == p)
         if parts is not None and not len(rows):  # a letter under which no right option stands
@@ -177,6 +179,6 @@ def _by_text(samples: Samples, per: str, width: int) -> QuestionParts:
     return QuestionParts(per, tuple(names), np.where(truth >= 0, own, -1), of_option)
 
 
-def _letter(place: int) -> str:
-    """Return the letter of an option as in prompts, or its number beyond Z."""
-    return chr(65 + place) if place < 26 else str(place + 1)
+def _letter(index: int) -> str:
+    """Return the letter of an option index as in prompts, or its number beyond Z."""
+    return chr(65 + index) if index < 26 else str(index + 1)

@@ -18,7 +18,7 @@ from qualm.runners.data.calibration_split import Floats
 
 
 def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Floats, samples: Samples, where: str) -> Floats:
-    """Return (n, K): the score of every option.
+    """Return (n, K) nonconformity scores of all options, by a setting's conformal plugin.
 
     Args:
         setting: of the stage's parameters.
@@ -28,13 +28,13 @@ def option_scores(setting: Mapping[str, Any], ref: Mapping[str, Any], probs: Flo
         where: of the answers, for messages.
     """
     plugin, function = registry.get("conformal", ref["plugin"]), registry.load("conformal", ref["plugin"])
-    more = [uniform(samples, setting["calibration"]["seed"])] if UNIFORM in plugin.reads else []
+    more = [uniform_numbers(samples, setting["calibration"]["seed"])] if UNIFORM in plugin.reads else []
     returned = called(plugin, where, partial(function, probs, *more, **ref["args"]))
     return numbers(plugin, where, returned, probs.shape)
 
 
-def uniform(samples: Samples, seed: int) -> Floats:
-    """Return a number in [0, 1) per sample that depends only on its name and the seed."""
+def uniform_numbers(samples: Samples, seed: int) -> Floats:
+    """Return (n,) numbers in [0, 1) that depend only on sample ids, dataset name and seed."""
     digests = (
         hashlib.sha256(json.dumps(["conformal", seed, samples.name, name], ensure_ascii=False).encode()).digest()
         for name in samples.ids.to_pylist()

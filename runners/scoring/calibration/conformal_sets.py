@@ -58,7 +58,7 @@ def fewest_units(alpha: float) -> int:
 
 
 def units_of(groups: Ints, setting: Mapping[str, Any]) -> Ints:
-    """Return the code of each row's exchangeable unit: its group, or the row itself.
+    """Return the (n,) code of each row's exchangeable unit: its group, or the row itself.
 
     The rows of a random `split: rows` are exchangeable whatever their groups. `quantile: numpy_higher` counts rows, as published code does.
     """
@@ -107,7 +107,7 @@ def threshold(scores: Floats, alpha: float, quantile: Literal["standard", "numpy
 def prediction_sets(
     scores: Floats, probs: Floats, limit: float | Floats, empty_set: Literal["argmax", "empty"], precision: Precision = "double"
 ) -> tuple[Bools, Bools]:
-    """Return the options whose score is at most `limit`.
+    """Return (n, K) which options score at most `limit`, and (n,) which sets had none.
 
     Args:
         scores: (n, K) nonconformity of every option, NaN where there is no such option.

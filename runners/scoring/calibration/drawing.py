@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 
 class HeldDraws:
-    """Resamples of whole groups of answers that are not among the scored ones: one for each of these' own resamples, drawn apart."""
+    """Resamples of calibration groups that are not scored, one per resample of the scored."""
 
     def __init__(self, groups: Ints, times: int, seed: int, *names: str) -> None:
         self.groups = groups
@@ -27,26 +27,26 @@ class HeldDraws:
         return np.concatenate([np.empty((0, self._resamples.groups)), *(block.counts for block in self._resamples.blocks())])
 
     def weights(self, rows: Ints, times: int, start: int | None) -> Weights:
-        """Return the weights of some rows in `times` resamples from `start` on; all 1 without a start."""
+        """Return weights of some rows in `times` resamples from `start` on; all 1 if it is None."""
         counts = np.ones((times, self._resamples.groups)) if start is None else self._counts[start : start + times]
         return Weights(counts, self._resamples.group[rows])
 
 
-class First:
-    """The first of some resamples: a fit is made anew in fewer than a sum is."""
+class FirstResamples:
+    """The first `times` of some resamples: refitting is repeated less often than summing."""
 
     def __init__(self, of: Any, times: int, jackknife: bool = True) -> None:
-        """Take the first `times` resamples; without `jackknife` there are no deletions."""
+        """Take resamples and how many of them to keep; without `jackknife` there are no deletions."""
         self.of, self.groups, self.times, self._jackknife = of, of.groups, min(times, of.times), jackknife
 
     @property
     def whole(self) -> Any:
-        """Resamples of all rows of the dataset."""
+        """Return the first resamples over all rows of the dataset."""
         whole = self.of.whole
-        return self if whole is self.of else First(whole, self.times)
+        return self if whole is self.of else FirstResamples(whole, self.times)
 
     def groups_of(self, rows: NDArray[Any]) -> Ints:
-        """Return the group of each of some rows."""
+        """Return the (len(rows),) group code of each of some rows."""
         groups: Ints = self.of.groups_of(rows)
         return groups
 
@@ -59,6 +59,6 @@ class First:
             left -= len(block.counts)
 
     def deletions(self) -> Iterator[Weights]:
-        """Yield the weights of a jackknife over all groups."""
+        """Yield jackknife weights over all groups; none without `jackknife`."""
         deletions: Iterator[Weights] = self.of.deletions() if self._jackknife else iter(())
         return deletions

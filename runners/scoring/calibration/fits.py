@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats, Weights
 from qualm.runners.scoring.bootstrap import Resamples
-from qualm.runners.scoring.calibration.drawing import First, HeldDraws
+from qualm.runners.scoring.calibration.drawing import FirstResamples, HeldDraws
 from qualm.runners.scoring.calibration.kinds import LEAST, Ints, KindOfAnswers, Method, log_odds
 from qualm.runners.scoring.last_value import LastValue
 
@@ -33,7 +33,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(eq=False)
 class Recalibration:
-    """One calibrator of one setting, on one score of one cell."""
+    """One calibrator applied to one score of one model, dataset and variant."""
 
     setting: str
     method: str
@@ -55,12 +55,12 @@ class Recalibration:
 
     @property
     def label(self) -> str:
-        """Name in a metric's brackets."""
+        """Return `setting/method/estimator`, the name in a metric's brackets."""
         return "/".join(filter(None, (self.setting, self.method, self.of)))
 
     @property
     def rows(self) -> Ints:
-        """Indices of the cell's rows that the calibrator is fitted on."""
+        """Return the indices of the cell's rows that the calibrator is fitted on."""
         return np.concatenate([np.empty(0, dtype=np.int64), *(part.rows for part in self.parts if part.held is None)])
 
     def groups(self, resamples: Resamples) -> int:
@@ -71,19 +71,19 @@ class Recalibration:
         own = [resamples.groups_of(self.rows), *(part.held.groups[part.rows] for part in self.parts if part.held is not None)]
         return len(np.unique(np.concatenate(own)))
 
-    def redrawn_in(self, resamples: Any) -> First:
-        """Return the resamples in which it is refitted."""
-        return First(resamples, self.refits)
+    def redrawn_in(self, resamples: Any) -> FirstResamples:
+        """Return the first `refits` resamples, those in which the calibrator is refitted."""
+        return FirstResamples(resamples, self.refits)
 
     def each(self, resamples: Any) -> Iterator[dict[str, Floats]]:
         """Yield recalibrated columns (b, n), a few resamples at a time, each by the resample's own fit."""
         if resamples.times * len(self.calibrates) > AT_ONCE:
             return self._chunks(resamples)
         source = getattr(resamples, "of", resamples)
-        return iter(self._last.get(source, lambda: list(self._chunks(resamples)), also=resamples.times))
+        return iter(self._last.get(source, lambda: list(self._chunks(resamples)), second_key=resamples.times))
 
     def _chunks(self, resamples: Any) -> Iterator[dict[str, Floats]]:
-        """Yield (b, n) weights, some resamples at a time."""
+        """Yield recalibrated (b, n) columns by name, b resamples at a time."""
         width = max(len(self.calibrates), *(part.scores.size for part in self.parts))
         step, before = max(1, AT_ONCE // max(1, width)), 0
         for block in resamples.blocks():
@@ -93,7 +93,7 @@ class Recalibration:
             before += len(block.counts)
 
     def _columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return the columns of all parts; a column that a part does not change stays the cell's."""
+        """Return recalibrated (b, n) columns by name; other rows keep their value."""
         whole: dict[str, Floats] = {}
         for part in self.parts:
             for name, values in part.columns(weights, n, start).items():
@@ -102,14 +102,14 @@ class Recalibration:
         return whole
 
     def on_common_rows(self, other: Recalibration) -> Recalibration:
-        """Return it without the rows that calibrate another model's, or that have no confidence there."""
+        """Return a copy without the rows that calibrate `other`, or have no confidence there."""
         columns = {}
         for name in self.columns.keys() & other.columns.keys():
             columns[name] = np.where(np.isnan(other.columns[name]), np.nan, self.columns[name])
         return replace(self, calibrates=self.calibrates | other.calibrates, columns=columns, why=self.why or other.why)
 
     def select(self, rows: Ints) -> Recalibration:
-        """Return some rows; calibration rows outside them no longer calibrate."""
+        """Return the same of some rows; calibration rows outside them no longer calibrate."""
         place = np.full(len(self.calibrates), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         parts = []
@@ -127,7 +127,7 @@ class Recalibration:
 
 @dataclass(frozen=True)
 class Scores:
-    """Confidences of one model under one variant."""
+    """Confidence, correctness, option probabilities and uncertainties of a model's answers."""
 
     confidence: Floats
     correct: Floats
@@ -136,7 +136,7 @@ class Scores:
     uncertainties: Mapping[str, Floats]
 
     def column(self, estimator: str) -> Floats:
-        """Return (n,) scores, higher = more likely right: log odds of the confidence, or minus an estimator."""
+        """Return (n,) scores, higher = likelier right: log odds of confidence, or -`estimator`."""
         return -self.uncertainties[estimator] if estimator else log_odds(self.confidence)
 
 
@@ -158,8 +158,8 @@ class FittedOn:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Scores that a calibrator reads: the confidence or an estimator, or several that it combines."""
+class ScoreNames:
+    """Names of the scores that a calibrator reads: the confidence, an estimator, or several."""
 
     names: tuple[str, ...]
     """Labels of estimators; empty for the model's own confidence."""
@@ -173,14 +173,14 @@ class Scored:
         return {name for name in self.names if name}
 
     def fits(self, declares: Mapping[str, Any]) -> bool:
-        """Return whether a method can read them, by what its plugin declares."""
+        """Return true if a calibrator that `declares` these traits can read the scores."""
         if len(self.names) > 1:
             return bool(declares.get("SEVERAL", False))
         return not (self.label and declares.get("PROBABILITIES", False))
 
 
 def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints) -> Iterator[Recalibration]:
-    """Yield every calibrator of a setting on one cell, and the raw confidence on the same rows.
+    """Yield a Recalibration for each calibrator of a setting, and one for the raw confidence.
 
     Args:
         setting: of the stage's parameters.
@@ -191,7 +191,7 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
     """
     calibrates = fitted_on.calibrates if fitted_on.held is None else np.zeros(len(truth), dtype=bool)
     for given in setting["of"]:
-        of = Scored((given,) if isinstance(given, str) else tuple(given))
+        of = ScoreNames((given,) if isinstance(given, str) else tuple(given))
         if not (of.estimators <= fitted_on.scores.uncertainties.keys() & own.uncertainties.keys()):
             continue
         if not of.label:
@@ -205,9 +205,16 @@ def recalibrations(setting: Mapping[str, Any], fitted_on: FittedOn, own: Scores,
 
 
 def _fitted(
-    setting: Mapping[str, Any], method: Method, of: Scored, fitted_on: FittedOn, own: Scores, choice: Bools, truth: Ints, calibrates: Bools
+    setting: Mapping[str, Any],
+    method: Method,
+    of: ScoreNames,
+    fitted_on: FittedOn,
+    own: Scores,
+    choice: Bools,
+    truth: Ints,
+    calibrates: Bools,
 ) -> Recalibration:
-    """Fit one calibrator on the sample; no fit if a kind of rows is missing."""
+    """Fit one calibrator and return the result; if it cannot be fitted, the result says why."""
     parts: list[KindOfAnswers] = []
     why = ""
     for is_choice in (True, False):
@@ -216,7 +223,7 @@ def _fitted(
         options = is_choice and not of.label and fitted_on.scores.probabilities is not None and own.probabilities is not None
         part = _of_options(method, fit, read, fitted_on, own, truth) if options else _of_scores(method, fit, read, of, fitted_on, own)
         if len(part.at):
-            why = why or lacking(part, fitted_on.groups)
+            why = why or why_no_fit(part, fitted_on.groups)
             parts.append(part)
     n = len(truth)
     nothing = np.full(n, np.nan)
@@ -237,7 +244,7 @@ def _fitted(
     return recalibration
 
 
-def _of_scores(method: Method, fit: Ints, read: Ints, of: Scored, fitted_on: FittedOn, own: Scores) -> KindOfAnswers:
+def _of_scores(method: Method, fit: Ints, read: Ints, of: ScoreNames, fitted_on: FittedOn, own: Scores) -> KindOfAnswers:
     score, scores = (np.column_stack([side.column(name) for name in of.names]) for side in (fitted_on.scores, own))
     correct = fitted_on.scores.correct
     fit = fit[~np.isnan(score[fit]).any(axis=1) & ~np.isnan(correct[fit])]
@@ -268,10 +275,10 @@ def _of_options(method: Method, fit: Ints, read: Ints, fitted_on: FittedOn, own:
     return KindOfAnswers(method, fit, logs[0], right, read, logs[1], right_option, fitted_on.held)
 
 
-def lacking(part: KindOfAnswers, groups: Ints) -> str:
-    """Describe why there are too few rows to fit, and the remedy; empty if there are enough."""
+def why_no_fit(part: KindOfAnswers, groups: Ints) -> str:
+    """Return why there are too few rows to fit a calibrator, and the remedy; "" if enough."""
     whose, who = ("answers that calibrate", "groups that calibrate")
-    remedy = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
+    remedy = "score more questions, raise `calibration: {fraction}`, or calibrate on a split: `fit: val`"
     if part.held is not None:
         whose, who = (f"{of} of split `val` that are not scored" for of in ("answers to questions", "groups of questions"))
         remedy = "give the dataset a larger split `val`, or take part of the scored questions: `fit: half`"

@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Method:
-    """A calibrator as the spec asks for it."""
+    """A calibrator plugin with its label and arguments from the spec."""
 
     label: str
     plugin: registry.Plugin
@@ -38,14 +38,14 @@ class Method:
         return cls(ref["label"], plugin, function, ref["args"], getattr(sys.modules[function.__module__], "interval", None))
 
     def ends(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats | None:
-        """Return (2, m) of the sample; None of a method that has none."""
+        """Return (2, m) lower and upper ends of each probability; None if the method gives none."""
         if self.interval is None:
             return None
         returned = called(self.plugin, f"'{self.label}', interval", partial(self.interval, score, right, weights, at, **self.args))
         return numbers(self.plugin, f"'{self.label}', both ends of each probability", returned, (2, 1, len(at)))[:, 0]
 
     def __call__(self, score: Floats, right: Floats, weights: Weights, at: Floats) -> Floats:
-        """Return (B, m) or (B, m, K) probabilities; a resample's are all NaN where it has no fit."""
+        """Return (B, m) or (B, m, K) probabilities; all NaN for a resample without a fit."""
         # Of several scores there is one probability, of options one for each.
         there = ~np.isnan(at) if at.ndim == right.ndim else ~np.isnan(at).any(axis=1)
         shape = (weights.shape[0], *there.shape)
@@ -59,7 +59,7 @@ class Method:
 
 @dataclass(eq=False)
 class KindOfAnswers:
-    """Rows of one kind, all multiple choice or all open, with what they are calibrated by."""
+    """Multiple-choice or open answers: those that fit a calibrator, and those it reads."""
 
     method: Method
     rows: Ints
@@ -82,7 +82,7 @@ class KindOfAnswers:
         return self.right.ndim == 2
 
     def probabilities(self, weights: Weights, start: int | None = None) -> Floats:
-        """Return (B, m) or (B, m, K), of resamples of all rows, the first of which is the `start`th; of the sample without a start."""
+        """Return recalibrated (B, m) or (B, m, K) probabilities, from resample number `start` on."""
         drawn = weights.rows(self.rows) if self.held is None else self.held.weights(self.rows, len(weights.counts), start)
         if not self.of_options or self.method.plugin.declares.get("OPTIONS", False):
             return self.method(self.score, self.right, drawn, self.scores)
@@ -102,7 +102,7 @@ class KindOfAnswers:
         return np.asarray(shared)
 
     def columns(self, weights: Weights, n: int, start: int | None = None) -> dict[str, Floats]:
-        """Return (B, n): the columns of cells that change, NaN in rows that are not read."""
+        """Return recalibrated (B, n) columns by name; NaN in rows that are not read."""
         values = self.probabilities(weights, start)
         if values.ndim == 2:
             return {"confidence": _spread(values, self.at, n)}
@@ -121,7 +121,7 @@ def _spread(values: Floats, rows: Ints, n: int) -> Floats:
 
 
 def log_odds(p: Floats) -> Floats:
-    """Return log(p / (1 - p)); 0 and 1 count as their nearest neighbours."""
+    """Return log(p / (1 - p)), finite: 0 counts as 1e-300, 1 as the largest double below it."""
     least, most = LEAST, float(np.nextafter(1.0, 0.0))
     inside = np.clip(p, least, most)
     return np.asarray(np.log(inside) - np.log1p(-inside))

@@ -31,12 +31,12 @@ def temperatures(logits: Floats, target: Floats, weights: Any) -> Floats:
     z, target = z - top[:, None], target - top
     drawn = np.asarray(weights, dtype=np.float64)
     # Every resample begins at the fit of the whole sample, from which its own is a few steps away.
-    start = _inverse(z, target, drawn.sum(axis=0)[None], 1.0)[0]
-    return 1 / np.concatenate([_inverse(z, target, some, start) for some in blocks(drawn, z.size)])
+    start = _inverse_temperatures(z, target, drawn.sum(axis=0)[None], 1.0)[0]
+    return 1 / np.concatenate([_inverse_temperatures(z, target, some, start) for some in blocks(drawn, z.size)])
 
 
-def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats:
-    """Return 1 / T of each resample: the root of the loss's slope, by safeguarded Newton steps."""
+def _inverse_temperatures(z: Floats, target: Floats, weights: Floats, start: float) -> Floats:
+    """Return (B,) inverse temperatures with the least log-loss, by safeguarded Newton steps."""
     times = len(weights)
     low, high = np.full(times, 1 / WIDEST), np.full(times, WIDEST)
     inverse = np.full(times, start)
@@ -66,8 +66,8 @@ def _inverse(z: Floats, target: Floats, weights: Floats, start: float) -> Floats
     return inverse
 
 
-def at_temperatures(logits: Floats, temperature: Floats) -> Floats:
-    """Return (B, m, K) softmax at each temperature; NaN where there is no option."""
+def softmax_at_temperatures(logits: Floats, temperature: Floats) -> Floats:
+    """Return (B, m, K) softmax of logits over each temperature; NaN where no option."""
     z = logits - np.nanmax(logits, axis=1, keepdims=True)
     powers = np.exp(z / temperature[:, None, None])
     return np.asarray(powers / np.nansum(powers, axis=2, keepdims=True))
@@ -76,7 +76,9 @@ def at_temperatures(logits: Floats, temperature: Floats) -> Floats:
 def sigmoids(
     score: Floats, right: Floats, weights: Any, prior_correction: bool, least_slope: float = -np.inf, largest_slope: float = np.inf
 ) -> Floats:
-    """Return (B, 2) slopes a and shifts b under which the log-loss of sigmoid(a * score + b) is least; NaN where none is.
+    """Return (B, 2) slopes and shifts of sigmoids with the least log-loss; NaN if none is.
+
+    A sigmoid is sigmoid(a * score + b), with slope a and shift b.
 
     Args:
         score: (n,).
@@ -105,13 +107,13 @@ def sigmoids(
     return np.column_stack([slope, fits[:, 1] - slope * mean])
 
 
-def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, ends: tuple[float, float]) -> Floats:
-    """Fit with slopes between two ends, also where the unbounded loss has no minimum."""
-    outside = np.flatnonzero(~((fits[:, 0] >= ends[0]) & (fits[:, 0] <= ends[1])))
+def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, fits: Floats, slope_limits: tuple[float, float]) -> Floats:
+    """Return the fits; a slope outside the limits is set to the better limit and refitted."""
+    outside = np.flatnonzero(~((fits[:, 0] >= slope_limits[0]) & (fits[:, 0] <= slope_limits[1])))
     if not len(outside):
         return fits
     drawn, goal = weights[outside], _goal(x, right, weights[outside], prior_correction)
-    held = [_newton(x, right, drawn, prior_correction, np.tile([end, 0.0], (len(outside), 1)), False) for end in ends]
+    held = [_newton(x, right, drawn, prior_correction, np.tile([end, 0.0], (len(outside), 1)), False) for end in slope_limits]
     with np.errstate(invalid="ignore"):  # of what has no fit, which is not finite
         losses = np.stack([np.nan_to_num(_loss(x, drawn, fit, goal), nan=np.inf) for fit in held])
     fits[outside] = np.where((losses[0] <= losses[1])[:, None], *held)
@@ -119,7 +121,7 @@ def _within(x: Floats, right: Floats, weights: Floats, prior_correction: bool, f
 
 
 def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> Floats:
-    """Return (2, B): what the sums of the score and of 1, weighed by the fitted probabilities, come to where the loss is least."""
+    """Return (2, B) values of the weighted sums of score and 1 at which the loss is least."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     high, low = np.ones(len(weights)), np.zeros(len(weights))
     if prior_correction:
@@ -128,7 +130,7 @@ def _goal(x: Floats, right: Floats, weights: Floats, prior_correction: bool) -> 
 
 
 def _newton(x: Floats, right: Floats, weights: Floats, prior_correction: bool, start: Floats, with_slope: bool) -> Floats:
-    """Fit slopes and shifts of a centred score; the slope stays fixed without `with_slope`."""
+    """Return (B, 2) slopes and shifts of a centred score; `with_slope=False` keeps slopes."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     goal = _goal(x, right, weights, prior_correction)
     total = np.maximum(n_right + n_wrong, 1e-300)

@@ -17,9 +17,9 @@ SEPARATED = 1e4
 """Slopes beyond this, in standard deviations of the score, are those of right and wrong that a threshold separates: no loss is least."""
 
 
-def blocks(weights: Floats, numbers: int) -> Iterator[Floats]:
-    """Yield resamples a few at a time; `numbers` is the size of an intermediate array per resample."""
-    step = max(1, AT_ONCE // max(1, numbers))
+def blocks(weights: Floats, numbers_per_resample: int) -> Iterator[Floats]:
+    """Yield rows of `weights` in slices whose intermediate arrays stay within AT_ONCE numbers."""
+    step = max(1, AT_ONCE // max(1, numbers_per_resample))
     return (weights[i : i + step] for i in range(0, len(weights), step))
 
 
@@ -50,5 +50,5 @@ def find_minimum(start: Floats, move: Callable[[Floats], Floats], loss: Callable
 
 
 def separated(fit: Floats) -> NDArray[np.bool_]:
-    """Return (B,) where a parameter went beyond all bounds."""
+    """Return (B,) True where a parameter exceeds SEPARATED, as where classes are separable."""
     return np.asarray((np.abs(fit) > SEPARATED).any(axis=1))

@@ -34,7 +34,7 @@ def ridge_fits(score: Floats, right: Floats, weights: Any, l2: float) -> tuple[F
 
 
 def _fit(x: Floats, right: Floats, weights: Floats, l2: float, start: Floats) -> Floats:
-    """Return (B, d + 1) slopes and shift of each resample, from `start`."""
+    """Return (B, d + 1) penalised slopes and shift of each resample; NaN if there is no fit."""
     n_right, n_wrong = weights @ right, weights @ (1 - right)
     total = np.maximum(n_right + n_wrong, 1e-300)
     means = weights @ x / total[:, None]

@@ -26,8 +26,8 @@ EXACT = 2**24
 Ints = NDArray[np.int64]
 
 
-def at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in the values of tasks, each resample's by the sets of its own threshold."""
+def resample_at_thresholds(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
+    """Set `measured.resampled` of tasks: each resample's value at its own conformal threshold."""
     # Whole numbers of all metrics stand together, fractions of each metric apart; both by the groups whose rows they are of.
     sums: dict[tuple[str, bytes], _Sums] = {}
     plans = []
@@ -84,7 +84,7 @@ class _Column:
         return bool((self.before == self.after).all())
 
     def group_sums(self) -> Floats:
-        """Return (thresholds, g), or (1, g) of what is the same at all thresholds."""
+        """Return (thresholds, g) sums of the column over groups; (1, g) if all are equal."""
         groups = len(self.groups)
         lowest: Floats = np.bincount(self.group, self.lowest, groups).astype(np.float64)
         if self.is_constant:
@@ -106,7 +106,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _States:
-    """All states that the sets of a task's rows are ever in: at the lowest threshold, then before and after each change."""
+    """States of the prediction sets of a task's rows: at the lowest threshold, and changes."""
 
     steps: Steps
     members: Ints
@@ -131,7 +131,7 @@ class _States:
 
 
 def _states(task: MetricTask, bootstrap: Resamples) -> list[_States]:
-    """Return the states of a task's rows, of each part of the questions that has thresholds of its own."""
+    """Return the states of a task's prediction sets, one _States per part of the questions."""
     assert task.redraw is not None
     of_task = np.full(len(task.redraw.truth), -1, dtype=np.int64)
     of_task[task.of_cell] = np.arange(len(task.rows))
@@ -172,7 +172,7 @@ def _columns(task: MetricTask, states: Sequence[_States]) -> Iterator[list[_Colu
 
 @dataclass
 class _Place:
-    """Position of a column's sums."""
+    """Callable that returns one column's sums in the current block of resamples."""
 
     sums: _Sums
     start: int
@@ -180,7 +180,7 @@ class _Place:
     """(B,): the threshold of each resample; None where all are the same."""
 
     def __call__(self) -> Floats:
-        """Return (b,): in the resamples of the block at hand."""
+        """Return (b,) sums of the column, one for each resample of the current block."""
         of_block = self.sums.of_block
         b = of_block.shape[1]
         if self.which is None:
@@ -203,7 +203,7 @@ class _Sums:
     _places: dict[tuple[object, ...], _Place] = field(default_factory=dict)
 
     def place(self, column: _Column) -> _Place:
-        """Return the position of a column, which is added if new."""
+        """Return the accessor of a column's sums; a new column is added."""
         changes = () if column.is_constant else (id(column.steps), column.rows.tobytes(), column.after.tobytes())
         key = (column.group.tobytes(), column.lowest.tobytes(), *changes)
         if key not in self._places:
@@ -214,7 +214,7 @@ class _Sums:
         return self._places[key]
 
     def fill(self, block: Weights, first: int) -> None:
-        """Fill in the sums of a block of resamples, the first of which has number `first`."""
+        """Compute the sums in a block of resamples; `first` is the number of its first resample."""
         self.first = first
         if len(self._tables) > 1:
             self._tables = [np.concatenate(self._tables)]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qualm.runners.contracts.grouped_weights import Floats
-from qualm.runners.scoring.limits import FLAT, critical, effective_groups, score_ends
+from qualm.runners.scoring.limits import FLAT, critical, effective_groups, wilson_interval
 
 STRATA = 5
 """Strata of rows by what their outcome decides over: each spans a factor of 2, the last all that is smaller."""
@@ -35,7 +35,7 @@ class BoundedMean:
 
 
 def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, level: float) -> BoundedMean:
-    """Return the share of outcomes and Wilson's interval, at the jackknife's standard error over groups.
+    """Return the weighted mean of outcomes with Wilson's interval, by a group jackknife.
 
     Where nothing varies, as many units are seen to agree as the groups' weights are worth (Kish, 1965).
 
@@ -53,12 +53,12 @@ def weighted_share(outcomes: Floats, weights: Floats, group: Ints, groups: int, 
     units = 1 / float((of_group**2).sum())
     # Of a single group no other is left.
     deleted = influences / np.maximum(1 - of_group, 1 / 2)
-    low, high = score_ends(value, float(np.linalg.norm(deleted)), critical(level, max(1.0, units - 1)), units)
+    low, high = wilson_interval(value, float(np.linalg.norm(deleted)), critical(level, max(1.0, units - 1)), units)
     return BoundedMean(value, low, high, influences)
 
 
-def mean_of_outcomes(losses: Floats, least: Floats, most: Floats, group: Ints, level: float) -> tuple[float, float]:
-    """Return the interval of a mean of losses, each between two bounds that are known before its outcome.
+def mean_loss_interval(losses: Floats, least: Floats, most: Floats, group: Ints, level: float) -> tuple[float, float]:
+    """Return the (low, high) interval of a mean loss, where each loss has known bounds.
 
     A loss is its lower bound and a share of the distance of its bounds, 1 or 0 where an answer is right or wrong. Rows are put into strata
     of similar distances, so that the many outcomes that decide over little do not speak for the few that decide over much. Within a
@@ -71,7 +71,7 @@ def mean_of_outcomes(losses: Floats, least: Floats, most: Floats, group: Ints, l
         group: (n,) Group of each row.
         level: For instance .95.
 
-    >>> low, high = mean_of_outcomes(np.full(50, 0.01), np.full(50, 0.01), np.full(50, 0.81), np.arange(50), 0.95)
+    >>> low, high = mean_loss_interval(np.full(50, 0.01), np.full(50, 0.01), np.full(50, 0.81), np.arange(50), 0.95)
     >>> round(low, 3), round(high, 3)
     (0.01, 0.07)
     """
@@ -99,18 +99,18 @@ def mean_of_outcomes(losses: Floats, least: Floats, most: Floats, group: Ints, l
     deleted = known / np.maximum(1 - of_group, 1 / 2)
     units = min(effective_groups(deleted), 1 / float((of_group**2).sum()))
     half = critical(level, max(1.0, units - 1)) * float(np.linalg.norm(deleted))
-    return combine(mean, [*down, half], [*up, half], np.array([*influences, known]))
+    return combine_intervals(mean, [*down, half], [*up, half], np.array([*influences, known]))
 
 
-def mean_gap_ends(confidence: Floats, correct: Floats, group: Ints, level: float) -> tuple[float, float]:
-    """Return the interval of accuracy less mean confidence."""
-    return mean_of_outcomes(correct - confidence, -confidence, 1 - confidence, group, level)
+def mean_gap_interval(confidence: Floats, correct: Floats, group: Ints, level: float) -> tuple[float, float]:
+    """Return the (low, high) interval of accuracy minus mean confidence."""
+    return mean_loss_interval(correct - confidence, -confidence, 1 - confidence, group, level)
 
 
-def mean_of_types(
+def mean_of_types_interval(
     outcomes: Floats, weights: Floats, types: Floats, group: Ints, level: float, mean: Callable[[Floats], Floats]
 ) -> tuple[float, float]:
-    """Return the interval of a mean over types of the share of outcomes of each.
+    """Return the (low, high) interval of a mean over types of each type's share of outcomes.
 
     Args:
         outcomes: (n,) From 0 to 1.
@@ -132,11 +132,13 @@ def mean_of_types(
     moved_down, moved_up = (mean(np.where(np.eye(len(names), dtype=bool), ends, values)) for ends in (lows, highs))
     step = 1e-6
     slopes = (value - mean(values - step * values * np.eye(len(names)))) / (step * np.maximum(values, FLAT))
-    return combine(value, value - moved_down, moved_up - value, slopes[:, None] * np.array([share.influences for share in shares]))
+    return combine_intervals(
+        value, value - moved_down, moved_up - value, slopes[:, None] * np.array([share.influences for share in shares])
+    )
 
 
-def combine(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
-    """Combine the distances of the ends of parts into an interval of their sum.
+def combine_intervals(value: float, down: Floats | list[float], up: Floats | list[float], influences: Floats) -> tuple[float, float]:
+    """Return the (low, high) interval of a sum, from the distances of its parts' ends.
 
     Args:
         value: The sum.

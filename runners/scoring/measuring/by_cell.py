@@ -18,7 +18,7 @@ AT_ONCE = 4
 
 
 class ByCell:
-    """A table on disk, split by cell; a cell's rows are read when it is asked for.
+    """A table on disk, of which the rows of one (model, dataset, variant) are read at a time.
 
     Args:
         path: of the table.
@@ -49,11 +49,11 @@ class ByCell:
         self._keys = sorted(first, key=lambda key: first[key])
 
     def __iter__(self) -> Iterator[Key]:
-        """Yield the cells, in the order of their first rows."""
+        """Yield the (model, dataset, variant) keys, in the order of their first rows."""
         return iter(self._keys)
 
     def get(self, key: Key) -> pa.Table | None:
-        """Return a cell's rows in their order; None if there are none."""
+        """Return the rows of one (model, dataset, variant), in order; None if there are none."""
         if key not in self._places:
             return None
         return pa.concat_tables([self._cells_of(place)[key] for place in self._places[key]])
@@ -73,7 +73,7 @@ def _with_rows(group: pa.Table, start: int) -> pa.Table:
 
 
 def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table]]:
-    """Yield the parts of a table with equal values in these columns, by first appearance."""
+    """Yield (values, rows) for each combination of these columns' values, in order of rows."""
     if not table.num_rows:
         return
     code = np.zeros(table.num_rows, dtype=np.int64)
@@ -93,7 +93,7 @@ def split(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Key, pa.Table
 
 
 def _coded(column: pa.Array | pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str | None]]:
-    """Return the code of each row's text, and the texts in the order of their first rows."""
+    """Return each row's code, and the text of each code, in the order of their first rows."""
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     code = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     texts = encoded.dictionary.to_pylist()

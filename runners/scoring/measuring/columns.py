@@ -23,7 +23,7 @@ FINAL_ANSWER = "final_answer"
 def answer_columns(
     samples: Samples, table: pa.Table, judged: pa.Table | None, judges: Judges, where: str, unread_is_wrong: bool = False
 ) -> dict[str, Floats]:
-    """Return the columns that metrics read, from answers and judgements.
+    """Return the (n,) columns that metrics read, by name, from answers and judgements.
 
     With `unread_is_wrong` sampled answers without a rating are wrong; else a question with one has no mean rating.
     """
@@ -38,8 +38,8 @@ def answer_columns(
         columns["right_option"] = right
     if not choice.all():
         _confidence_of_answers(samples, table, columns["confidence"], where)
-    columns |= _judged(samples, judged, judges, columns["correct"], where)
-    columns |= {} if judged is None else _sampled(samples, judged, judges, unread_is_wrong)
+    columns |= _judged_columns(samples, judged, judges, columns["correct"], where)
+    columns |= {} if judged is None else _sampled_columns(samples, judged, judges, unread_is_wrong)
     if samples.asked_about.any():
         rated = columns.get(RATED_BY + FINAL_ANSWER, columns["correct"])
         says_uncertain = np.where(rated == 1, samples.uncertain, 1 - samples.uncertain)
@@ -48,7 +48,7 @@ def answer_columns(
 
 
 def option_columns(probabilities: Floats, sizes: NDArray[np.int64], right: Floats) -> dict[str, Floats]:
-    """Return the option picked, its probability and whether it is right.
+    """Return columns of the option picked, its probability and whether it is right.
 
     Args:
         probabilities: (n, K), NaN where there is no option, or no probability of any.
@@ -83,8 +83,8 @@ def _confidence_of_answers(samples: Samples, table: pa.Table, confidence: Floats
     confidence[rows[has_tokens]] = np.minimum(np.exp(total[has_tokens]), 1.0)
 
 
-def _judged(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
-    """Fill in `correct` of answers in words from their judge; give what the judge said of refusals."""
+def _judged_columns(samples: Samples, judged: pa.Table | None, judges: Judges, correct: Floats, where: str) -> dict[str, Floats]:
+    """Fill in `correct` from the judges; return the columns of ratings, marks and abstention."""
     if judged is None:
         return {}
     judge, of_choices = judges
@@ -93,14 +93,14 @@ def _judged(samples: Samples, judged: pa.Table | None, judges: Judges, correct: 
         rows = samples.rows_of(part["sample_id"], f"judgements by '{label}' of {where}")
         of_options = samples.n_options[rows] > 0
         if label == of_choices and of_options.any():
-            _in_words(samples, part.filter(pa.array(of_options)), rows[of_options], correct, columns)
+            _add_answers_in_words(samples, part.filter(pa.array(of_options)), rows[of_options], correct, columns)
         if not of_options.all():
-            _of_open(samples, part.filter(pa.array(~of_options)), rows[~of_options], label, label == judge, correct, columns)
+            _add_open_answers(samples, part.filter(pa.array(~of_options)), rows[~of_options], label, label == judge, correct, columns)
     return columns
 
 
-def _sampled(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
-    """Return the mean rating of each question's sampled answers and its variance over further ones; nothing without sampled answers."""
+def _sampled_columns(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong: bool) -> dict[str, Floats]:
+    """Return columns of the mean rating of sampled answers and its variance; {} without any."""
     sampled = judged.filter(pc.not_equal(judged["draw"], GREEDY))
     if not sampled.num_rows:
         return {}
@@ -115,15 +115,15 @@ def _sampled(samples: Samples, judged: pa.Table, judges: Judges, unread_is_wrong
     return {"sampled_correct": mean, "sampling_variance": ratio(squares, drawn * (drawn - 1))}
 
 
-def _in_words(samples: Samples, part: pa.Table, rows: NDArray[np.int64], correct: Floats, columns: dict[str, Floats]) -> None:
-    """Add the ratings of answers in words to multiple-choice questions to the columns."""
+def _add_answers_in_words(samples: Samples, part: pa.Table, rows: NDArray[np.int64], correct: Floats, columns: dict[str, Floats]) -> None:
+    """Fill in `correct` and `columns` for multiple-choice questions answered in words."""
     in_words = (samples.n_options > 0) & np.isnan(correct)
     correct[rows] = numbers(part["rating"])
     columns[IN_WORDS] = in_words.astype(np.float64)
-    _declining(samples, part, rows, in_words, columns)
+    _add_abstention_columns(samples, part, rows, in_words, columns)
 
 
-def _of_open(
+def _add_open_answers(
     samples: Samples, part: pa.Table, rows: NDArray[np.int64], label: str, scored: bool, correct: Floats, columns: dict[str, Floats]
 ) -> None:
     columns[RATED_BY + label] = np.full(samples.n, np.nan)
@@ -135,13 +135,15 @@ def _of_open(
     correct[rows] = numbers(part["rating"])
     columns[RATED_BY] = columns[RATED_BY + label]
     columns |= {f"{MARKED_BY}/{name}": values for name, values in marks.items()}
-    _declining(samples, part, rows, samples.n_options == 0, columns)
+    _add_abstention_columns(samples, part, rows, samples.n_options == 0, columns)
 
 
-def _declining(samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]) -> None:
-    """Add the columns of abstention for every question of this kind, answered or not.
+def _add_abstention_columns(
+    samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: NDArray[np.bool_], columns: dict[str, Floats]
+) -> None:
+    """Add the abstention columns for all questions of a kind, also for unanswered ones.
 
-    So unanswered questions count as unscored in the right place.
+    Unanswered questions then count as unscored in the right place.
     """
     for name in ("pred_is_idk", "gt_is_idk", "hedges"):
         columns.setdefault(name, np.full(samples.n, np.nan))
@@ -151,7 +153,7 @@ def _declining(samples: Samples, part: pa.Table, rows: NDArray[np.int64], of: ND
 
 
 def _marks(samples: Samples, marks_of: pa.ChunkedArray, rows: NDArray[np.int64]) -> dict[str, Floats]:
-    """Return a column for each mark of any answer."""
+    """Return (n,) columns by name of mark, NaN where an answer lacks the mark."""
     columns: dict[str, Floats] = {}
     for row, marks in zip(rows, marks_of.to_pylist() if marks_of.null_count < len(marks_of) else (), strict=False):
         for name, value in marks or ():

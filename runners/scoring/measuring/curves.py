@@ -26,7 +26,7 @@ FIELDS = {
 
 
 class Curves:
-    """Collects the points of every cell, then writes them."""
+    """Collects plot data of every model and dataset, and writes it to CSV files."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[list[Any]]] = {name: [] for name in FIELDS}
@@ -55,7 +55,7 @@ class Curves:
 
 
 def reliability(confidence: Floats, correct: Floats, group: NDArray[Any]) -> Iterator[tuple[float, float, float, float, int, float, float]]:
-    """Yield edges, mean confidence, accuracy, size and consistency bar of every non-empty bin.
+    """Yield (low edge, high edge, mean confidence, accuracy, rows, bar low, bar high) per bin.
 
     The bar holds the accuracy of 95% of samples if answers are calibrated (Broecker, Smith, 2007), with groups of answers.
     """

@@ -23,7 +23,7 @@ from qualm.runners.contracts.returned import called, numbers
 from qualm.runners.data.aligned import Floats
 from qualm.runners.scoring.bootstrap import RecordedSums, Recorder
 from qualm.runners.scoring.calibration.conformal_draws import Redraw
-from qualm.runners.scoring.calibration.drawing import First
+from qualm.runners.scoring.calibration.drawing import FirstResamples
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.cells import (
     BOUNDS_OF_UNREAD,
@@ -41,7 +41,7 @@ from qualm.runners.scoring.measuring.metrics import Metric, bounds_of, chance_of
 from qualm.runners.scoring.measuring.resampling import resample, resample_at_own_threshold
 from qualm.runners.scoring.measuring.selection import RowSelection, ScoredRows, has_all
 from qualm.runners.scoring.undefined import why_no_rows, why_no_value
-from qualm.runners.scoring.unscored import MANY, absent, explain
+from qualm.runners.scoring.unscored import MANY, why_column_missing, why_unscored
 
 MEAN = "mean"
 """Stands for the mean over a setting's scores in a metric's label."""
@@ -54,7 +54,7 @@ NEVER_EMPTY = "never_empty"
 
 
 def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = False) -> list[tuple[str, Measured]]:
-    """Return every label of every metric that applies to this cell, with what was measured.
+    """Return the labels of all metrics that apply to the cell, each with its measured value.
 
     No value depends on which other metrics are asked for, not even in its last bit.
 
@@ -67,19 +67,21 @@ def evaluate(metrics: Sequence[Metric], cell: Cell, part: Slice, every: bool = F
     tasks, labels = tasks_of(metrics, cell, part)
     by_draws: dict[tuple[int, bool], list[MetricTask]] = {}
     for task in tasks if part.bootstrap.times else ():
-        times, jackknife = (part.bootstrap.times, True) if every else _draws_read(task, part)
+        times, jackknife = (part.bootstrap.times, True) if every else _draws_needed(task, part)
         task.measured.unread = bool(task.measured.n) and not times
         if task.measured.n and times:
             by_draws.setdefault((times, jackknife), []).append(task)
     for (times, jackknife), of in by_draws.items():
-        resamples = part.bootstrap if (times, jackknife) == (part.bootstrap.times, True) else First(part.bootstrap, times, jackknife)
+        resamples = (
+            part.bootstrap if (times, jackknife) == (part.bootstrap.times, True) else FirstResamples(part.bootstrap, times, jackknife)
+        )
         resample(of, resamples)
         resample_at_own_threshold([task for task in of if task.redraw is not None or task.refit is not None], resamples)
     return [(label, mean_of([task.measured for task in of])) for label, of in labels]
 
 
-def _draws_read(task: MetricTask, part: Slice) -> tuple[int, bool]:
-    """Return how many resamples an interval, a ranking, or an average over slices or datasets reads, and whether it reads the jackknife."""
+def _draws_needed(task: MetricTask, part: Slice) -> tuple[int, bool]:
+    """Return how many resamples are needed for a task's value, and whether a jackknife is."""
     everything, nothing = (part.bootstrap.times, True), (0, False)
     if task.metric.why_no_interval:
         # By values of estimators the stability of their ranks is judged.
@@ -94,7 +96,7 @@ def _draws_read(task: MetricTask, part: Slice) -> tuple[int, bool]:
 
 
 def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[MetricTask], list[tuple[str, list[MetricTask]]]]:
-    """Return the tasks to evaluate, not yet resampled, and the labels that average several tasks."""
+    """Return the metrics' tasks, not yet resampled, and (label, tasks it averages) pairs."""
     labels: list[tuple[str, list[MetricTask]]] = []
     selection = RowSelection(cell, part)
     for metric in metrics:
@@ -112,7 +114,7 @@ def tasks_of(metrics: Sequence[Metric], cell: Cell, part: Slice) -> tuple[list[M
 
 @dataclass(eq=False)
 class Readings:
-    """Columns and rows that a metric is evaluated on."""
+    """Columns and rows of one cell on which a metric is evaluated once."""
 
     columns: dict[str, Floats]
     rows: ScoredRows
@@ -124,7 +126,7 @@ class Readings:
 def _readings_on(
     metric: Metric, selection: RowSelection, universe: NDArray[np.int64], slice_of_macro: str
 ) -> Iterator[tuple[str, list[Readings]]]:
-    """Yield each label of one metric with what it is evaluated on, of some rows."""
+    """Yield each label of a metric, with the readings whose values it averages."""
     reads, coded = frozenset(metric.reads), selection.coded(metric)
     telling = [c for c in OF_SETTING if c in reads and (c != "is_calibration" or metric.of_test_rows)]
     alike: dict[tuple[Any, ...], Readings] = {}  # settings whose columns are equal have one value
@@ -149,7 +151,9 @@ def _readings_on(
 def _columns_for(
     selection: RowSelection, reads: frozenset[str], of_test_rows: bool
 ) -> Iterator[tuple[str, list[dict[str, Floats]], list[str], list[Redraw | None]]]:
-    """Label in brackets, the column sets to evaluate on, and the labels of each where their mean is wanted too; how sets are redrawn.
+    """Yield (name, column sets, their labels, how conformal sets are redrawn) per label.
+
+    The label of the mean over sets is NAME; `their labels` is empty where only the mean is wanted.
 
     A metric without sets is over all rows under its own label, whatever conformal settings there are, and over the test rows of each.
     """
@@ -159,7 +163,9 @@ def _columns_for(
         settings = {name: of for name, of in settings.items() if not name.startswith(SHARE)} or settings
     estimators: dict[str, dict[str, Floats]] = {"": {}}
     if reads & PAIRED_UNCERTAINTY:
-        estimators = {name: _paired(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both}
+        estimators = {
+            name: _paired_uncertainty(cell.uncertainties[name], cell.clean_uncertainties[name]) for name in cell.estimators_of_both
+        }
     elif "uncertainty" in reads:
         estimators = {name: {"uncertainty": values} for name, values in cell.uncertainties.items()}
     everything = [""] if of_test_rows and not reads & SET_COLUMNS else []
@@ -176,8 +182,8 @@ def _columns_for(
             yield f"{name}/{MEAN}", [base | of for of in scores.values()], [f"{name}/{score}" for score in scores], redraws
 
 
-def _paired(values: Floats, clean: Floats) -> dict[str, Floats]:
-    """Return one estimator's values of both variants of each sample."""
+def _paired_uncertainty(values: Floats, clean: Floats) -> dict[str, Floats]:
+    """Return the columns of one estimator's uncertainty, the clean one, and their difference."""
     with np.errstate(invalid="ignore"):
         change = values - clean
     return {"uncertainty": values, "clean_uncertainty": clean, "uncertainty_change": np.where(np.isfinite(change), change, np.nan)}
@@ -187,13 +193,13 @@ def why_absent(metric: Metric, cell: Cell) -> str:
     """Return why a requested metric has no value for this cell."""
     n_options = cell.samples.n_options
     why = cell.why_unscored or (cell.why_unlabelled if set(LABELS) & set(metric.reads) else "")
-    return why or absent(
+    return why or why_column_missing(
         metric.reads, cell.available_columns(frozenset(metric.reads)), bool((n_options > 0).all()), IN_WORDS in cell.columns
     )
 
 
 def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]) -> Iterator[MetricTask]:
-    """Yield the tasks of one metric with their point estimates, those of several computed together if it sums row by row."""
+    """Yield one task per reading of a metric, with its point estimate but without resamples."""
     estimates: dict[int, tuple[float, RecordedSums]] = {}
     together: list[Readings] = []
     for one in readings:
@@ -209,7 +215,7 @@ def _tasks(selection: RowSelection, metric: Metric, readings: Sequence[Readings]
 
 
 def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[float, RecordedSums]]:
-    """Return the value of a metric on each of some readings, and what it summed."""
+    """Return by id of reading: the metric's value on it, and what the metric summed."""
     if not readings:
         return {}
     by_column = ([one.rows.columns[name] for one in readings] for name in metric.reads)
@@ -220,13 +226,13 @@ def _estimates(metric: Metric, readings: Sequence[Readings]) -> dict[int, tuple[
 
 
 def _task(selection: RowSelection, metric: Metric, readings: Readings, value: float, recorded: RecordedSums) -> MetricTask:
-    """Return a task with all that is known of its value but for resamples."""
+    """Return a task with everything known of its value except resamples."""
     cell, part, rows, redraw = selection.cell, selection.part, readings.rows, readings.redraw
     n, arrays = rows.n, [rows.columns[name] for name in metric.reads]
     left = ~rows.scored & rows.counted
     unscored = int(left.sum())
     many = unscored and unscored >= MANY * (n + unscored)
-    left_out = explain(cell.reasons, metric.reads, {k: v[left] for k, v in rows.taken.items()}, rows.universe[left]) if many else ""
+    left_out = why_unscored(cell.reasons, metric.reads, {k: v[left] for k, v in rows.taken.items()}, rows.universe[left]) if many else ""
     why = "" if n else cell.why_unscored or left_out or why_no_rows(metric.reads, metric.over, metric.of_test_rows, rows.n_questions)
     if n and math.isnan(value):
         columns_read = {name: rows.columns[name][rows.is_counted] for name in metric.reads}
@@ -242,7 +248,7 @@ def _task(selection: RowSelection, metric: Metric, readings: Readings, value: fl
         measured.bounds = bounds_of(metric, lambda name: own[name][rows.universe][rows.scored] if name in own else None)
         measured.chance = chance_of(metric, lambda name: own[name][rows.universe][rows.scored & rows.counted] if name in own else None)
     measured.slice_of_macro, measured.recalibrated = readings.slice_of_macro, readings.recalibration
-    _count_groups(measured, metric, arrays, recorded, rows, cell.own_intervals)
+    _fill_in_groups(measured, metric, arrays, recorded, rows, cell.own_intervals)
     if redraw is not None and redraw.lacking and (many or not n):
         measured.why_unscored = redraw.lacking
     if redraw is not None and n:
@@ -267,7 +273,7 @@ def _values(metric: Metric, arrays: Sequence[Floats], weights: Recorder) -> Floa
 
 
 def _cannot_be_scored(cell: Cell, taken: Mapping[str, Floats], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return the rows that lack a value because of the data or the spec, whatever was replied."""
+    """Return (rows,) True where the data or the spec, not the reply, leave a row unscored."""
     names = OF_DATA | (OF_REFERENCE if cell.why_unscored else frozenset())
     prefixes = (GROUP_OF, CODE_OF, *((RATED_BY, MARKED_BY) if cell.why_unscored else ()))
     of_data = [lacking(values) for name, values in taken.items() if name in names or name.startswith(prefixes)]
@@ -276,7 +282,7 @@ def _cannot_be_scored(cell: Cell, taken: Mapping[str, Floats], rows: NDArray[np.
 
 
 def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.bool_], rating: float) -> float:
-    """Return the value of a metric if the answers of the rows `missing` had this rating; an abstention is rated by whether it is right."""
+    """Return the metric's value if the answers of rows `missing` all had `rating`."""
     filled = dict(taken) | {metric.rating: np.where(missing & np.isnan(taken[metric.rating]), rating, taken[metric.rating])}
     if {"pred_is_idk", "gt_is_idk"} <= filled.keys():
         declines = filled["gt_is_idk"] if rating else 1 - filled["gt_is_idk"]
@@ -288,20 +294,20 @@ def _value_if(metric: Metric, taken: Mapping[str, Floats], missing: NDArray[np.b
 
 
 def _own_interval(
-    metric: Metric, arrays: list[Floats], place: NDArray[np.int64], known: dict[Any, tuple[float, float] | str], level: float
+    metric: Metric, arrays: list[Floats], place: NDArray[np.int64], cached: dict[Any, tuple[float, float] | str], level: float
 ) -> tuple[float, float] | str:
-    """Return the interval of a metric's own method, computed once for equal rows: a slice and its part of a macro average have the same."""
+    """Return the metric's own (low, high) interval, or why it has none; uses `cached`."""
     digest = blake2b(place.tobytes())
     for column in arrays:
         digest.update(column.tobytes())
     key = metric.label, level, digest.digest()
-    if key not in known:
+    if key not in cached:
         assert metric.own_interval is not None
-        known[key] = metric.own_interval(*arrays, place, level, **metric.args)
-    return known[key]
+        cached[key] = metric.own_interval(*arrays, place, level, **metric.args)
+    return cached[key]
 
 
-def _count_groups(
+def _fill_in_groups(
     measured: Measured,
     metric: Metric,
     arrays: list[Floats],
@@ -309,7 +315,7 @@ def _count_groups(
     rows: ScoredRows,
     known: dict[Any, tuple[float, float] | str],
 ) -> None:
-    """Count the independent groups behind a value, and behind each class that it compares."""
+    """Set in `measured` the groups behind the value, and the metric's own interval and tests."""
     group, counted = rows.group, rows.is_counted
     measured.group_codes = rows.group_codes
     measured.groups = len(rows.group_codes)

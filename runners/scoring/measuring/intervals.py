@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from qualm.runners.runtime.precision import result
-from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, critical, degrees_of_freedom, limits, standard_error, within
+from qualm.runners.scoring.limits import FEWEST_GROUPS, FLAT, Limits, clip_to_bounds, critical, degrees_of_freedom, limits, standard_error
 from qualm.runners.scoring.measuring.macro import ValueEstimate, correlations, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, or_null
 
 
 def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[Limits]:
-    """Return the interval of each value, by the method its metric declares, or why there is none.
+    """Return the interval of each value by its metric's method, or why there is none.
 
     `groups` are those of the slice, for what does not know its own scored ones.
     """
@@ -25,8 +25,8 @@ def intervals(measured: Sequence[Measured], level: float, groups: int) -> list[L
     return [limits_of[id(one)] for one in measured]
 
 
-def described(measured: Sequence[Measured], level: float, groups: int) -> tuple[list[Limits], list[dict[str, Any]]]:
-    """Return the interval of each value as `intervals` does, and its columns of a row of scores.
+def intervals_and_columns(measured: Sequence[Measured], level: float, groups: int) -> tuple[list[Limits], list[dict[str, Any]]]:
+    """Return the interval of each value, and the columns of its score row.
 
     One value at a time, since an interval and a test may share what they are made of.
     """
@@ -34,7 +34,7 @@ def described(measured: Sequence[Measured], level: float, groups: int) -> tuple[
     for one in measured:
         if id(one) not in both:
             (ends,) = intervals([one], level, groups)
-            both[id(one)] = ends, numbers_of(one, ends, level)
+            both[id(one)] = ends, value_columns(one, ends, level)
     return [both[id(one)][0] for one in measured], [both[id(one)][1] for one in measured]
 
 
@@ -44,7 +44,7 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
     if why := _why_none(one, groups):
         return Limits(why_none=why)
     if one.averaged:
-        return _of_macro_average(one, level)
+        return _macro_average_interval(one, level)
     if one.own_interval is not None:
         found = one.own_interval(level)
         if isinstance(found, str):
@@ -59,15 +59,15 @@ def _interval(one: Measured, level: float, groups: int) -> Limits:
     else:
         units = groups if one.units is None else one.units
         ends = limits(one.method, one.value, one.resampled, one.deleted, units, level, one.calibrating, one.minimum_standard_error)
-    ends = ends if ends.why_none else within(ends, one.value, one.bounds)
+    ends = ends if ends.why_none else clip_to_bounds(ends, one.value, one.bounds)
     if ends.why_none:
         return ends
     low, high = result(ends.low), result(ends.high)
     return Limits(low, high) if low < high else Limits(why_none="every resample gives the same value")
 
 
-def _of_macro_average(one: Measured, level: float) -> Limits:
-    """Put together the intervals of the slices that a macro average is over, of which none may be missing."""
+def _macro_average_interval(one: Measured, level: float) -> Limits:
+    """Return the interval of a macro average, from those of all its slices."""
     estimates = []
     for part in one.averaged:
         groups = part.groups or 0
@@ -76,62 +76,62 @@ def _of_macro_average(one: Measured, level: float) -> Limits:
             return Limits(why_none=f"{part.slice_of_macro}: {ends.why_none}")
         estimates.append(ValueEstimate(part.value, ends, freedom_of(part, groups), standard_error(part.resampled, groups)))
     ends = macro_limits(estimates, level, correlations([part.resampled for part in one.averaged]), freedom_of(one, one.groups or 0))
-    ends = ends if ends.why_none else within(ends, one.value, one.bounds)
+    ends = ends if ends.why_none else clip_to_bounds(ends, one.value, one.bounds)
     return ends if ends.why_none else Limits(result(ends.low), result(ends.high))
 
 
 def freedom_of(one: Measured, groups: int) -> float:
-    """Return the degrees of freedom of a standard error, with those of calibration groups added."""
+    """Return the degrees of freedom of a value's standard error, calibration groups included."""
     freedom = degrees_of_freedom(one.value, one.deleted, groups if one.units is None else one.units, False)
     return max(1.0, freedom if one.calibrating is None else freedom + one.calibrating - 1)
 
 
 def _wider(one: Measured, fixed: Limits, level: float, groups: int) -> Limits:
-    """Widen the interval of one fit by the variance between fits."""
+    """Return the interval of one fit, widened by the variance between fits."""
     assert one.given is not None and one.calibrating is not None
     reach = critical(level, freedom_of(one, groups)) * standard_error(one.resampled - one.given, one.calibrating)
     return Limits(one.value - math.hypot(one.value - fixed.low, reach), one.value + math.hypot(fixed.high - one.value, reach))
 
 
-def numbers_of(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """Return the columns of a row of scores that describe a value and its interval."""
+def value_columns(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
+    """Return value, interval, counts and reasons as columns of a score row."""
     why = measured.why or measured.why_unscored
     value = {"value": or_null(measured.value), "low": or_null(ends.low), "high": or_null(ends.high)}
-    return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | about(measured, ends, level)
+    return value | {"n": measured.n, "n_unscored": measured.n_unscored, "why": why or None} | interval_columns(measured, ends, level)
 
 
-def about(one: Measured, ends: Limits, level: float) -> dict[str, Any]:
-    """Return the columns of a score row that describe its interval."""
+def interval_columns(measured: Measured, ends: Limits, level: float) -> dict[str, Any]:
+    """Return interval, groups, null test, chance and bounds as columns of a score row."""
     printed = not np.isnan(ends.low)
     fixed = Limits()
-    if one.given is not None and printed:
-        fixed = _interval(_at_threshold(one), level, one.groups or 0)
-    enough = one.null_test is not None and not np.isnan(one.value) and (one.groups or 0) >= FEWEST_GROUPS
-    p_null, null = one.null_test() if one.null_test is not None and enough else (None, None)
+    if measured.given is not None and printed:
+        fixed = _interval(_at_threshold(measured), level, measured.groups or 0)
+    enough = measured.null_test is not None and not np.isnan(measured.value) and (measured.groups or 0) >= FEWEST_GROUPS
+    p_null, null = measured.null_test() if measured.null_test is not None and enough else (None, None)
     return {
-        "n_groups": one.groups,
-        "interval": one.method if printed else None,
+        "n_groups": measured.groups,
+        "interval": measured.method if printed else None,
         "level": level if printed else None,
-        "n_resamples": len(one.resampled),
-        "n_undefined_resamples": one.undefined,
+        "n_resamples": len(measured.resampled),
+        "n_undefined_resamples": measured.undefined,
         "why_no_interval": ends.why_none or None,
         "low_at_threshold": None if np.isnan(fixed.low) else fixed.low,
         "high_at_threshold": None if np.isnan(fixed.high) else fixed.high,
-        "target": one.band.target if one.band else None,
-        "band_low": one.band.low if one.band else None,
-        "band_high": one.band.high if one.band else None,
-        "promise": one.band.promise if one.band else None,
+        "target": measured.band.target if measured.band else None,
+        "band_low": measured.band.low if measured.band else None,
+        "band_high": measured.band.high if measured.band else None,
+        "promise": measured.band.promise if measured.band else None,
         "p_null": p_null,
         "null": null,
-        "chance": or_null(one.chance),
-        "scored_share": or_null(one.scored_share),
-        "value_if_wrong": or_null(one.if_unread[0]),
-        "value_if_right": or_null(one.if_unread[1]),
+        "chance": or_null(measured.chance),
+        "scored_share": or_null(measured.scored_share),
+        "value_if_wrong": or_null(measured.if_unread[0]),
+        "value_if_right": or_null(measured.if_unread[1]),
     }
 
 
 def _at_threshold(one: Measured) -> Measured:
-    """Return the value with resamples of the test rows alone, at the sample's own threshold."""
+    """Return a copy whose resamples draw test rows alone, at the sample's own threshold."""
     assert one.given is not None
     fixed = copy(one)
     fixed.resampled, fixed.calibrating, fixed.averaged = one.given, None, [_at_threshold(part) for part in one.averaged]

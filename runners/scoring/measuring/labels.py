@@ -34,7 +34,7 @@ _LABEL = re.compile(r"(?P<name>[^\[@]+)(?:@(?P<sweep>[^\[]*))?(?:\[(?P<where>.*)
 
 @dataclass(frozen=True)
 class LabelParts:
-    """Parts of a label that its text alone tells."""
+    """Parts of a metric label, read from its text alone."""
 
     name: str
     sweep: str = ""
@@ -48,13 +48,13 @@ class LabelParts:
     """A setting of calibrators, a method and perhaps an estimator: `held_out/platt/perplexity`."""
 
 
-def taken_apart(text: str, settings: Collection[str], calibrators: Collection[str]) -> LabelParts:
-    """Split a label into metric and bracket.
+def split_label(text: str, settings: Collection[str], calibrators: Collection[str]) -> LabelParts:
+    """Split a metric label into metric, parameters and what stands in brackets.
 
     A bracket that begins with one of `settings` is a setting, perhaps with a score; one that begins with one of `calibrators` is a
     calibrator; any other is an estimator.
 
-    >>> taken_apart("ece@bins=5[ours]", ["ours"], []).setting, taken_apart("auroc[p_true]", ["ours"], []).estimator
+    >>> split_label("ece@bins=5[ours]", ["ours"], []).setting, split_label("auroc[p_true]", ["ours"], []).estimator
     ('ours', 'p_true')
     """
     match = _LABEL.fullmatch(text)
@@ -71,7 +71,7 @@ def taken_apart(text: str, settings: Collection[str], calibrators: Collection[st
 
 
 def plugin_of(label: str) -> str:
-    """Return the metric's plugin.
+    """Return the metric plugin of a label, without parameters and brackets.
 
     >>> plugin_of("ece@bins=5[ours/lac]"), metric_of("ece@bins=5[ours/lac]"), in_brackets("ece@bins=5[ours/lac]"), in_brackets("ece")
     ('ece', 'ece@bins=5', 'ours/lac', '')
@@ -80,7 +80,7 @@ def plugin_of(label: str) -> str:
 
 
 def metric_of(label: str) -> str:
-    """Return the metric with its given parameters, as in the spec's list of metrics."""
+    """Return the label without brackets: the metric with its parameters, as in the spec."""
     return label.partition("[")[0]
 
 
@@ -90,21 +90,21 @@ def in_brackets(label: str) -> str:
 
 
 class Labels:
-    """The labels of one score stage."""
+    """Splits the metric labels of one score stage into parts, by the stage's parameters."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        """`params` are the stage's: its metrics, conformal settings and calibrators."""
+        """Take the stage's parameters: its metrics, conformal settings and calibrators."""
         self._metrics = {m["label"]: m for m in params["metrics"]}
         self._conformal = [s["label"] for s in params.get("conformal", ())]
         self._calibrators = [s["label"] for s in params.get("calibrators", ())]
         self._plugin = cache(partial(registry.get, "metrics"))
 
     def parts(self, label: str, judge: str | None = None) -> dict[str, Any]:
-        """Return the parts of a label, as PARTS names them; `parameters` is null for an unknown metric.
+        """Return the parts of a label by name (PARTS); `parameters` is None for an unknown metric.
 
         `judge` is the one whose ratings are the correctness of the dataset's answers.
         """
-        own = taken_apart(label, self._conformal, self._calibrators)
+        own = split_label(label, self._conformal, self._calibrators)
         parts: dict[str, Any] = dict.fromkeys(PARTS) | {"metric": own.name, "conformal": own.setting or None}
         of_sets, ref = True, self._metrics.get(own.name + f"@{own.sweep}" * bool(own.sweep))
         if ref is not None:
@@ -121,8 +121,8 @@ class Labels:
         return parts | {"estimator": estimator or None}
 
 
-def of_estimator(label: str, estimator: str) -> str:
-    """Return a label with an estimator: `auroc` -> `auroc[perplexity]`, `auroc[ours]` -> `auroc[ours/perplexity]`."""
+def add_estimator(label: str, estimator: str) -> str:
+    """Return a metric label with an estimator added to its brackets."""
     return f"{label[:-1]}/{estimator}]" if label.endswith("]") else f"{label}[{estimator}]"
 
 
@@ -137,14 +137,14 @@ def main_setting(settings: Sequence[str]) -> str:
 
 
 def _judge(reads: Collection[str], scored_by: str | None) -> str | None:
-    """Return the judge that a metric with these columns depends on."""
+    """Return the judge that a metric with these columns depends on; None if on none."""
     named = [judge for column in sorted(reads) if (judge := judge_of(column)) is not None]
     rests = "" in named or not OF_THE_JUDGE.isdisjoint(reads)
     return next(filter(None, named), scored_by if rests else None)
 
 
 def _begins(where: str, names: Collection[str]) -> str:
-    """Return the longest name that equals or is a prefix before `/`; empty if none."""
+    """Return the longest name that equals `where` or precedes a `/` in it; "" if none does."""
     return max((name for name in names if where == name or where.startswith(f"{name}/")), key=len, default="")
 
 
@@ -170,10 +170,10 @@ _CALLED = {
 }
 
 
-def words(name: str) -> str:
-    """Return the display name of a plugin: `set_size` as `set size`, `ece` as `ECE`, `p_true` as `P(True)`.
+def display_name(name: str) -> str:
+    """Return the display name of a plugin: `set_size` as `set size`, `ece` as `ECE`.
 
-    >>> words("clip_mask"), words("p_true@prompt=plain"), words("deg_mat")
+    >>> display_name("clip_mask"), display_name("p_true@prompt=plain"), display_name("deg_mat")
     ('CLIP mask', 'P(True)@prompt=plain', 'DegMat')
     """
     plugin, at, rest = name.partition("@")
@@ -181,6 +181,6 @@ def words(name: str) -> str:
     return visible(phrase + at + rest.replace("_", " "), 120)
 
 
-def titled(plugin: str) -> str:
-    """Return a metric's name as a heading."""
-    return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or words(plugin)
+def heading_name(plugin: str) -> str:
+    """Return the display name of a metric plugin for headings."""
+    return {"uncertainty_aware_accuracy": "UAcc"}.get(plugin) or display_name(plugin)

@@ -23,7 +23,7 @@ from qualm.runners.scoring.limits import FLAT, Limits, critical
 
 @dataclass(frozen=True)
 class ValueEstimate:
-    """A value with its interval."""
+    """A value with its interval, degrees of freedom and standard error."""
 
     value: float
     ends: Limits
@@ -36,7 +36,7 @@ class ValueEstimate:
 def macro_limits(
     estimates: Sequence[ValueEstimate], level: float, correlation: Floats | None = None, most_freedom: float = math.inf
 ) -> Limits:
-    """Return the interval of the mean of some estimates; of a single one its own.
+    """Return the interval of the mean of estimates; of a single one its own.
 
     Its distance from the mean is t sqrt(s' R s) / k on either side, with s the k standard errors or, if that is larger, the distances of
     the estimates' ends from their values over their own t quantiles; R is the correlation. The degrees of freedom are by Satterthwaite's

@@ -23,13 +23,13 @@ UNKNOWN: Bounds = (math.nan, math.nan)
 
 
 def or_null(value: float) -> float | None:
-    """Return a value as tables hold it: null if undefined."""
+    """Return a number for a table: None if it is NaN."""
     return None if math.isnan(value) else float(value)
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Some rows of a dataset, and their resamples."""
+    """Some rows of a dataset, with their bootstrap resamples."""
 
     label: str
     rows: NDArray[np.int64]
@@ -40,7 +40,7 @@ class Slice:
 
 @dataclass
 class Measured:
-    """A value in the sample and in every resample."""
+    """A metric's value in the sample and in every resample, with counts and reasons."""
 
     value: float
     resampled: Floats
@@ -96,7 +96,7 @@ class Measured:
 
     @property
     def undefined(self) -> int:
-        """Resamples in which the metric has no value though the sample has one."""
+        """Return the number of resamples without a value; 0 if the sample has none either."""
         return 0 if np.isnan(self.value) else int(np.isnan(self.resampled).sum())
 
 
@@ -128,7 +128,7 @@ class MetricTask:
 
 
 def mean_of(parts: list[Measured]) -> Measured:
-    """Average over scores, resample by resample, and then over the slices of a macro average."""
+    """Return the mean of values over scores, then over slices, resample by resample."""
     slices = list(dict.fromkeys(p.slice_of_macro for p in parts))
     if slices == [""]:
         return _mean_over_scores(parts)
@@ -155,7 +155,7 @@ def _mean_over_scores(parts: list[Measured]) -> Measured:
         _mean_given(parts),
         first.calibrating,
         why_no_interval=first.why_no_interval,
-        deleted=mean_deleted(parts),
+        deleted=mean_jackknife(parts),
         bounds=mean_bounds(parts),
         scored_share=min(p.scored_share for p in parts),
         slice_of_macro=first.slice_of_macro,
@@ -163,14 +163,14 @@ def _mean_over_scores(parts: list[Measured]) -> Measured:
     )
 
 
-def mean_deleted(parts: Sequence[Measured]) -> Floats:
-    """Average the values of a jackknife; empty where parts have different ones."""
+def mean_jackknife(parts: Sequence[Measured]) -> Floats:
+    """Average jackknife values of parts position by position; empty if counts differ."""
     lengths = {len(p.deleted) for p in parts}
     return np.asarray(np.mean([p.deleted for p in parts], axis=0)) if len(lengths) == 1 else np.empty(0)
 
 
 def macro_average(parts: Sequence[Measured]) -> Measured:
-    """Average values of slices, each counting alike, resample by resample.
+    """Return the mean of the values of slices, each counting alike, resample by resample.
 
     Rows are summed and groups united. The average is undefined if one of the values is, and the reason names its slice.
     """
@@ -195,7 +195,7 @@ def macro_average(parts: Sequence[Measured]) -> Measured:
         _fewest_calibrating(parts),
         why_no_interval=first.why_no_interval,
         recalibrated=first.recalibrated,
-        deleted=mean_deleted(parts),
+        deleted=mean_jackknife(parts),
         bounds=mean_bounds(parts),
         chance=float(np.mean([p.chance for p in parts])),
         scored_share=_scored_share(parts),
@@ -209,14 +209,14 @@ def _fewest_calibrating(parts: Sequence[Measured]) -> int | None:
 
 
 def _scored_share(parts: Sequence[Measured]) -> float:
-    """Return the scored share of all slices' rows together, NaN if one has no scored row."""
+    """Return the scored share of all slices' rows together; NaN if a slice has no scored row."""
     if not all(p.scored_share > 0 for p in parts):
         return math.nan
     return sum(p.n for p in parts) / sum(p.n / p.scored_share for p in parts)
 
 
 def _mean_if_unread(parts: Sequence[Measured]) -> Bounds:
-    """Average the values with unread answers wrong, and right; a slice without unread answers keeps its value."""
+    """Return the mean values if unread answers were wrong, and if they were right."""
     if all(math.isnan(p.if_unread[0]) for p in parts):
         return UNKNOWN
     wrong, right = np.mean([(p.value, p.value) if math.isnan(p.if_unread[0]) else p.if_unread for p in parts], axis=0)
@@ -224,7 +224,7 @@ def _mean_if_unread(parts: Sequence[Measured]) -> Bounds:
 
 
 def mean_bounds(parts: Sequence[Measured]) -> Bounds:
-    """Return the bounds of the mean of some values."""
+    """Return the (lowest, highest) possible mean of values, from the bounds of each."""
     lows, highs = zip(*(p.bounds for p in parts), strict=True)
     return sum(lows) / len(parts), sum(highs) / len(parts)
 

@@ -24,7 +24,7 @@ PREFIXES = (RATED_BY, MARKED_BY, GROUP_OF, CODE_OF)
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as the spec asks for it."""
+    """A metric of the spec: its plugin, columns, arguments and optional functions."""
 
     label: str
     plugin: registry.Plugin
@@ -69,7 +69,7 @@ class Metric:
 
 
 def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
-    """Return the metric of a label, with or without brackets behind it.
+    """Return the metric that a label belongs to, with or without brackets in the label.
 
     Raises:
         KeyError: it is of none.
@@ -81,7 +81,7 @@ def metric_of(label: str, metrics: Iterable[Metric]) -> Metric:
 
 
 def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
-    """Load the metric plugins of a stage and check what they read."""
+    """Load the metric plugins of a stage; raise StageError if one reads unknown columns."""
     readable = (
         {"correct", "confidence", "answerable", "uncertain", "fold", "is_calibration", "uncertainty", "says_uncertain"}
         | CHOICE_ONLY
@@ -113,36 +113,36 @@ def read_metrics(refs: Sequence[dict[str, Any]]) -> list[Metric]:
     return metrics
 
 
-def bounds_of(metric: Metric, taken: Callable[[str], Floats | None]) -> Bounds:
-    """Return the bounds of a value: of the plugin's `bounds`, else of its interval method.
+def bounds_of(metric: Metric, column: Callable[[str], Floats | None]) -> Bounds:
+    """Return the (lowest, highest) possible value of a metric on given rows.
 
     Args:
         metric: whose.
-        taken: gives a column of the cell by its name, None of one that it does not have; no bounds are known then.
+        column: gives a column of the cell by its name, None of one that it does not have; no bounds are known then.
     """
     if metric.bounds is None:
         return BOUNDS.get(metric.interval, UNBOUNDED)
-    arguments = _arguments_of(metric, metric.bounds, taken)
+    arguments = _arguments_of(metric, metric.bounds, column)
     return UNBOUNDED if arguments is None else metric.bounds(**arguments)
 
 
-def chance_of(metric: Metric, taken: Callable[[str], Floats | None]) -> float:
-    """Return what an uncertainty without information reaches on these rows, NaN where the metric does not say.
+def chance_of(metric: Metric, column: Callable[[str], Floats | None]) -> float:
+    """Return the metric's value for an uninformative uncertainty; NaN if the metric has none.
 
     Args:
         metric: Whose level.
-        taken: As of `bounds_of`.
+        column: As of `bounds_of`.
     """
-    arguments = None if metric.chance is None else _arguments_of(metric, metric.chance, taken)
+    arguments = None if metric.chance is None else _arguments_of(metric, metric.chance, column)
     return math.nan if metric.chance is None or arguments is None else float(metric.chance(**arguments))
 
 
-def _arguments_of(metric: Metric, function: Callable[..., Any], taken: Callable[[str], Floats | None]) -> dict[str, Any] | None:
-    """Return the arguments of a function beside a metric's own; None where a column is missing."""
+def _arguments_of(metric: Metric, function: Callable[..., Any], column: Callable[[str], Floats | None]) -> dict[str, Any] | None:
+    """Return the arguments of a metric's `bounds` or `chance`; None if a column is missing."""
     reads, arguments = columns.columns(metric.plugin, metric.args), dict[str, Any]()
     for name, is_parameter in _arguments(function):
         if not is_parameter:
-            arguments[name] = taken(reads.get(name) or name)
+            arguments[name] = column(reads.get(name) or name)
         elif name in metric.args:
             arguments[name] = metric.args[name]
     return None if any(value is None for value in arguments.values()) else arguments
@@ -150,12 +150,12 @@ def _arguments_of(metric: Metric, function: Callable[..., Any], taken: Callable[
 
 @cache
 def _arguments(function: Callable[..., Any]) -> list[tuple[str, bool]]:
-    """Return names of a function's arguments, and which of them are keywords: parameters of the metric."""
+    """Return (name, is a metric parameter) for each argument of a function."""
     return [(name, argument.kind is argument.KEYWORD_ONLY) for name, argument in signature(function).parameters.items()]
 
 
 def _over(declared: Any, args: Mapping[str, Any]) -> str | None:
-    """Return the column of OVER, which may depend on a parameter."""
+    """Return the column that OVER names, which may depend on a parameter; None if none."""
     if not isinstance(declared, Mapping):
         return None if declared is None else str(declared)
     return next((column for flag, column in declared.items() if args[flag]), None)

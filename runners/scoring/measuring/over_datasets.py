@@ -11,8 +11,8 @@ import numpy as np
 
 from qualm.registry.sample import ALL, MACRO_DATASETS
 from qualm.runners.scoring.cells import Cell
-from qualm.runners.scoring.limits import Limits, standard_error, within
-from qualm.runners.scoring.measuring.intervals import freedom_of, numbers_of
+from qualm.runners.scoring.limits import Limits, clip_to_bounds, standard_error
+from qualm.runners.scoring.measuring.intervals import freedom_of, value_columns
 from qualm.runners.scoring.measuring.macro import ValueEstimate, macro_limits
 from qualm.runners.scoring.measuring.measured import Measured, Slice, macro_average
 
@@ -22,7 +22,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True)
 class DatasetValue:
-    """A value of one dataset, without its resamples."""
+    """A metric's value on one dataset with its interval, but without resamples."""
 
     measured: Measured
     ends: Limits
@@ -35,13 +35,13 @@ class DatasetValue:
 
 @dataclass
 class OverDatasets:
-    """Collects values of whole datasets, and macro averages within them, and averages them over datasets."""
+    """Collects values of whole datasets and averages them over datasets."""
 
     level: float
     values: dict[Key, dict[str, DatasetValue]] = field(default_factory=dict)
 
     def add(self, cell: Cell, part: Slice, values: Sequence[tuple[str, Measured]], limits: Sequence[Limits]) -> None:
-        """Add the values of a cell on one slice; slices that are neither whole nor macro averages are left out."""
+        """Add a cell's values on one slice, if it holds all rows or is a macro average."""
         if part.label != ALL and not part.macro:
             return
         for (label, measured), ends in zip(values, limits, strict=True):
@@ -73,7 +73,7 @@ class OverDatasets:
             of = [by_dataset.get(name) or _not_measured(name) for name in datasets]
             average = macro_average([one.measured for one in of])
             average.groups = sum(one.measured.groups or 0 for one in of)
-            numbers = numbers_of(average, self._ends(of, average), self.level)
+            numbers = value_columns(average, self._ends(of, average), self.level)
             resamples = {"n_resamples": min(one.n_resamples for one in of), "n_undefined_resamples": sum(one.n_undefined for one in of)}
             place = {"model": model, "dataset": MACRO_DATASETS, "variant": variant, "slice": part, "metric": label}
             yield place | {"collapsed": None, "disputed": None, "caution": None} | numbers | resamples
@@ -85,7 +85,7 @@ class OverDatasets:
             return Limits(why_none=f"{without.measured.slice_of_macro}: {without.ends.why_none}")
         estimates = [ValueEstimate(one.measured.value, one.ends, one.freedom, one.error) for one in of]
         ends = macro_limits(estimates, self.level)
-        return ends if ends.why_none else within(ends, average.value, average.bounds)
+        return ends if ends.why_none else clip_to_bounds(ends, average.value, average.bounds)
 
 
 def _not_measured(dataset: str) -> DatasetValue:

@@ -37,7 +37,9 @@ CONFIDENCE = {"sequence": ["token_logprobs"], "verify": ["p_yes"]}
 def read_cells(
     stage: Stage, samples: Samples, tables: Tables, only: str | None = None, variants: Collection[str] | None = None
 ) -> Iterator[Cell]:
-    """Yield the cells of one dataset, models by name or `only` one, variants in the order of their generations, each beside its clean one.
+    """Yield the cells of one dataset by model and variant, paired with their clean cell.
+
+    Models come by name, or `only` one; variants in the order of their generations.
 
     `variants` limits them to some; a baseline without the image counts as a clean one.
     """
@@ -72,7 +74,7 @@ def _of_model(stage: Stage, samples: Samples, tables: Tables, model: str, path: 
 def _cells(
     samples: Samples, tables: Tables, model: str, path: str, clean: pa.Table | None, variant: str, table: pa.Table, alone: bool = True
 ) -> Iterator[Cell]:
-    """Yield the cell of one model and variant, and its abstaining versions; `alone` = no clean variant to compare with."""
+    """Yield the cell of one model and variant, then one cell per abstention method."""
     key, answers, where = (model, samples.name, variant), samples.filter_table(table), f"{path}: {variant}"
     judged, judges = tables.judgements.get(key), (tables.judge(samples.name), tables.judge_of_choices.get(samples.name))
     cell = Cell(
@@ -100,11 +102,11 @@ def _cells(
     if tables.unread == "wrong":
         _count_unread_as_wrong(cell)
     if not alone:
-        cell.frequent = most_frequent(_said(cell, answers, where))
+        cell.frequent = most_frequent(_answers_as_text(cell, answers, where))
     if clean is not None and variant != CLEAN:
         cell.columns |= _input_changed(samples, samples.filter_table(clean), answers, where)
     if clean is not None:
-        _redraws(cell, tables.settings, clean, answers, where)
+        _fill_in_redraws(cell, tables.settings, clean, answers, where)
     if variant in tables.unscored:
         cell = cell.without_reference()
     yield cell
@@ -160,15 +162,15 @@ def _count_unread_as_wrong(cell: Cell) -> None:
         pred[missing] = 1 - cell.columns["gt_is_idk"][missing]
 
 
-def _said(cell: Cell, answers: pa.Table, where: str) -> Iterator[str | None]:
-    """Yield the answer to each question: the option or the text."""
+def _answers_as_text(cell: Cell, answers: pa.Table, where: str) -> Iterator[str | None]:
+    """Yield each question's answer as text; where an option was picked, as `option A`."""
     predicted = cell.columns.get("predicted", np.full(cell.samples.n, np.nan))
     for row, text in zip(cell.samples.rows_of(answers["sample_id"], where), answers["text"].to_pylist(), strict=True):
         yield text if np.isnan(predicted[row]) else f"option {chr(65 + int(predicted[row]))}"
 
 
 def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: str) -> dict[str, Floats]:
-    """Return which inputs differ from the clean ones; None if that is not recorded."""
+    """Return {INPUT_CHANGED: (n,) 1 where the input is not the clean one}; {} if not recorded."""
     before = dict(zip(clean["sample_id"].to_pylist(), clean["input_digest"].to_pylist(), strict=True))
     changed = np.full(samples.n, np.nan)
     names, after = answers["sample_id"].to_pylist(), answers["input_digest"].to_pylist()
@@ -179,7 +181,7 @@ def _input_changed(samples: Samples, clean: pa.Table, answers: pa.Table, where: 
 
 
 def _abstaining(cell: Cell, table: pa.Table | None, where: str) -> Iterator[Cell]:
-    """Yield the cell under each method of abstention.
+    """Yield one cell per abstention method, with the answers that it turns into abstentions.
 
     A refusal that a threshold makes is right where declining is. Answers that the threshold was chosen on, and those it
     cannot be applied to, are unscored. Estimators spoke of the answer that was turned, so they have no say here.
@@ -223,8 +225,8 @@ def _settings(samples: Samples, table: pa.Table | None, where: str) -> dict[str,
     return settings
 
 
-def _redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, table: pa.Table, where: str) -> None:
-    """Fill in how each setting of a cell can be calibrated anew."""
+def _fill_in_redraws(cell: Cell, settings: dict[str, dict[str, Any]], clean: pa.Table, table: pa.Table, where: str) -> None:
+    """Set in each conformal setting of a cell how it is recalibrated in resamples."""
     samples, of_clean = cell.samples, None if cell.variant == CLEAN else cell.samples.filter_table(clean)
     redraw_of: dict[tuple[str, bytes], Redraw] = {}  # settings that differ by name alone share one
     probabilities: dict[Precision, tuple[Floats, Floats]] = {}

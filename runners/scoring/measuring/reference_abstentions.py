@@ -14,8 +14,8 @@ from qualm.runners.scoring.apply_judge import Answered, judge
 
 
 @dataclass(frozen=True)
-class Decided:
-    """Samples whose `answerable` a judge has set, and the references that it could not read."""
+class DecidedSamples:
+    """Samples whose `answerable` a judge has set, and references that it could not read."""
 
     samples: list[Sample]
     unread: dict[str, str]
@@ -23,7 +23,7 @@ class Decided:
 
     @property
     def summary(self) -> str:
-        """Say how many questions are answerable and in pairs."""
+        """Return a sentence: how many questions are unanswerable, unread or in pairs."""
         idk = sum(not sample.answerable for sample in self.samples)
         pairs = len({sample.pair_id for sample in self.samples} - {None})
         return (
@@ -32,8 +32,8 @@ class Decided:
         )
 
 
-def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], settings: Settings, counters: Counter[str]) -> Decided:
-    """Return the samples with `answerable` as a judge reads their references, in order.
+def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], settings: Settings, counters: Counter[str]) -> DecidedSamples:
+    """Return the samples with `answerable` set by a judge's reading of their references.
 
     A question is unanswerable if more than half of its references abstain. Multiple-choice questions and questions without references
     stay as they are. A `pair_id` stays only where it is of one answerable and one unanswerable sample.
@@ -57,4 +57,4 @@ def decide_answerable(samples: Sequence[Sample], ref: Mapping[str, Any], setting
     members: dict[str | None, list[bool]] = defaultdict(list)
     for sample in decided:
         members[sample.pair_id].append(sample.answerable)
-    return Decided([s if sorted(members[s.pair_id]) == [False, True] else replace(s, pair_id=None) for s in decided], unread)
+    return DecidedSamples([s if sorted(members[s.pair_id]) == [False, True] else replace(s, pair_id=None) for s in decided], unread)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.contracts.returned import numbers
 from qualm.runners.data.aligned import Floats
-from qualm.runners.scoring.bootstrap import Resamples, SideBySide, Stacked, SubsetResamples, beside_weights, joined
+from qualm.runners.scoring.bootstrap import Resamples, SideBySide, Stacked, SubsetResamples, join_counts, pair_with_weights
 from qualm.runners.scoring.calibration.conformal_draws import Redraw, nodes
-from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
+from qualm.runners.scoring.measuring.at_thresholds import resample_at_thresholds
 from qualm.runners.scoring.measuring.measured import MetricTask
 
 CACHED = 65_536
@@ -24,7 +24,7 @@ TOGETHER = 1_000_000
 
 
 def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in every task's values in all resamples.
+    """Set every task's values in all resamples, with redrawn thresholds and refits.
 
     Conformal sets use redrawn thresholds, recalibrated confidences redrawn fits.
     """
@@ -36,11 +36,11 @@ def resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
             refitted.setdefault(id(task.refit), []).append(task)
     for of in refitted.values():
         _refit(of, bootstrap)
-    recalibrate([task for task in tasks if task.redraw is not None], bootstrap)
+    resample_conformal([task for task in tasks if task.redraw is not None], bootstrap)
 
 
-def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in the values of tasks of conformal sets, each resample's with the sets that its own threshold gives."""
+def resample_conformal(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
+    """Set the values of conformal tasks, each resample's at its own redrawn threshold."""
     by_sums = []
     for task in tasks:
         assert task.redraw is not None
@@ -48,15 +48,15 @@ def recalibrate(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
         if task.sums_row_by_row and not task.recorded.in_bins and (parts is None or not parts.of_labels):
             by_sums.append(task)
         elif parts is not None:
-            _each_anew([task], task.redraw.each(bootstrap.whole), bootstrap)
+            _resample_with_own_columns([task], task.redraw.each(bootstrap.whole), bootstrap)
         else:
-            _recalibrate(task, task.redraw, bootstrap)
+            _resample_by_threshold(task, task.redraw, bootstrap)
     for of, resamples in _by_slice(by_sums, bootstrap):
-        at_thresholds(of, resamples)
+        resample_at_thresholds(of, resamples)
 
 
 def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in every task's values where sets and fits stay as they are and test rows alone are drawn."""
+    """Set `measured.given` of tasks: values by resamples of the test rows alone."""
     by_times: dict[int, tuple[Resamples, list[MetricTask]]] = {}
     for task in tasks:
         resamples = bootstrap if task.refit is None else task.refit.redrawn_in(bootstrap)
@@ -69,18 +69,18 @@ def resample_at_own_threshold(tasks: Sequence[MetricTask], bootstrap: Resamples)
 
 
 def _refit(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in the values of tasks of one recalibrated confidence, each by the fit of the resample's own calibration rows."""
+    """Set the values of tasks of one recalibrated confidence, each resample's by its own fit."""
     refit = tasks[0].refit
     assert refit is not None
     some = refit.redrawn_in(bootstrap)
-    _each_anew(tasks, refit.each(some.whole), some)
+    _resample_with_own_columns(tasks, refit.each(some.whole), some)
 
 
-def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> None:
-    """Fill in the values of tasks of which each resample has columns of its own; these come (b, n), some resamples at a time."""
+def _resample_with_own_columns(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[Any]]], resamples: Resamples) -> None:
+    """Set the values of tasks whose (b, n) columns differ in each resample."""
     values = np.full((len(tasks), resamples.times), np.nan)
     start = 0
-    for anew, weights in beside_weights(columns, resamples):
+    for anew, weights in pair_with_weights(columns, resamples):
         end = start + len(weights.counts)
         taken: dict[tuple[int, str], Floats] = {}  # tasks on the same rows share them
         for k, task in enumerate(tasks):
@@ -89,14 +89,14 @@ def _each_anew(tasks: Sequence[MetricTask], columns: Iterator[dict[str, NDArray[
                 if (key := (id(task.of_cell), name)) not in taken:
                     taken[key] = anew[name][:, task.of_cell].astype(np.float64)
                 own[name] = taken[key]
-            values[k, start:end] = _of_own_columns(task, own, weights.rows(task.rows))
+            values[k, start:end] = _values_with_own_columns(task, own, weights.rows(task.rows))
         start = end
     for task, of_task in zip(tasks, values, strict=True):
         task.measured.resampled = of_task
 
 
-def _of_own_columns(task: MetricTask, own: Mapping[str, Floats], weights: Weights) -> Floats:
-    """Return (b,) values in resamples whose (b, n) columns are refitted or redrawn; NaN if a column lacks a value."""
+def _values_with_own_columns(task: MetricTask, own: Mapping[str, Floats], weights: Weights) -> Floats:
+    """Return (b,) values of a task in resamples with (b, n) columns; NaN if one lacks a value."""
     values = np.full(len(weights.counts), np.nan)
     # A resample without a threshold or a fit has no value at all, rather than one over the rows that happen to have one.
     whole = np.flatnonzero(~np.any([np.isnan(of).any(axis=1) for of in own.values()], axis=0))
@@ -114,8 +114,8 @@ def _of_own_columns(task: MetricTask, own: Mapping[str, Floats], weights: Weight
     return values
 
 
-def _recalibrate(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None:
-    """Fill in a task's values with a call of its metric for each threshold, whose resamples share their sets."""
+def _resample_by_threshold(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None:
+    """Set a task's values by calling its metric once per distinct conformal threshold."""
     # Thresholds by the whole dataset's resamples: what calibrates may lie outside of the slice.
     limits, which = nodes(redraw.thresholds(bootstrap.whole), redraw.kept)
     sets = [redraw.sets(task.of_cell, limit) for limit in limits]
@@ -134,7 +134,7 @@ def _recalibrate(task: MetricTask, redraw: Redraw, bootstrap: Resamples) -> None
 
 
 def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tuple[list[MetricTask], Resamples]]:
-    """Yield the tasks of each slice that a macro average is over, with the resamples of its groups; all tasks where there is no average."""
+    """Yield the tasks of each slice of a macro average (or all tasks), with its resamples."""
     slices: dict[str, list[MetricTask]] = {}
     for task in tasks:
         slices.setdefault(task.measured.slice_of_macro, []).append(task)
@@ -143,20 +143,20 @@ def _by_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> Iterator[tup
 
 
 def _resample(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in each task's values in bootstrap resamples and jackknife deletions, slice by slice."""
+    """Set each task's values in resamples and jackknife deletions, slice by slice."""
     for of, resamples in _by_slice(tasks, bootstrap):
         _resample_slice(of, resamples)
 
 
 def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
-    """Fill in the tasks' values in bootstrap resamples and jackknife deletions of one slice."""
+    """Set the tasks' values in resamples and jackknife deletions of one slice."""
     values: list[list[Floats]] = [[] for _ in tasks]
 
     def draws() -> Iterator[Weights]:
         return chain(bootstrap.blocks(), bootstrap.deletions())
 
     summing = [k for k, task in enumerate(tasks) if task.recorded.only_sums]
-    for counts in joined(draws()) if summing else ():
+    for counts in join_counts(draws()) if summing else ():
         for together in _stacks(summing, tasks, len(counts)):
             weights = Stacked(counts, [bootstrap.groups_of(tasks[k].rows) for k in together])
             for k, drawn in zip(together, _values(tasks, together, weights).reshape(len(counts), -1).T, strict=True):
@@ -164,13 +164,13 @@ def _resample_slice(tasks: Sequence[MetricTask], bootstrap: Resamples) -> None:
     ranking = [k for k, task in enumerate(tasks) if not task.recorded.only_sums]
     for block in draws() if ranking else ():
         for k in ranking:
-            values[k] += [_values(tasks, [k], part) for part in _parts(block.rows(tasks[k].rows), len(tasks[k].rows))]
+            values[k] += [_values(tasks, [k], part) for part in _split_resamples(block.rows(tasks[k].rows), len(tasks[k].rows))]
     for task, of_task in zip(tasks, values, strict=True):
         task.measured.resampled, task.measured.deleted = np.split(np.concatenate([*of_task, np.empty(0)]), [bootstrap.times])
 
 
 def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weights) -> Floats:
-    """Return the values of tasks of one metric whose rows lie behind each other."""
+    """Return the values of the tasks number `together`, of one metric, in one call of it."""
     metric, columns = tasks[together[0]].metric, zip(*(tasks[k].arrays for k in together), strict=True)
     arrays = [of[0] if len(of) == 1 else np.concatenate(of) for of in columns]
     returned = metric.function(*arrays, weights, **metric.args)
@@ -178,7 +178,7 @@ def _values(tasks: Sequence[MetricTask], together: Sequence[int], weights: Weigh
 
 
 def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> Iterator[list[int]]:
-    """Yield tasks that one call evaluates: of one metric, so that no value depends on which other metrics there are."""
+    """Yield lists of task numbers that one call of their common metric evaluates."""
     stacks: dict[tuple[Any, ...], list[int]] = {}
     for k in summing:
         task = tasks[k]
@@ -195,8 +195,8 @@ def _stacks(summing: Sequence[int], tasks: Sequence[MetricTask], times: int) -> 
         yield together
 
 
-def _parts(weights: Weights, n: int) -> Iterator[Weights]:
-    """Yield a few resamples at a time, so that rank metrics stay in the processor's cache."""
+def _split_resamples(weights: Weights, n: int) -> Iterator[Weights]:
+    """Yield the weights a few resamples at a time, so that rank metrics fit the CPU cache."""
     step = max(1, CACHED // max(1, n))
     for start in range(0, len(weights.counts), step):
         yield Weights(weights.counts[start : start + step], weights.group)

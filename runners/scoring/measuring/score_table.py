@@ -19,8 +19,8 @@ from qualm.runners.scoring.measuring.labels import PARTS, Labels
 from qualm.runners.scoring.measuring.measured import Measured, Slice
 
 
-def in_parts(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str, str | None] | None = None) -> pa.Table:
-    """Return scores with their labels split into parts.
+def split_labels(labelled: pa.Table, params: Mapping[str, Any], judges: Mapping[str, str | None] | None = None) -> pa.Table:
+    """Return the SCORES table: labelled scores with their labels split into columns.
 
     Args:
         labelled: as LABELLED_SCORES says.
@@ -66,7 +66,7 @@ def score_rows(
 
 
 def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
-    """Count scores, undefined ones by their reasons, and resamples in which a score has no value."""
+    """Return counts of scores, undefined ones by reason, and resamples without a value."""
     counts: Counter[str] = Counter()
     for _, measured in values:
         undefined = math.isnan(measured.value)
@@ -78,7 +78,10 @@ def count_undefined(values: Sequence[tuple[str, Measured]]) -> Counter[str]:
 
 
 def shown_values(labelled: pa.Table) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the values of whole datasets and macro averages on clean inputs, by model, dataset and metric."""
+    """Return clean values as {model: {dataset: {metric: value}}}, macro averages included.
+
+    The key of a macro average is "DATASET SLICE".
+    """
     nested: dict[str, dict[str, dict[str, float]]] = {}
     is_shown = pc.or_(pc.equal(labelled["slice"], ALL), pc.starts_with(labelled["slice"], MACRO))
     shown = labelled.filter(pc.and_(pc.equal(labelled["variant"], CLEAN), is_shown))

@@ -25,7 +25,7 @@ from qualm.runners.scoring.measuring.metrics import Metric
 
 @dataclass(eq=False)
 class ScoredRows:
-    """Rows of a slice that a metric reads."""
+    """Rows of a slice that one metric can be over, and which of them have all its columns."""
 
     universe: NDArray[np.int64]
     taken: dict[str, Floats]
@@ -43,42 +43,42 @@ class ScoredRows:
 
     @cached_property
     def columns(self) -> dict[str, Floats]:
-        """Columns of the scored rows."""
+        """Return the columns of the scored rows, by name."""
         return self.taken if self.scored.all() else {name: of[self.scored] for name, of in self.taken.items()}
 
     @cached_property
     def of_cell(self) -> NDArray[np.int64]:
-        """Places of the scored rows in the cell."""
+        """Return the places of the scored rows in the cell."""
         return self.universe[self.scored]
 
     @cached_property
     def is_counted(self) -> NDArray[np.bool_]:
-        """Scored rows that the metric is over."""
+        """Return which scored rows the metric is over; the others only calibrate."""
         return self.counted[self.scored]
 
     @cached_property
     def n(self) -> int:
-        """Number of scored rows that the metric is over."""
+        """Return the number of scored rows that the metric is over."""
         return int(self.is_counted.sum())
 
     @cached_property
     def group_codes(self) -> NDArray[np.int64]:
-        """The groups that the metric is over."""
+        """Return the codes of the groups that the metric is over."""
         return np.flatnonzero(np.bincount(self.group[self.is_counted]))
 
     @cached_property
     def units(self) -> float:
-        """Effective number of groups that the metric is over."""
+        """Return the effective number of groups that the metric is over."""
         return effective_units(self.group[self.is_counted])
 
     @cached_property
     def group_places(self) -> NDArray[np.int64]:
-        """Place of each scored row's group among the groups."""
+        """Return the place of each scored row's group among the groups."""
         return number_groups(self.group)[0]
 
 
 class RowSelection:
-    """Rows of one cell and slice, selected once for all metrics of the same columns."""
+    """Selects rows of one cell and slice, once for all metrics with the same columns."""
 
     def __init__(self, cell: Cell, part: Slice) -> None:
         self.cell, self.part = cell, part
@@ -89,11 +89,11 @@ class RowSelection:
         self._contents: dict[int, tuple[Floats, bytes]] = {}
 
     def coded(self, metric: Metric) -> dict[str, Floats]:
-        """Return the columns of a metric that number the values of fields."""
+        """Return a metric's columns of sample-field codes, by name."""
         return {name: self.cell.coded(name) for name in metric.reads if name.startswith((GROUP_OF, CODE_OF))}
 
     def universes(self, metric: Metric) -> list[tuple[str, NDArray[np.int64]]]:
-        """Return the rows that a metric can be over; by name of the slice where a macro average is over slices."""
+        """Return (name, rows that the metric can be over), one per slice of a macro average."""
         cell, reads, coded = self.cell, frozenset(metric.reads), self.coded(metric)
         rated = any(columns.judge_of(name) is not None for name in reads)
         key = bool(reads & CHOICE_ONLY), bool(reads & OPEN_ONLY), rated, tuple(sorted(coded))
@@ -111,7 +111,7 @@ class RowSelection:
         return self._universes[key]
 
     def rows(self, metric: Metric, readings: Mapping[str, Floats], universe: NDArray[np.int64]) -> ScoredRows:
-        """Return the rows of some that a metric reads."""
+        """Return the rows of `universe` that the metric reads, with those that have all columns."""
         names = sorted(set(metric.reads))
         over = (metric.over, metric.args.get("right_from", 1)) if metric.over else None
         arrays = [universe, *(readings[name] for name in names)]
@@ -121,11 +121,11 @@ class RowSelection:
             self._rows[key] = _scored_rows(metric, {name: readings[name] for name in names}, universe, self.part), arrays
         return self._rows[key][0]
 
-    def evaluated(self, universe: NDArray[np.int64], of: Recalibration) -> NDArray[np.int64]:
-        """Return the rows of some that a recalibration is not fitted on."""
-        key = id(universe), id(of)
+    def evaluated(self, universe: NDArray[np.int64], recalibration: Recalibration) -> NDArray[np.int64]:
+        """Return the rows of `universe` that a recalibration is not fitted on."""
+        key = id(universe), id(recalibration)
         if key not in self._evaluated:
-            self._evaluated[key] = universe[~of.calibrates[universe]]
+            self._evaluated[key] = universe[~recalibration.calibrates[universe]]
         return self._evaluated[key]
 
     def content(self, column: Floats) -> bytes:
@@ -159,7 +159,7 @@ def _slices_of_macro(cell: Cell, part: Slice, universe: NDArray[np.int64]) -> It
 
 
 def has_all(taken: Mapping[str, Floats]) -> NDArray[np.bool_]:
-    """Return the rows that have all columns of a metric."""
+    """Return (n,) True for rows that have all of a metric's columns."""
     scored: NDArray[np.bool_] = ~np.any([lacking(values) for values in taken.values()], axis=0)
     # A group with one unscored row is unscored whole: "all of it right" cannot be said of a part.
     for group in (values for name, values in taken.items() if name.startswith(GROUP_OF)):

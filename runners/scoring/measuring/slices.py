@@ -20,14 +20,14 @@ MAX_KEPT_COUNTS = 48_000_000
 
 
 def make_slices(samples: Samples, fields: list[str], times: int, seed: int, averaged: Sequence[str] = ()) -> list[Slice]:
-    """Return all rows, the rows of each value of each field, and macro averages over the values of fields, with their resamples.
+    """Return slices with resamples: all rows, each value of each field, macro averages.
 
     The draws depend on the seed, the dataset and the slice alone: every model and variant sees the same resamples, so
     differences between them can be paired. Macro averages have the resamples of all rows.
     """
     parts = [(ALL, np.arange(samples.n))]
     for field in fields:
-        parts += [(f"{field}={value}", rows) for value, rows in _crossed(samples, field.split(CROSS)).items()]
+        parts += [(f"{field}={value}", rows) for value, rows in _rows_by_combination(samples, field.split(CROSS)).items()]
     slices: list[Slice] = []
     budget = MAX_KEPT_COUNTS
     for label, rows in parts:
@@ -44,8 +44,8 @@ def make_slices(samples: Samples, fields: list[str], times: int, seed: int, aver
     return slices
 
 
-def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
-    """Return the rows of each combination of field values that occurs."""
+def _rows_by_combination(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]]:
+    """Return the row indices of each combination of field values that occurs."""
     rows_of = _rows_by_value(samples, fields[0])
     for field in fields[1:]:
         both = {f"{a}{CROSS}{b}": np.intersect1d(x, y) for a, x in rows_of.items() for b, y in _rows_by_value(samples, field).items()}
@@ -54,7 +54,7 @@ def _crossed(samples: Samples, fields: list[str]) -> dict[str, NDArray[np.int64]
 
 
 def _rows_by_value(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]:
-    """Return the rows of each value of a field; for categories also of every parent in the taxonomy.
+    """Return the row indices of each field value, and of each parent of a `category`.
 
     `epistemic` comes before `epistemic/knowledge` and holds its rows.
     """
@@ -68,7 +68,7 @@ def _rows_by_value(samples: Samples, field: str) -> dict[str, NDArray[np.int64]]
 
 
 def changed_slices(cell: Cell, whole: Slice) -> Iterator[Slice]:
-    """Yield the slice of samples whose perturbed input differs from the clean one, unless all do."""
+    """Yield the slice of samples whose perturbed input is not the clean one, unless all are."""
     if cell.changed is not None:
         rows = np.flatnonzero(cell.changed)
         yield Slice(CHANGED, rows, PartOf(whole.bootstrap, whole.bootstrap.groups_of(rows)))

@@ -29,10 +29,10 @@ Judges = tuple[str | None, str | None]
 
 
 class Tables:
-    """The stage's whole-spec tables, by cell: a cell's rows are read when it is asked for, so that no table is in memory whole."""
+    """Tables of a score stage, of which the rows of one cell are read at a time."""
 
     def __init__(self, stage: Stage, datasets: Sequence[Samples] = ()) -> None:
-        """`datasets` are those of which only some rows are wanted."""
+        """Open the stage's tables; `datasets` are those of which only some rows are wanted."""
         self._datasets = self.datasets = {d.name: d for d in datasets}
         self._stage = stage
         self.judgements = self._split(
@@ -64,19 +64,19 @@ class Tables:
 
     @cached_property
     def held(self) -> Tables | None:
-        """Tables of answers that are not scored; None if no calibrator is fitted on such."""
+        """Return the tables of held-out answers; None if no calibrator is fitted on such."""
         if not any(fits_elsewhere(setting) for setting in self.calibrators):
             return None
         folders: dict[str, str] = self._stage.inputs["datasets"]
         return Tables(self._stage, [read_held(self._stage, name, folder) for name, folder in sorted(folders.items())])
 
     def asked_rows(self, model: str, samples: Samples) -> NDArray[np.bool_] | None:
-        """Return the rows that a model is asked; None if all are."""
+        """Return (n,) True for the rows that a model is asked; None if it is asked all."""
         part = self.subsets.get(model)
         return None if part is None else stratified(samples.name, samples.table, part["per_category"], part["seed"])
 
     def calibrating(self, setting: dict[str, Any], samples: Samples) -> NDArray[np.bool_]:
-        """Return the rows that a setting's calibrators are fitted on: whole groups, equal for all models.
+        """Return (n,) True for the rows that a setting's calibrators are fitted on.
 
         Raises:
             StageError: a side of the split would be empty.
@@ -91,7 +91,7 @@ class Tables:
         return self._calibrating[key]
 
     def held_draws(self, setting: dict[str, Any], dataset: str) -> HeldDraws:
-        """Return resamples of the answers that are not scored, the same for every model."""
+        """Return resamples of the held-out answers, the same for every model."""
         assert self.held is not None
         key = (setting["label"], dataset)
         if key not in self._held_draws:
@@ -111,20 +111,20 @@ class Tables:
     def _split(
         self, stage: Stage, name: str, schema: pa.Schema, columns: list[str], other: str = "", words: Sequence[str] = ()
     ) -> CellRows:
-        """Read a table by cell, and rows of `other` behind it; `words` are columns with few distinct texts."""
+        """Return the rows of table `name`, and of table `other` behind it, by cell."""
         paths = [Path(stage.inputs[key]) for key in (name, other) if key in stage.inputs]
         return CellRows([ByCell(path, schema, columns, words=words) for path in paths], self._datasets)
 
 
 @dataclass(frozen=True)
 class CellRows:
-    """Rows of a cell in each table, without unwanted samples."""
+    """Rows of a cell from several tables, without unwanted samples."""
 
     tables: Sequence[ByCell]
     datasets: Mapping[str, Samples]
 
     def get(self, key: Key) -> pa.Table | None:
-        """Return the rows of a cell; None if no table has it."""
+        """Return the rows of one (model, dataset, variant); None if no table has it."""
         parts = [part for table in self.tables if (part := table.get(key)) is not None]
         if not parts:
             return None
@@ -133,7 +133,7 @@ class CellRows:
 
 
 def _read_labels(stage: Stage) -> AnswerLabels:
-    """Read the labels of answers, and print whose the spec does not have.
+    """Read people's labels of answers; print a notice on labels of unknown answers.
 
     Raises:
         StageError: the file is malformed, or no label is of an answer of the spec.

@@ -8,7 +8,7 @@ from qualm.compiler.commands.strength_entry import PerturbationEntry
 from qualm.compiler.commands.strength_request import StrengthRequest, goal_of, range_of
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.plugins.registry import get
-from qualm.runners.review.knobs import Knob, numeric
+from qualm.runners.review.knobs import Knob, numeric_knobs
 
 
 def entry(name: str = "blur") -> PerturbationEntry:
@@ -45,8 +45,8 @@ def test_effects_that_are_none(request_: StrengthRequest, plugin: str, message: 
         goal_of(request_, entry(plugin))
 
 
-QUALITY = next(k for k in numeric(get("perturbations", "jpeg"), {"quality": 30}) if k.name == "quality")
-RADIUS = next(k for k in numeric(get("perturbations", "blur"), {"radius": 2.0, "relative": False}) if k.name == "radius")
+QUALITY = next(k for k in numeric_knobs(get("perturbations", "jpeg"), {"quality": 30}) if k.name == "quality")
+RADIUS = next(k for k in numeric_knobs(get("perturbations", "blur"), {"radius": 2.0, "relative": False}) if k.name == "radius")
 
 
 def test_the_range_of_a_search() -> None:

@@ -22,7 +22,7 @@ from qualm.runners.reporting.appendix import facts_of
 from qualm.runners.reporting.compared_models import compared_models
 from qualm.runners.reporting.load import Report, read_report
 from qualm.runners.reporting.text import between, number, rounded, signed
-from qualm.runners.scoring.families import in_words
+from qualm.runners.scoring.families import describe_comparison
 from qualm.runners.stages import report
 from tests.runners.reporting.pair_results import stage
 from tests.support.projects.viewed_project import SPEC, viewed_project
@@ -105,7 +105,7 @@ def test_the_report(scored: Project, results: Report, tests: list[dict[str, Any]
             "decimals": of(results.comparisons.filter(slice="all").to_dicts(), "options", metric)["decimals"]
         }
         name, _, values, change, limits, p, finding, *margins = rows[title]
-        assert name == "other against base" and change == rounded(test, "difference", signed) and finding == in_words(test)
+        assert name == "other against base" and change == rounded(test, "difference", signed) and finding == describe_comparison(test)
         assert values == f"{rounded(test, 'value_b')} and {rounded(test, 'value_a')}" and p == number(test["p_adjusted"], 4)
         assert limits.replace("\N{NO-BREAK SPACE}", " ") == between(test, form=signed)
         expected = [test["p_equivalent"], test["p_not_worse"]]
@@ -139,7 +139,7 @@ def test_the_viewer(scored: Project, tests: list[dict[str, Any]]) -> None:
             *NUMBERS[:-1],
         ):
             assert row[name] == (pytest.approx(test[name], rel=1e-6) if isinstance(test[name], float) else test[name]), name
-        assert row["finding"] == in_words(test)
+        assert row["finding"] == describe_comparison(test)
 
 
 def test_the_viewer_on_demand(scored: Project) -> None:

@@ -15,7 +15,7 @@ from qualm.compiler.viewing.publish import publish
 from qualm.compiler.viewing.server import PageServer
 from qualm.compiler.viewing.site import Site, SitePart
 from qualm.runners.results.results import Results
-from qualm.runners.scoring.scored_share import share_in_words
+from qualm.runners.scoring.scored_share import format_share
 from tests.compiler.viewing.test_server import free_port
 from tests.support.processes.chromium import Chromium
 
@@ -47,7 +47,7 @@ def test_the_leaderboard_has_the_scores(browser: Chromium, disk: str, results: R
     assert {row["n_unscored"] for row in rows} != {0}
     for row in rows:
         assert shown[row["model"]].startswith(f"{row['value']:.2f}{row['low']:.2f} – {row['high']:.2f}"), "one number of decimals"
-        unscored = f", {row['n_unscored']} unscored\nscored {share_in_words(row['scored_share'])}" if row["n_unscored"] else ""
+        unscored = f", {row['n_unscored']} unscored\nscored {format_share(row['scored_share'])}" if row["n_unscored"] else ""
         assert counts[row["model"]].startswith(f"n = {row['n']}{unscored}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qualm.runners.reporting.appendix import data_row, facts_of, model_row, plugin_words
+from qualm.runners.reporting.appendix import data_row, facts_of, format_plugin, model_row
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.run_times import write_times
 from qualm.runners.runtime.stamp import facts_in_words, picture, read_stamp, write_stamp
@@ -101,7 +101,7 @@ def test_digests_are_those_of_the_entries(tmp_path: Path) -> None:
     given = {"b": 1, "a": 2, "files": "registry/data/weights", "c": None, "d": False, "e": {}, "f": "none"}
     assert model_row(MODEL | {"args": given}, tmp_path)[4:] == ["not specified", "a: 2, b: 1"], "what is set, by name"
     inner = {"plugin": "y", "args": {"d": 2, "c": 3, "e": []}}
-    assert plugin_words({"plugin": "x", "args": {"b": 1, "a": inner}}) == "x (a: y (c: 3, d: 2), b: 1)"
+    assert format_plugin({"plugin": "x", "args": {"b": 1, "a": inner}}) == "x (a: y (c: 3, d: 2), b: 1)"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.plugins import registry
-from qualm.runners.reporting.chance import in_words, none_beats_chance
+from qualm.runners.reporting.chance import describe_chance_levels, none_beats_chance
 from qualm.runners.scoring.measuring.metrics import chance_of, read_metrics
 
 N = 1000
@@ -59,6 +59,6 @@ def test_what_is_said_of_a_best_that_is_not_better_than_chance(row, said):
 
 
 def test_levels_in_words():
-    assert in_words([{"metric": "set_size", "chance": None}]) == "" == in_words([])
-    said = in_words([{"metric": "aurc[luq]", "chance": 0.25}, {"metric": "aurc[p_true]", "chance": 0.25}])
+    assert describe_chance_levels([{"metric": "set_size", "chance": None}]) == "" == describe_chance_levels([])
+    said = describe_chance_levels([{"metric": "aurc[luq]", "chance": 0.25}, {"metric": "aurc[p_true]", "chance": 0.25}])
     assert said == "chance level: aurc 0.250"

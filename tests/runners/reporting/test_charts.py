@@ -79,7 +79,7 @@ def test_a_reliability_diagram_shows_where_confidence_is_above_accuracy_and_wher
     assert boxes(svg, ACCENT) == [(0, 112.5, 95, 37.5), (95, 56.2, 95, 93.8)]
     assert (boxes(svg, OVER), boxes(svg, UNDER)) == ([(0, 75, 95, 37.5)], [(95, 37.5, 95, 18.8)])
     assert boxes(svg, MUTED) == [(0, 15, 95, 15), (95, 0, 95, 30)]
-    assert boxes(charts.reliability(rows, most=16), MUTED) == [(0, 22.5, 95, 7.5), (95, 15, 95, 15)], "panels share their axes"
+    assert boxes(charts.reliability(rows, max_count=16), MUTED) == [(0, 22.5, 95, 7.5), (95, 15, 95, 15)], "panels share their axes"
     assert svg.count("<path") == 1, "the diagonal alone"
     expected = charts.reliability([row | {"expected_low": 0.5, "expected_high": None if row["n"] == 8 else 0.75} for row in rows])
     assert [p["d"] for p in shapes(expected, "path")][1:] == ["M95,75L95,37.5"], "none where a bin has no line"
@@ -91,7 +91,7 @@ def test_risk_and_coverage_share_one_scale():
     assert [(p["stroke"], p["d"]) for p in shapes(svg, "path")] == [
         (MUTED, "M0,0L190,0"), (RIGHT, "M142.5,150L190,0"), (ACCENT, "M95,75L190,0"),
     ]  # fmt: skip
-    assert "M95,112.5L190,75" in charts.risk_coverage(curve, [], None, most=0.8)
+    assert "M95,112.5L190,75" in charts.risk_coverage(curve, [], None, max_risk=0.8)
 
 
 def test_set_sizes_stand_beside_each_other_by_score():
@@ -166,12 +166,14 @@ def test_a_logarithmic_axis_puts_powers_of_ten_at_equal_distances():
 def test_ranks_run_from_first_at_the_top_with_names_at_both_ends():
     ranks = (("a", "up", "accuracy", 2), ("a", "up", "auroc", 1), ("b", "down", "accuracy", 1), ("b", "down", "auroc", 2))
     rows = [{"metric": m, "model": n, "place": p, "moved": moved, "before": f"{n} {p}", "after": f"{p} {n}"} for n, moved, m, p in ranks]
-    svg = charts.bumps(rows, ["accuracy", "auroc"])
+    svg = charts.rank_lines(rows, ["accuracy", "auroc"])
     assert [(p["stroke"], p["d"]) for p in shapes(svg, "path")] == [(RIGHT, "M60,52L180,8"), (WRONG, "M60,8L180,52")]
     assert all(f">{text}<" in svg for text in ("a 2", "1 a", "b 1", "2 b", "accuracy", "auroc"))
     five = [rows[0] | {"model": name, "place": place} for place, name in enumerate("abcde", 1)]
-    assert [c["cy"] for c in shapes(charts.bumps(five, ["accuracy"]), "circle")] == ["8", "25.2", "42.5", "59.8", "77"], "17 pixels each"
-    assert charts.bumps(five, ["accuracy"]).startswith('<svg width="120" '), "short names need no room beside the plot"
+    assert [c["cy"] for c in shapes(charts.rank_lines(five, ["accuracy"]), "circle")] == ["8", "25.2", "42.5", "59.8", "77"], (
+        "17 pixels each"
+    )
+    assert charts.rank_lines(five, ["accuracy"]).startswith('<svg width="120" '), "short names need no room beside the plot"
 
 
 def test_what_is_written_directly_is_escaped_and_the_same_twice():
@@ -212,12 +214,12 @@ DRAWN = {
     "scatter of nine": lambda: charts.scatter(DOTS[:3], MANY, "x", "y"),
     "bars": lambda: charts.bars(values(FEW[:2]), ["a", "b"], FEW[:2]),
     "reliability": lambda: charts.reliability(BINS),
-    "reliability beside others": lambda: charts.reliability(BINS[:1], most=16),
+    "reliability beside others": lambda: charts.reliability(BINS[:1], max_count=16),
     "risk_coverage": lambda: charts.risk_coverage(CURVE, CURVE[:1], 0.43),
-    "risk_coverage beside others": lambda: charts.risk_coverage(CURVE, [], None, most=0.8),
+    "risk_coverage beside others": lambda: charts.risk_coverage(CURVE, [], None, max_risk=0.8),
     "risk_coverage without errors": lambda: charts.risk_coverage([{"coverage": 1.0, "risk": 0.0}], [], 0.0),
     "set_sizes": lambda: charts.set_sizes(SIZES, ["lac", "aps"], range(1, 4)),
-    "set_sizes beside others": lambda: charts.set_sizes(SIZES[:1], ["lac"], [1, 2], most=0.9),
+    "set_sizes beside others": lambda: charts.set_sizes(SIZES[:1], ["lac"], [1, 2], max_share=0.9),
     "right_and_wrong": lambda: charts.right_and_wrong(HISTOGRAM, "perplexity"),
     "right alone": lambda: charts.right_and_wrong(HISTOGRAM[:1], "perplexity"),
     "quartiles": lambda: charts.quartiles(QUARTILES, [QUARTILES[0]["model"], QUARTILES[2]["model"]]),
@@ -231,21 +233,21 @@ DRAWN = {
     "lines to a goal": lambda: charts.lines(series(FEW[:1]), FEW, "shots", "accuracy", goal=0.9),
     "lines by powers": lambda: charts.lines(series(FEW[:2]), FEW, "shots", "accuracy", log=True),
     "lines of one value": lambda: charts.lines([{"model": "m0", "x": 3, "value": 0.5, "low": 0.5, "high": 0.5}], FEW, "x", "y"),
-    "ranked": lambda: charts.ranked(FIRST, 0.5),
-    "ranked without a reference": lambda: charts.ranked(FIRST[1:]),
-    "bumps": lambda: charts.bumps(RANKED, ["accuracy", "auroc"]),
-    "bumps of one": lambda: charts.bumps(RANKED[:1], ["accuracy", "auroc"]),
+    "ranked": lambda: charts.ranked_dots(FIRST, 0.5),
+    "ranked without a reference": lambda: charts.ranked_dots(FIRST[1:]),
+    "bumps": lambda: charts.rank_lines(RANKED, ["accuracy", "auroc"]),
+    "bumps of one": lambda: charts.rank_lines(RANKED[:1], ["accuracy", "auroc"]),
 }
 
 
 def test_ranked_rows_stand_in_order_with_their_numbers():
-    svg = charts.ranked(FIRST, 0.5)
+    svg = charts.ranked_dots(FIRST, 0.5)
     heights = [float(c["cy"]) for c in shapes(svg, "circle")]
     assert heights == sorted(heights) and len(heights) == 3
     assert [c["fill"] for c in shapes(svg, "circle")] == [ACCENT, "var(--paper)", SERIES[1]], "what does not look is a ring"
     assert [p.get("stroke-dasharray") for p in shapes(svg, "path")] == ["3,3", None, None], "no interval, no line"
     for half in ("low", "high"):
-        alone = charts.ranked([FIRST[0] | {half: None}, FIRST[1]])
+        alone = charts.ranked_dots([FIRST[0] | {half: None}, FIRST[1]])
         assert len(shapes(alone, "path")) == 1, "half an interval is none"
     texts = re.findall(r"<text [^>]*>([^<]*)</text>", svg)
     assert [t for t in texts if t in ("0.9", "0.60", "0.550")] == ["0.9", "0.60", "0.550"]

@@ -12,7 +12,7 @@ import pytest
 
 from qualm.registry.sample import ESTIMATOR_COMPARISONS, RANKINGS
 from qualm.runners.reporting import sentences as say
-from qualm.runners.reporting.estimators import against_best
+from qualm.runners.reporting.estimators import best_estimator_tests
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import write_table
 from qualm.runners.scoring import rankings
@@ -43,7 +43,7 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., Any], order: tuple[str, ...]) -> None:
     values = {"p_true": 0.8, "luq": 0.6, "perplexity": 0.79}
     stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {name: values[name] for name in order})
-    found = against_best(read_report(stage), "open")
+    found = best_estimator_tests(read_report(stage), "open")
     assert found is not None and found.sheet.header == [*say.ESTIMATOR_TEST_COLUMNS]
     luq, perplexity = found.sheet.rows
     assert luq[:5] == ["large", "AUROC ↑", "P(True)", "LUQ", "−0.20"]
@@ -56,7 +56,7 @@ def test_each_other_estimator_is_set_against_the_best(fabricate: Callable[..., A
 
 def test_where_lower_is_better_the_lowest_is_the_best(fabricate: Callable[..., Any]) -> None:
     stage = with_tests(fabricate(datasets=("open",), n=20).stage(), {"luq": 0.6, "p_true": 0.3}, "ece", better=False)
-    found = against_best(read_report(stage), "open")
+    found = best_estimator_tests(read_report(stage), "open")
     assert found is not None
     assert [row[2:5] + row[7:] for row in found.sheet.rows] == [["P(True)", "LUQ", "+0.30", "significantly worse"]]
 
@@ -98,4 +98,4 @@ def test_in_a_browser_tables_of_long_names_fit(fabricate: Callable[..., Any], tm
 
 
 def test_without_comparisons_nothing_is_said(fabricate: Callable[..., Any]) -> None:
-    assert against_best(read_report(fabricate(datasets=("open",), n=20).stage()), "open") is None
+    assert best_estimator_tests(read_report(fabricate(datasets=("open",), n=20).stage()), "open") is None

@@ -12,7 +12,7 @@ import pytest
 
 from qualm.registry.sample import UNCERTAINTIES
 from qualm.runners.reporting import figures
-from qualm.runners.reporting.figures import MOST_PANELS, Figure, Panel, name
+from qualm.runners.reporting.figures import MOST_PANELS, Figure, Panel, figure_id
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import made_results, score
 
@@ -26,8 +26,10 @@ def test_of_too_many_panels_the_first_are_shown_and_that_is_said():
 
 
 def test_names_of_drawings_are_safe_and_their_own():
-    names = {name("a", "b"), name("ab"), name("a", "c"), name('"><script>')}
-    assert len(names) == 4 and all(n.replace("-", "").replace("_", "").isalnum() for n in names) and name("a", "b") == name("a", "b")
+    names = {figure_id("a", "b"), figure_id("ab"), figure_id("a", "c"), figure_id('"><script>')}
+    assert (
+        len(names) == 4 and all(n.replace("-", "").replace("_", "").isalnum() for n in names) and figure_id("a", "b") == figure_id("a", "b")
+    )
 
 
 def test_reliability_speaks_of_lines_and_p_only_where_there_are_any():
@@ -81,10 +83,10 @@ def test_a_slice_with_one_value_is_not_drawn():
 def test_figures_of_several_datasets_are_one_with_the_dataset_before_each_panel():
     panel = figures.Panel("accuracy ↑", "<svg/>")
     drawn = {name: figures.Figure("By kind", "Dot: value.", [panel], wide=True, table=(["", "n"], [["x", "1"]])) for name in "de"}
-    shown = figures.merged(drawn | {"empty": figures.Figure("By kind")})
+    shown = figures.merge_figures(drawn | {"empty": figures.Figure("By kind")})
     assert shown is not None and [p.title for p in shown.panels] == ["d · accuracy ↑", "e · accuracy ↑"]
     assert shown.caption == "Dot: value." and shown.table == (["dataset", "", "n"], [["d", "x", "1"], ["e", "x", "1"]])
-    assert figures.merged({"d": figures.Figure("By kind")}) is None and figures.merged({"d": drawn["d"]}) is drawn["d"]
+    assert figures.merge_figures({"d": figures.Figure("By kind")}) is None and figures.merge_figures({"d": drawn["d"]}) is drawn["d"]
 
 
 @pytest.mark.parametrize(("estimators", "told"), [(["p_true"], False), (["p_true", "perplexity"], True)])

@@ -11,7 +11,7 @@ import pytest
 
 from qualm.registry import BLIND
 from qualm.registry.sample import COMPARISONS, RANKINGS, SHORTCUTS
-from qualm.runners.reporting.findings import _apart, findings
+from qualm.runners.reporting.findings import _ties_in_words, findings
 from qualm.runners.reporting.load import read_report
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import frame, ranked
@@ -285,9 +285,12 @@ def test_how_many_are_not_distinguished_from_the_baseline(results: Any, p_adjust
 
 
 def test_how_many_are_distinguished() -> None:
-    assert _apart(0, 1) == "it is significantly better than the other" and _apart(1, 1) == "the other is statistically tied"
-    assert _apart(0, 5) == "it is significantly better than all 5 others" and _apart(5, 5) == "all 5 others are statistically tied"
-    assert _apart(2, 5) == "2 of the 5 others are statistically tied"
+    assert _ties_in_words(0, 1) == "it is significantly better than the other" and _ties_in_words(1, 1) == "the other is statistically tied"
+    assert (
+        _ties_in_words(0, 5) == "it is significantly better than all 5 others"
+        and _ties_in_words(5, 5) == "all 5 others are statistically tied"
+    )
+    assert _ties_in_words(2, 5) == "2 of the 5 others are statistically tied"
 
 
 def test_nothing_to_say_leaves_no_section(results: Any) -> None:

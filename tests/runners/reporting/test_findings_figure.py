@@ -25,7 +25,7 @@ def results(fabricate: Callable[..., Any]) -> Any:
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What was given to the drawing, panel by panel."""
     given: list[Any] = []
-    monkeypatch.setattr(charts, "ranked", lambda rows, reference: given.append((rows, reference)) or "")
+    monkeypatch.setattr(charts, "ranked_dots", lambda rows, reference: given.append((rows, reference)) or "")
     return given
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.heat import Heat, HeatCell, grouped, pieces, shade
+from qualm.runners.reporting.heat import HeatCell, HeatMap, count_runs, shade, split_heat_map
 from qualm.runners.scoring.families import stars
 
 
@@ -38,8 +38,8 @@ def test_stars(p, text):
 
 
 def test_neighbours_of_one_name_are_one_heading():
-    assert grouped([]) == [] and grouped(["a"]) == [("a", 1)]
-    assert grouped(["a", "a", "b", "a", "a", "a"]) == [("a", 2), ("b", 1), ("a", 3)]
+    assert count_runs([]) == [] and count_runs(["a"]) == [("a", 1)]
+    assert count_runs(["a", "a", "b", "a", "a", "a"]) == [("a", 2), ("b", 1), ("a", 3)]
 
 
 def test_a_cell_has_no_colour_unless_it_is_given_one():
@@ -50,7 +50,7 @@ def test_a_cell_has_no_colour_unless_it_is_given_one():
 def wide(columns, groups):
     """A table of one row whose cells are their places."""
     names = [(str(i), "") for i in range(columns)]
-    return Heat("caption", "first", names, [("row", [HeatCell(str(i)) for i in range(columns)])], groups)
+    return HeatMap("caption", "first", names, [("row", [HeatCell(str(i)) for i in range(columns)])], groups)
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def wide(columns, groups):
     ],
 )
 def test_a_wide_table_is_cut_between_its_groups_and_evenly_within(columns, groups, parts):
-    found = pieces(wide(columns, groups), 3)
+    found = split_heat_map(wide(columns, groups), 3)
     assert [("".join(c.value for c in piece.rows[0][1]), piece.groups) for piece in found] == parts
     assert all("".join(name for name, _ in piece.columns) == cells for piece, (cells, _) in zip(found, parts, strict=True))
     assert {(piece.caption, piece.first, piece.rows[0][0]) for piece in found} == {("caption", "first", "row")}
 
 
 def test_ten_columns_fit_a_page():
-    assert len(pieces(wide(10, []))) == 1 and len(pieces(wide(11, []))) == 2
+    assert len(split_heat_map(wide(10, []))) == 1 and len(split_heat_map(wide(11, []))) == 2

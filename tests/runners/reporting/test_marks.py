@@ -5,7 +5,7 @@ import math
 import pytest
 
 from qualm.runners.reporting import marks
-from qualm.runners.reporting.marks import MarkedNumber, difference, finite, verdict
+from qualm.runners.reporting.marks import MarkedNumber, difference, is_finite, verdict_mark
 
 NAN = math.nan
 
@@ -26,7 +26,7 @@ def compared(change=0.125, p=0.02, higher=True, low=0.0625, high=0.25, **more):
     ],
 )  # fmt: skip
 def test_a_sign_says_which_way_and_how_surely(change, p, higher, sign):
-    assert verdict(compared(change, p, higher)) == sign
+    assert verdict_mark(compared(change, p, higher)) == sign
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_a_sign_says_which_way_and_how_surely(change, p, higher, sign):
     ],
 )
 def test_a_test_in_words(test, text):
-    assert marks.test_in_words(test) == text
+    assert marks.describe_test(test) == text
 
 
 def test_a_difference_with_its_interval_sign_and_number():
     assert difference(None) == MarkedNumber("–", title="not measured for both")
     assert difference(compared(None)) == MarkedNumber("undefined", title="n = 1,200") == difference(compared(NAN))
     whole = difference(compared())
-    assert whole == MarkedNumber("+0.12", "+0.06 to +0.25", "", "△", "better", f"n = 1,200; {marks.test_in_words(compared())}")
+    assert whole == MarkedNumber("+0.12", "+0.06 to +0.25", "", "△", "better", f"n = 1,200; {marks.describe_test(compared())}")
     untested = difference(compared(p=None, low=None, why="3 scored groups"))
     assert untested.interval == "not tested" and untested.title.endswith("not tested: 3 scored groups")
     assert difference(compared(None, why="no row")).title == "n = 1,200; no row"
@@ -62,4 +62,4 @@ def test_a_difference_with_its_interval_sign_and_number():
 
 
 def test_finite():
-    assert finite(0.0) and finite(-1.5) and not finite(None) and not finite(NAN) and not finite(math.inf)
+    assert is_finite(0.0) and is_finite(-1.5) and not is_finite(None) and not is_finite(NAN) and not is_finite(math.inf)

@@ -12,14 +12,14 @@ from qualm.runners.data.aligned import Samples
 from qualm.runners.results import attribution
 from qualm.runners.results.attribution import (
     agreement,
-    attributed,
     attribution_features,
     beats_the_floor,
     cross_fitted,
-    enough,
-    labels,
-    learn,
-    named,
+    fit_modalities,
+    has_enough_groups,
+    known_modalities,
+    modality_probabilities,
+    most_probable_modality,
 )
 from qualm.runners.scoring.bootstrap import Bootstrap
 
@@ -79,15 +79,15 @@ def test_a_group_is_told_by_what_never_saw_it():
     rng = np.random.default_rng(0)
     truth, groups = [("image", "text")[i // 2 % 2] for i in range(160)], [f"g{i // 2}" for i in range(160)]
     read = np.repeat(rng.normal(size=(80, 120)), 2, axis=0)
-    seen = named(learn_all(read, truth))
+    seen = most_probable_modality(learn_all(read, truth))
     assert np.mean([a == b for a, b in zip(seen, truth, strict=True)]) == 1.0
-    unseen = named(cross_fitted(read, truth, groups))
+    unseen = most_probable_modality(cross_fitted(read, truth, groups))
     assert 0.3 < np.mean([a == b for a, b in zip(unseen, truth, strict=True)]) < 0.7
 
 
 def learn_all(read, truth):
     told = np.full((len(truth), 3), np.nan)
-    learnt = learn(read, truth, np.ones(len(truth), dtype=bool))
+    learnt = fit_modalities(read, truth, np.ones(len(truth), dtype=bool))
     told[:, [MODALITIES.index(m) for m in learnt.modalities]] = learnt.probabilities(read)
     return told
 
@@ -132,10 +132,10 @@ def test_kinds_are_held_out_in_the_order_of_their_names():
 def test_others_are_told_by_all_that_is_labelled():
     values, truth, scenes = saturated()
     read = matrix(values, len(truth))
-    told = attributed(read, truth, scenes)
+    told = modality_probabilities(read, truth, scenes)
     labelled = np.array([t != "clean" for t in truth])
     assert np.allclose(told[labelled][:, :2], cross_fitted(read, truth, scenes)[labelled][:, :2]) and np.isnan(told[:, 2]).all()
-    assert np.allclose(told[~labelled][:, :2], learn(read, truth, labelled).probabilities(read[~labelled]), atol=1e-5)
+    assert np.allclose(told[~labelled][:, :2], fit_modalities(read, truth, labelled).probabilities(read[~labelled]), atol=1e-5)
 
 
 @pytest.mark.parametrize("modalities", [("image", "text"), ("image", "text", "cross")])
@@ -158,13 +158,13 @@ def test_the_regression_is_the_minimum_of_its_loss(modalities):
         return -np.log(shares(w)[np.arange(90), y]).sum() + ridge
 
     best = minimize(loss, np.zeros(5 * k), method="BFGS", options={"gtol": 1e-8, "maxiter": 3000}).x
-    assert np.allclose(learn(read, truth, np.ones(90, dtype=bool)).probabilities(read), shares(best), atol=1e-4)
+    assert np.allclose(fit_modalities(read, truth, np.ones(90, dtype=bool)).probabilities(read), shares(best), atol=1e-4)
 
 
 def test_what_does_not_vary_is_left_as_it_is_and_what_nobody_has_is_nothing():
     """Mean and deviation of 1 and 3, of a 5 alone, and of no number; a sample of another value is told by how far it lies from 5."""
     read = np.array([[1.0, 5.0, np.nan], [3.0, np.nan, np.nan]])
-    learnt = learn(read, ["image", "text"], np.ones(2, dtype=bool))
+    learnt = fit_modalities(read, ["image", "text"], np.ones(2, dtype=bool))
     assert (learnt.mean.tolist(), learnt.spread.tolist()) == ([2, 5, 0], [1, 1, 1])
 
 
@@ -174,7 +174,7 @@ def test_limits_are_the_percentiles_over_resamples_of_groups():
     told = np.c_[rng.random((60, 2)).round(2), np.full(60, np.nan)]
     groups = [f"g{i // 3:02}" for i in range(60)]
     found = agreement(truth, told, groups, 300, 0.9, 7, "m", "group")
-    right = np.array(named(told)) == np.array(truth)
+    right = np.array(most_probable_modality(told)) == np.array(truth)
     (weights,) = Bootstrap(np.arange(60) // 3, 300, 7, "attribution", "m", "group").blocks()
     drawn = np.asarray(weights) @ right / np.asarray(weights).sum(axis=1)
     assert (found["accuracy_low"], found["accuracy_high"]) == pytest.approx(tuple(np.quantile(drawn, [0.05, 0.95])), abs=1e-9)
@@ -186,7 +186,7 @@ def test_measures_are_scikit_learns():
     told = rng.dirichlet((1, 1, 1), 300).round(1)
     found = agreement(truth, told, [f"g{i // 2}" for i in range(300)], 200, 0.9, 7)
     rows = [i for i, t in enumerate(truth) if t in MODALITIES]
-    known, says = [truth[i] for i in rows], [named(told)[i] for i in rows]
+    known, says = [truth[i] for i in rows], [most_probable_modality(told)[i] for i in rows]
     assert found["n"] == 200 and found["floor"] == 0.5
     assert found["accuracy"] == pytest.approx(accuracy_score(known, says))
     assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(known, says))
@@ -202,10 +202,12 @@ def test_what_is_not_there_stays_undefined():
     one = agreement(["image"] * 3, np.tile([0.9, 0.1, np.nan], (3, 1)), ["a", "b", "c"], 50, 0.95, 7)
     assert (one["accuracy"], one["accuracy_low"], one["auroc"], one["floor"]) == (1.0, None, None, 1.0)
     assert one["balanced_accuracy"] == 1.0, "of the modalities that there are"
-    assert named(np.array([[np.nan, np.nan, np.nan], [np.nan, 0.2, 0.1]])) == [None, "text"]
-    assert learn(np.ones((4, 2)), ["image"] * 4, np.ones(4, dtype=bool)) is None
+    assert most_probable_modality(np.array([[np.nan, np.nan, np.nan], [np.nan, 0.2, 0.1]])) == [None, "text"]
+    assert fit_modalities(np.ones((4, 2)), ["image"] * 4, np.ones(4, dtype=bool)) is None
     twenty = [f"g{i}" for i in range(20)]
-    assert enough(["image"] * 20 + ["text"] * 20, twenty * 2) and not enough(["image"] * 20 + ["text"] * 19, twenty + twenty[:19])
+    assert has_enough_groups(["image"] * 20 + ["text"] * 20, twenty * 2) and not has_enough_groups(
+        ["image"] * 20 + ["text"] * 19, twenty + twenty[:19]
+    )
 
 
 def test_a_modality_is_read_by_the_mean_change_under_its_perturbations():
@@ -223,7 +225,7 @@ def test_labels_come_from_subsets_the_meta_or_the_category():
     rows = [{"meta": [("modality", "text")]}, {"category": "aleatoric/image"}, {"meta": [("modality", "smell")]}, {"category": "counting"}]
     same = {"question": "?", "references": [], "answerable": True}
     made = [same | {"sample_id": str(i), "category": None, "meta": []} | row for i, row in enumerate(rows)]
-    assert labels(Samples("d", pa.Table.from_pylist(made, schema=SAMPLES))) == ["text", "image", None, None]
+    assert known_modalities(Samples("d", pa.Table.from_pylist(made, schema=SAMPLES))) == ["text", "image", None, None]
 
 
 def test_the_papers_subsets_are_the_truth():
@@ -247,8 +249,8 @@ def test_the_papers_subsets_are_the_truth():
         for i, v in enumerate(votes)
     ]
     made = Samples("d", pa.Table.from_pylist([r | {"category": None, "choices": []} for r in rows], schema=SAMPLES))
-    assert labels(made, subsets) == ["clean", "image", "text", "cross", None, "cross"]
-    both = labels(made, subsets | {"text": "INV >= 3"})
+    assert known_modalities(made, subsets) == ["clean", "image", "text", "cross", None, "cross"]
+    both = known_modalities(made, subsets | {"text": "INV >= 3"})
     assert both[5] is None  # two hold: no one modality is the truth
 
 

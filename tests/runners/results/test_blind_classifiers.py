@@ -10,19 +10,27 @@ from hypothesis import strategies as st
 from scipy.ndimage import laplace
 from sklearn.linear_model import LogisticRegression
 
-from qualm.runners.results.blind_classifiers import _SIDE, cross_fitted, of_pictures, of_questions, picture_features, refused, too_few
+from qualm.runners.results.blind_classifiers import (
+    _SIDE,
+    cross_fitted,
+    image_classifier,
+    picture_features,
+    predicts_unanswerable,
+    question_classifier,
+    why_too_few,
+)
 
 
 def test_a_word_that_only_unanswerable_questions_have_is_learnt():
     questions = [f"What colour is thing {i % 7}{' tomorrow' * (i % 2)}?" for i in range(80)]
     truth = np.arange(80) % 2 == 1
-    said = of_questions(questions, truth)(np.arange(40), np.arange(40, 80))
-    assert (refused(said) == truth[40:]).all()
+    said = question_classifier(questions, truth)(np.arange(40), np.arange(40, 80))
+    assert (predicts_unanswerable(said) == truth[40:]).all()
 
 
 def test_words_that_stand_on_both_sides_as_often_say_nothing():
     questions = [f"What colour is thing {i // 2 % 5}?" for i in range(80)]
-    said = of_questions(questions, np.arange(80) % 2 == 1)(np.arange(40), np.arange(40, 80))
+    said = question_classifier(questions, np.arange(80) % 2 == 1)(np.arange(40), np.arange(40, 80))
     assert said == pytest.approx(0.5, abs=1e-6)
 
 
@@ -35,21 +43,21 @@ def test_questions_are_bags_of_words_and_of_neighbours():
     names = sorted(set().union(*bags))
     x = np.array([[name in bag for name in names] for bag in bags], dtype=float)
     model = LogisticRegression(max_iter=1000, tol=1e-8).fit(x, truth)
-    said = of_questions(questions, truth)(np.arange(24), np.arange(24))
+    said = question_classifier(questions, truth)(np.arange(24), np.arange(24))
     np.testing.assert_allclose(said, model.predict_proba(x)[:, 1], atol=2e-3)
-    assert refused(np.array([0.5, 0.500001])).tolist() == [False, True], "what it cannot tell is answered"
+    assert predicts_unanswerable(np.array([0.5, 0.500001])).tolist() == [False, True], "what it cannot tell is answered"
 
 
 def test_questions_without_a_word_or_with_new_ones_only_have_the_probability_that_no_word_gives():
-    said = of_questions(["", "", "a", "b", "новый", "  "], np.array([True, False] * 3))(np.arange(4), np.array([4, 5]))
+    said = question_classifier(["", "", "a", "b", "новый", "  "], np.array([True, False] * 3))(np.arange(4), np.array([4, 5]))
     assert np.isfinite(said).all()
 
 
 @given(st.lists(st.tuples(st.text(max_size=12), st.booleans()), min_size=4, max_size=30))
 def test_any_text_is_a_question(pairs):
     truth = np.array([t for _, t in pairs])
-    if not too_few(np.tile(truth, 10)):
-        said = of_questions([q for q, _ in pairs], truth)(np.arange(len(pairs)), np.arange(len(pairs)))
+    if not why_too_few(np.tile(truth, 10)):
+        said = question_classifier([q for q, _ in pairs], truth)(np.arange(len(pairs)), np.arange(len(pairs)))
         assert ((said >= 0) & (said <= 1)).all()
 
 
@@ -62,13 +70,13 @@ def picture(level: int, seed: int) -> PIL.Image.Image:
 def test_a_patch_that_only_unanswerable_pictures_have_is_learnt():
     truth = np.arange(240) % 2 == 1
     features = np.stack([picture_features(picture(255 * t, i)) for i, t in enumerate(truth)])
-    said = of_pictures(features, truth, 0)(np.arange(160), np.arange(160, 240))
-    assert (refused(said) == truth[160:]).mean() > 0.95
+    said = image_classifier(features, truth, 0)(np.arange(160), np.arange(160, 240))
+    assert (predicts_unanswerable(said) == truth[160:]).mean() > 0.95
 
 
 def test_pictures_that_stand_on_both_sides_as_often_say_nothing():
     features = np.repeat([picture_features(picture(0, i)) for i in range(30)], 2, axis=0)
-    said = of_pictures(features, np.arange(60) % 2 == 1, 0)(np.arange(40), np.arange(40, 60))
+    said = image_classifier(features, np.arange(60) % 2 == 1, 0)(np.arange(40), np.arange(40, 60))
     assert said.tolist() == [0.5] * 20
 
 
@@ -76,7 +84,7 @@ def test_pictures_are_told_of_alike_whatever_the_seed():
     """All rows are learnt from: none is put aside at random. And any whole number is a seed."""
     rng = np.random.default_rng(5)
     features, truth = rng.random((60, 3)), rng.random(60) < 0.5
-    said = [of_pictures(features, truth, seed)(np.arange(40), np.arange(40, 60)).tolist() for seed in (0, 1, 2**40)]
+    said = [image_classifier(features, truth, seed)(np.arange(40), np.arange(40, 60)).tolist() for seed in (0, 1, 2**40)]
     assert said[0] == said[1] == said[2] and len(set(said[0])) > 3
 
 
@@ -103,10 +111,10 @@ def test_features_are_colours_edges_and_histograms_by_hand():
 
 
 def test_what_cannot_be_learnt_from_says_why():
-    assert too_few(np.ones(30, dtype=bool)) == "one class only: all 30 rows to learn from are unanswerable"
-    assert too_few(np.zeros(30, dtype=bool)) == "one class only: all 30 rows to learn from are answerable"
-    assert too_few(np.arange(30) < 9) == "too few: 9 rows of the rarer class to learn from, expected 10"
-    assert too_few(np.arange(30) < 10) == ""
+    assert why_too_few(np.ones(30, dtype=bool)) == "one class only: all 30 rows to learn from are unanswerable"
+    assert why_too_few(np.zeros(30, dtype=bool)) == "one class only: all 30 rows to learn from are answerable"
+    assert why_too_few(np.arange(30) < 9) == "too few: 9 rows of the rarer class to learn from, expected 10"
+    assert why_too_few(np.arange(30) < 10) == ""
 
 
 def test_groups_are_told_of_by_what_others_teach():

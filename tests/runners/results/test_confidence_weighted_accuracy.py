@@ -9,8 +9,8 @@ from qualm.runners.results.confidence_weighted_accuracy import (
     FIELDS,
     STUDIED,
     claims,
+    correlation_difference_interval,
     correlations,
-    difference_limits,
     points,
     write_points,
 )
@@ -76,11 +76,11 @@ def test_limits_of_a_difference_are_zous():
     """The worked example of two correlations with one variable in common: .396 and .179, .088 between, 66 rows; -.093 to .517."""
     one, two = ({"pearson": r, "pearson_low": np.tanh(np.arctanh(r) - 1.959964 / np.sqrt(63)),
                  "pearson_high": np.tanh(np.arctanh(r) + 1.959964 / np.sqrt(63))} for r in (0.396, 0.179))  # fmt: skip
-    assert difference_limits(one, two, 0.088) == pytest.approx((-0.093, 0.517), abs=1e-3)
+    assert correlation_difference_interval(one, two, 0.088) == pytest.approx((-0.093, 0.517), abs=1e-3)
     strong, other = {"pearson": 0.8, "pearson_low": 0.7, "pearson_high": 0.86}, {"pearson": 0.6, "pearson_low": 0.45, "pearson_high": 0.72}
     joint = (0.46 * -0.49 + 0.343) / (0.36 * 0.64)  # by hand, of correlations that are large
     low, high = (0.1**2 + 0.12**2 - 0.024 * joint) ** 0.5, (0.06**2 + 0.15**2 - 0.018 * joint) ** 0.5
-    assert difference_limits(strong, other, 0.7) == pytest.approx((0.2 - low, 0.2 + high), abs=1e-12)
+    assert correlation_difference_interval(strong, other, 0.7) == pytest.approx((0.2 - low, 0.2 + high), abs=1e-12)
 
 
 def test_limits_of_a_difference_hold_as_often_as_they_say():
@@ -97,7 +97,7 @@ def test_limits_of_a_difference_hold_as_often_as_they_say():
             for k in range(30)
         ]
         by_key = {(r["metric"], r["studied"]): r for r in correlations(table, 0.95)}
-        low, high = difference_limits(by_key["ece", STUDIED], by_key["ece", ACCURACY], by_key[ACCURACY, STUDIED]["pearson"])
+        low, high = correlation_difference_interval(by_key["ece", STUDIED], by_key["ece", ACCURACY], by_key[ACCURACY, STUDIED]["pearson"])
         covers.append(low <= 0 <= high)
     assert 0.92 <= np.mean(covers) <= 0.98
 

@@ -1,6 +1,6 @@
 """A gain is better than the baseline and than every row that does not look; by hand."""
 
-from qualm.runners.results.gains import beyond_blind
+from qualm.runners.results.gains import compare_with_blind
 
 
 def compared(a, b, difference, p=0.001, **more):
@@ -13,11 +13,11 @@ BETTER = [compared("base", "tuned", 0.4), compared("base+blind_refuser", "tuned"
 
 
 def of(tests, model="tuned", models=MODELS):
-    return next(one for one in beyond_blind(tests, models, "base") if one.model == model)
+    return next(one for one in compare_with_blind(tests, models, "base") if one.model == model)
 
 
 def test_only_models_that_look_are_asked_about():
-    assert [one.model for one in beyond_blind([], MODELS, "base")] == ["base", "tuned", "base+careful"]
+    assert [one.model for one in compare_with_blind([], MODELS, "base")] == ["base", "tuned", "base+careful"]
 
 
 def test_clear_of_all_of_them_is_a_gain_and_the_nearest_is_told():

@@ -7,7 +7,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.contracts.judges import Judgement
-from qualm.runners.results.judge_reliability import LabelError, Labelled, all_judges, read_labels, reliability
+from qualm.runners.results.judge_reliability import LabelError, LabelledAnswer, read_labels, reliability, reliability_of_judges
 from qualm.runners.runtime.records import write_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -21,7 +21,7 @@ RULES = {"label": "rules", "plugin": "rules", "args": {}}
 
 
 def labelled(is_refusal=False, rating=None):
-    return Labelled(Answered("?", ("a",), "b"), is_refusal, rating)
+    return LabelledAnswer(Answered("?", ("a",), "b"), is_refusal, rating)
 
 
 def test_kendall_s_tau_b_of_the_facts():
@@ -69,7 +69,7 @@ def test_undefined_stays_undefined():
 
 
 def test_rules_on_our_own_set():
-    found = all_judges([RULES], read_labels(REFUSALS), SETTINGS, Counter())["rules"]
+    found = reliability_of_judges([RULES], read_labels(REFUSALS), SETTINGS, Counter())["rules"]
     assert found["refusals"]["accuracy"] >= 0.97
     assert found["refusals"]["n"] == found["n"] >= 260
     assert found["ratings"]["p"] < 1e-6

@@ -162,17 +162,17 @@ def test_a_category_of_three_pairs_is_called_too_few_to_tell():
     small = [*planted(12, "train", 1.0, 5000, E), *planted(3, "test", 1.0, 6000, E)]
     tiny = [*planted(3, "train", 1.0, 7000, "epistemic/temporal"), *planted(3, "test", 1.0, 8000, "epistemic/temporal")]
     rows = list(shortcuts.shortcuts(made([*large, *small, *tiny]), no_pictures))
-    table = {line[0]: line for line in shortcuts.cells(rows)}
+    table = {line[0]: line for line in shortcuts.format_cells(rows)}
     assert table[E][4] == "1.000 (no interval) ?", "three pairs, all told: no star, and no silence"
     assert table["epistemic/temporal"][4].startswith("undefined: too few: 3 rows")
     assert table[K][4].startswith("0.500 (0.4") and not table[K][4].endswith(("?", "*"))
     assert not [line for line in shortcuts.describe_shortcuts(rows) if E in line]
-    assert shortcuts.too_few_to_tell(rows) == [
+    assert shortcuts.describe_undecided(rows) == [
         f"category '{name}': too few questions to test whether the question alone reveals which are answerable"
         for name in (E, "epistemic/temporal")
     ]
     some = made([*planted(100, "train", 0.1), *planted(12, "test", 0.1, 1000)])
-    [wide] = shortcuts.cells(shortcuts.with_design(shortcuts.shortcuts(some, no_pictures), some))
+    [wide] = shortcuts.format_cells(shortcuts.with_design(shortcuts.shortcuts(some, no_pictures), some))
     assert wide[4].startswith("0.583 (") and wide[4].endswith(" ?"), "an interval across the limit proves no absence"
 
 
@@ -183,9 +183,9 @@ def test_a_design_that_lets_nothing_be_told_needs_no_sample_to_show_it():
     rows = shortcuts.with_design(shortcuts.shortcuts(samples, no_pictures), samples)
     even = {(r["category"], r["sees"]) for r in rows if r["even"]}
     assert even == {(K, "question")}
-    table = {line[0]: line for line in shortcuts.cells(rows)}
+    table = {line[0]: line for line in shortcuts.format_cells(rows)}
     assert table[K][4] == "0.500 =" and table["all"][4].endswith(" ?")
-    few = [line.partition(":")[0] for line in shortcuts.too_few_to_tell(rows)]
+    few = [line.partition(":")[0] for line in shortcuts.describe_undecided(rows)]
     assert few == ["category 'epistemic/extraneous'", "all categories together"]
     pictures = made([row(i, bool(i % 2), f"What {i}?", image=f"p{i // 4}", group=f"g{i // 4}") for i in range(40)])
     found = shortcuts.with_design(shortcuts.shortcuts(pictures, lambda rows: np.zeros((len(rows), 1))), pictures)
@@ -196,12 +196,12 @@ def test_odd_names_of_categories_are_told_from_what_is_ours():
     names = ("all", "", "\x1b[31mred\n| <b>")
     rows = [r for k, c in enumerate(names) for r in planted(30, "", 1.0 if c == "all" else 0.0, 1000 * k, c)]
     found = list(shortcuts.shortcuts(made(rows), no_pictures))
-    table = {line[0]: line for line in shortcuts.cells(found)}
+    table = {line[0]: line for line in shortcuts.format_cells(found)}
     assert list(table) == ["(none)", "\x1b[31mred\n| <b>", "“all”", "all"]
     assert (table["“all”"][1], table["all"][1]) == ("60", "180") and table["“all”"][4].startswith("1.000 (0.8")
     [line, _] = [*shortcuts.describe_shortcuts(found), ""][:2]
     assert line.startswith("category '“all”': ")
-    lines = shortcuts.too_few_to_tell(found)
+    lines = shortcuts.describe_undecided(found)
     assert lines[0].startswith("questions without a category: ") and "\x1b" not in "".join(lines)
 
 
@@ -244,7 +244,7 @@ def test_pictures_are_read_from_the_folder_and_broken_ones_are_as_good_as_none(t
 
 @pytest.mark.parametrize(("answerable", "both"), [(0, False), (1, True), (2, True), (3, False)])
 def test_a_set_has_both_kinds_with_one_of_each(answerable, both):
-    assert shortcuts.has_both(made([row(i, i < answerable, "What?") for i in range(3)])) is both
+    assert shortcuts.has_both_classes(made([row(i, i < answerable, "What?") for i in range(3)])) is both
 
 
 def test_a_set_of_one_class_has_no_table(tmp_path):
@@ -257,14 +257,14 @@ def test_only_so_many_pictures_are_looked_at(monkeypatch):
     samples = made([row(i, bool(i % 2), "What?", "train" if i < 60 else "test", image=f"p{i}", group=f"g{i}") for i in range(120)])
     found = measured(samples, partial(patched, samples=samples, cue=1.0))["all", "picture"]
     assert (found["n_learnt"], found["n"]) == (20, 20)
-    looked = shortcuts.looked_at(samples, shortcuts.rows_of(samples), lambda rows: np.zeros((len(rows), 1)))
+    looked = shortcuts.sampled_image_features(samples, shortcuts.train_test_rows(samples), lambda rows: np.zeros((len(rows), 1)))
     first = [sorted(side, key=lambda i: hashlib.sha256(f"p{i}".encode()).digest())[:20] for side in (range(60), range(60, 120))]
     assert np.flatnonzero(~np.isnan(looked[:, 0])).tolist() == sorted([*first[0], *first[1]]), "drawn by their names, in every process"
 
 
 def test_the_printed_table():
     found = list(shortcuts.shortcuts(made([*planted(50, "train", 1.0), *planted(50, "test", 1.0, 1000)]), no_pictures))
-    [line] = shortcuts.cells(found)
+    [line] = shortcuts.format_cells(found)
     assert line[:4] == ["all", "100", "90.0%", "0.500"] and line[4].startswith("1.000 (0.9") and line[4].endswith(" *")
     assert line[5] == "undefined: no rows with an image to learn from"
 
@@ -280,6 +280,6 @@ def test_an_interval_that_reaches_across_the_limit_decides_nothing(low, high, te
     row = {"category": "", "accuracy": 0.55, "balanced_accuracy": 0.55, "balanced_low": low, "balanced_high": high, "n": 1200, "why": None}
     row |= {"repeated": 0.125, "above_limit": None if low is None else False}
     rows = [row | {"sees": "nothing"}, row | {"sees": "question"}, row | {"sees": "picture", "n": 1000}]
-    assert shortcuts.cells(rows) == [["(none)", "1,200", "12.5%", "0.550", text, f"{text}, n = 1,000"]]
+    assert shortcuts.format_cells(rows) == [["(none)", "1,200", "12.5%", "0.550", text, f"{text}, n = 1,000"]]
     lines = ["questions without a category: too few questions to test whether the question or the image alone reveals which are answerable"]
-    assert shortcuts.too_few_to_tell(rows) == (lines if text.endswith("?") else [])
+    assert shortcuts.describe_undecided(rows) == (lines if text.endswith("?") else [])

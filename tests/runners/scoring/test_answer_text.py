@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qualm.runners.scoring.answer_text import comparable, in_digits, normalise, word_set, words_of
+from qualm.runners.scoring.answer_text import comparison_text, normalise, numbers_to_digits, word_set, words_of
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_case_punctuation_articles_and_number_words_make_no_difference(text, pla
     ],
 )
 def test_number_words_below_a_hundred(words, digits):
-    assert in_digits(words.split()) == digits
+    assert numbers_to_digits(words.split()) == digits
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_number_words_below_a_hundred(words, digits):
     ],
 )  # fmt: skip
 def test_what_distinguishes_two_answers_stays(text, other):
-    assert comparable(text) != comparable(other)
+    assert comparison_text(text) != comparison_text(other)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_distinguishes_two_answers_stays(text, other):
     ],
 )  # fmt: skip
 def test_spellings_of_one_answer_are_equal(text, other):
-    assert comparable(text) == comparable(other)
+    assert comparison_text(text) == comparison_text(other)
 
 
 @given(st.integers(min_value=0, max_value=10**15 - 1))

@@ -5,8 +5,8 @@ import pyarrow as pa
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.runtime.settings import Settings
-from qualm.runners.scoring.apply_judge import Answered, judge, ref_of
-from qualm.runners.stages.judge import _answers, _places
+from qualm.runners.scoring.apply_judge import Answered, judge, judge_ref
+from qualm.runners.stages.judge import _places, _to_judge
 
 PEOPLE = ("unanswerable",) * 7 + ("soup",) * 3
 
@@ -40,8 +40,8 @@ def test_answers_that_are_equal_to_a_judge_are_judged_once():
 
 
 def test_a_judge_that_a_plugin_names_is_called_by_its_label_or_its_own_name():
-    assert ref_of("rules") == {"label": "rules", "plugin": "rules", "args": {}}
-    assert ref_of({"plugin": "vqa", "args": {"refusal": "no"}}, "ours") == {"label": "ours", "plugin": "vqa", "args": {"refusal": "no"}}
+    assert judge_ref("rules") == {"label": "rules", "plugin": "rules", "args": {}}
+    assert judge_ref({"plugin": "vqa", "args": {"refusal": "no"}}, "ours") == {"label": "ours", "plugin": "vqa", "args": {"refusal": "no"}}
 
 
 def test_the_stage_hands_both_over():
@@ -52,6 +52,6 @@ def test_the_stage_hands_both_over():
     said = [{"sample_id": name, "variant": "clean", "draw": 0, "text": "soup"} for name in "ab"]
     samples = Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES))
     table = pa.Table.from_pylist(said, schema=GENERATIONS)
-    made, answers = _answers(samples, table, _places(samples, table, "here"))
+    made, answers = _to_judge(samples, table, _places(samples, table, "here"))
     assert answers == [Answered("?", (), "soup", people=PEOPLE), Answered("?", ("red",), "soup")]
     assert [row["gt_is_idk"] for row in made] == [True, False]

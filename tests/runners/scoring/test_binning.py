@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from qualm.runners.contracts.grouped_weights import number_groups
 from qualm.runners.scoring.binning import (
     Calibrated,
-    apart_of_groups,
+    bin_membership,
     bin_of,
-    calibration_error_ends,
-    members,
+    calibration_error_interval,
+    group_deviations,
     normal_draws,
 )
 from qualm.runners.scoring.limits import critical, effective_units
-from qualm.runners.scoring.measuring.bounded_means import mean_gap_ends
+from qualm.runners.scoring.measuring.bounded_means import mean_gap_interval
 
 EDGES = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 1.0])
 CONVENTIONS = ("torchmetrics", "guo", "lm_polygraph", "netcal")
@@ -54,19 +54,19 @@ def test_inside_of_bins_all_conventions_agree(confidences, bins):
 
 
 def test_members_are_the_bins_that_hold_a_row():
-    assert members(np.array([0.1, 0.9, 0.95]), 4, "netcal").tolist() == [[1, 0], [0, 1], [0, 1]]
-    assert members(np.array([0.0, 0.9]), 4, "guo").tolist() == [[0], [1]], "what is in no bin is a member of none"
+    assert bin_membership(np.array([0.1, 0.9, 0.95]), 4, "netcal").tolist() == [[1, 0], [0, 1], [0, 1]]
+    assert bin_membership(np.array([0.0, 0.9]), 4, "guo").tolist() == [[0], [1]], "what is in no bin is a member of none"
 
 
 def test_members_are_of_what_the_confidences_are_now():
     confidence = np.array([0.1, 0.9])
-    first = members(confidence, 2, "guo")
-    assert members(confidence.copy(), 2, "guo") is first, "equal ones are remembered"
+    first = bin_membership(confidence, 2, "guo")
+    assert bin_membership(confidence.copy(), 2, "guo") is first, "equal ones are remembered"
     confidence[0] = 0.8
-    assert members(confidence, 2, "guo").tolist() == [[1], [1]] and first.tolist() == [[1, 0], [0, 1]]
+    assert bin_membership(confidence, 2, "guo").tolist() == [[1], [1]] and first.tolist() == [[1, 0], [0, 1]]
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 0
-    assert members(np.full(20_000, 0.5), 2, "guo").shape == (20_000, 1), "too many to be remembered"
+    assert bin_membership(np.full(20_000, 0.5), 2, "guo").shape == (20_000, 1), "too many to be remembered"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_sums_lie_apart_by_what_a_ratio_does_and_draws_have_that_covariance():
     rng = np.random.default_rng(0)
     group, columns = np.repeat(np.arange(30), rng.integers(1, 9, 30)), np.empty((0, 2))
     columns = rng.normal(size=(len(group), 2)) + 5
-    total, apart = apart_of_groups(columns / len(group), group)
+    total, apart = group_deviations(columns / len(group), group)
     assert total == pytest.approx(columns.mean(axis=0))
     by_hand = [(columns[group == g] - columns.mean(axis=0)).sum(axis=0) / len(group) for g in range(30)]
     covariance = 30 / 29 * np.einsum("gi,gj->ij", by_hand, by_hand)
@@ -103,9 +103,9 @@ def test_sums_lie_apart_by_what_a_ratio_does_and_draws_have_that_covariance():
 def test_the_error_is_at_least_the_distance_of_confidence_from_accuracy():
     """Bins whose gaps are of one sign: the interval reaches to where that distance, which the bins share, may lie."""
     rng = np.random.default_rng(3)
-    gaps = (rng.normal(size=200) - 0.1)[:, None] * members(rng.random(200), 15, "netcal") / 200
+    gaps = (rng.normal(size=200) - 0.1)[:, None] * bin_membership(rng.random(200), 15, "netcal") / 200
     distance = float(gaps.sum())
-    low, high = calibration_error_ends(gaps, np.arange(200), 0.95, (distance - 0.4, distance + 0.4))
+    low, high = calibration_error_interval(gaps, np.arange(200), 0.95, (distance - 0.4, distance + 0.4))
     assert low < -distance and high == 0.4 - distance
 
 
@@ -144,10 +144,10 @@ def test_answers_that_are_all_alike_may_differ_by_wilsons_interval_of_their_grou
     """Forty answers of one confidence: q^2 / (40 + q^2) of accuracy is open, on the side of the errors that were not seen."""
     confidence, correct, group = np.full(40, 0.9), np.full(40, right), np.arange(40)
     q2 = critical(0.95, 39) ** 2
-    distance = mean_gap_ends(confidence, correct, group, 0.95)
+    distance = mean_gap_interval(confidence, correct, group, 0.95)
     unseen = q2 / (40 + q2)
     assert distance == pytest.approx((0.1 - unseen, 0.1) if right else (-0.9, unseen - 0.9))
-    ends = calibration_error_ends((correct - confidence)[:, None] / 40, group, 0.95, distance)
+    ends = calibration_error_interval((correct - confidence)[:, None] / 40, group, 0.95, distance)
     assert ends == pytest.approx((0.1 - unseen if right else 0.9 - unseen, 0.1 if right else 0.9))
 
 
@@ -155,7 +155,7 @@ def test_the_p_of_calibration_is_that_of_drawn_answers():
     """Against the consistency resampling of Broecker and Smith itself: right answers drawn by confidence."""
     rng = np.random.default_rng(5)
     confidence = rng.uniform(0.3, 1, 400)
-    inside = members(confidence, 10, "netcal")
+    inside = bin_membership(confidence, 10, "netcal")
     for off in (0.0, 0.03):
         correct = (rng.random(400) < confidence - off).astype(float)
         observed = np.abs(inside.T @ (correct - confidence)).sum()
@@ -189,15 +189,15 @@ def test_ends_are_those_of_plain_bisection_to_the_bit(seed):
     n, k = int(rng.integers(20, 800)), int(rng.integers(1, 20))
     confidence, group = rng.beta(2, 1, n), rng.integers(0, n // 2, n)
     correct = (rng.random(n) < np.clip(confidence + rng.normal(0, 0.1) * (seed % 3), 0, 1)) * 1.0
-    gaps = members(confidence, k, "guo") * ((correct - confidence) / n)[:, None]
-    total, apart = apart_of_groups(gaps, group)
+    gaps = bin_membership(confidence, k, "guo") * ((correct - confidence) / n)[:, None]
+    total, apart = group_deviations(gaps, group)
     q = critical(0.95, effective_units(group) - 1)
     draws = normal_draws(apart) * (q / critical(0.95, np.inf))
     observed = float(np.abs(total).sum())
     low, high = (observed * plain_crossing(total, draws, observed, level) for level in ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2))
     mean = float(total.sum())
-    assert calibration_error_ends(gaps, group, 0.95, (mean, mean)) == (low, high)
-    assert calibration_error_ends(gaps, group, 0.95, (mean - 0.9, mean + 0.9)) == (
+    assert calibration_error_interval(gaps, group, 0.95, (mean, mean)) == (low, high)
+    assert calibration_error_interval(gaps, group, 0.95, (mean - 0.9, mean + 0.9)) == (
         max(0, min(low, observed - abs(mean))),
         min(1, abs(mean) + 0.9),
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qualm.runners.contracts.grouped_weights import Weights, sum_bins
-from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, Stacked, beside_weights, joined
+from qualm.runners.scoring.bootstrap import Bootstrap, PartOf, Recorder, Replay, SideBySide, Stacked, join_counts, pair_with_weights
 
 GROUP = np.array([0, 0, 1, 2, 2, 2])
 
@@ -109,10 +109,10 @@ def test_columns_of_resamples_meet_the_weights_of_the_same_resamples(monkeypatch
     counts = np.concatenate([block.counts for block in resamples.blocks()])
     ends = np.cumsum([0, *sizes])
     columns = ({"number": np.arange(a, b)[:, None]} for a, b in itertools.pairwise(ends))
-    found = list(beside_weights(columns, resamples))
+    found = list(pair_with_weights(columns, resamples))
     assert np.concatenate([of["number"] for of, _ in found]).ravel().tolist() == list(range(12))
     assert np.array_equal(np.concatenate([weights.counts for _, weights in found]), counts)
-    assert list(beside_weights(iter([]), Bootstrap(GROUP, 0, 1))) == []
+    assert list(pair_with_weights(iter([]), Bootstrap(GROUP, 0, 1))) == []
 
 
 def test_draws_are_those_that_were_published():
@@ -172,6 +172,6 @@ def test_tasks_on_a_stack_have_the_sums_that_each_has_alone():
 def test_counts_are_joined_as_far_as_there_is_room(monkeypatch):
     counts = np.arange(21.0).reshape(7, 3)
     monkeypatch.setattr("qualm.runners.scoring.bootstrap.JOINED", 9)
-    found = list(joined(Weights(part, GROUP) for part in np.split(counts, [1, 2, 3])))
+    found = list(join_counts(Weights(part, GROUP) for part in np.split(counts, [1, 2, 3])))
     assert [len(part) for part in found] == [3, 4] and np.array_equal(np.concatenate(found), counts)
-    assert list(joined(iter([]))) == []
+    assert list(join_counts(iter([]))) == []

@@ -7,7 +7,7 @@ import pytest
 from qualm.registry.sample import GENERATIONS, SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.disputed import disputed
-from qualm.runners.scoring.score_warnings import disputes, few_groups
+from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings
 
 N = 100
 
@@ -38,7 +38,10 @@ def test_only_answers_with_both_verdicts_count():
 
 def test_a_line_for_each_model():
     row = {"dataset": "d", "model": "m", "disputed": "on 3 of 4"}
-    assert disputes([row, row, row | {"model": "n"}, row | {"model": "o", "disputed": None}]) == ["d, m: on 3 of 4", "d, n: on 3 of 4"]
+    assert dispute_warnings([row, row, row | {"model": "n"}, row | {"model": "o", "disputed": None}]) == [
+        "d, m: on 3 of 4",
+        "d, n: on 3 of 4",
+    ]
 
 
 @pytest.mark.parametrize(("groups", "models", "told"), [(17, "ab", True), (20, "ab", False), (17, "a", False)])
@@ -49,4 +52,4 @@ def test_too_few_groups_for_a_ranking_are_counted(groups, models, told):
         for n in (groups, 9)
     ]
     line = f"d: no ranking was tested: that needs 20 groups of questions, and {groups} have a score"
-    assert few_groups(rows) == [line] * told
+    assert few_group_warnings(rows) == [line] * told

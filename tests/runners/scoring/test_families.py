@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.stats import false_discovery_control
 from statsmodels.stats.multitest import multipletests
 
-from qualm.runners.scoring.families import NORMAL_TAIL, TAIL, Evidence, Family, adjusted, balanced_spread, max_t, within_margin
+from qualm.runners.scoring.families import NORMAL_TAIL, TAIL, Evidence, Family, adjusted, balanced_spread, describe_margin, max_t
 
 
 def test_corrections():
@@ -101,7 +101,7 @@ def test_margins_are_corrected_by_holms_method_beside_max_t():
     family.correct()
     assert [row["p_equivalent"] for row, _ in family.rows] == [pytest.approx(0.02), pytest.approx(0.03), None]
     assert [row["p_not_worse"] for row, _ in family.rows] == [pytest.approx(0.02), pytest.approx(0.03), None]
-    assert within_margin({"p_equivalent": 0.05, "p_not_worse": 0.05, "margin": 0.1}) == ""
+    assert describe_margin({"p_equivalent": 0.05, "p_not_worse": 0.05, "margin": 0.1}) == ""
 
 
 @pytest.mark.parametrize("span", ["metric", "slice", "study"])

@@ -22,9 +22,9 @@ def test_what_is_nothing_is_kept_too() -> None:
 
 def test_the_rest_of_the_key_counts_by_what_it_is() -> None:
     newest, key = LastValue[str](), object()
-    assert newest.get(key, lambda: "a", also=1000) == "a"
-    assert newest.get(key, lambda: "b", also=int("1000")) == "a"
-    assert newest.get(key, lambda: "c", also=999) == "c"
+    assert newest.get(key, lambda: "a", second_key=1000) == "a"
+    assert newest.get(key, lambda: "b", second_key=int("1000")) == "a"
+    assert newest.get(key, lambda: "c", second_key=999) == "c"
 
 
 def test_a_failure_keeps_what_was_there() -> None:

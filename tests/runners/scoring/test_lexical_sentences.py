@@ -1,7 +1,7 @@
 import pytest
 
 from qualm.runners.scoring.lexical_sentences import lexical_sentences
-from qualm.runners.scoring.score_warnings import cautions
+from qualm.runners.scoring.score_warnings import lexical_warnings
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_sentences_are_those_of_five_words(texts, warned):
 
 def test_a_line_for_each_model():
     row = {"dataset": "d", "model": "m", "caution": "luq: compared"}
-    assert cautions([row, row, row | {"model": "n"}, row | {"model": "o", "caution": None}]) == [
+    assert lexical_warnings([row, row, row | {"model": "n"}, row | {"model": "o", "caution": None}]) == [
         "d, m: luq: compared",
         "d, n: luq: compared",
     ]

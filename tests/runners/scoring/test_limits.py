@@ -13,13 +13,13 @@ from qualm.runners.scoring.limits import (
     degrees_of_freedom,
     effective_groups,
     effective_units,
-    fisher_ends,
+    fisher_interval,
     is_in_range,
     jackknife_error,
     limits,
     quantile,
-    score_ends,
     standard_error,
+    wilson_interval,
 )
 
 NOTHING = np.empty(0)
@@ -34,7 +34,7 @@ def test_critical_values_of_students_t(level, freedom):
 @pytest.mark.parametrize(("right", "n"), [(0, 20), (4, 20), (10, 20), (96, 100), (100, 100)])
 def test_wilsons_interval_as_statsmodels_has_it(right, n):
     share = right / n
-    found = score_ends(share, math.sqrt(share * (1 - share) / n), stats.norm.ppf(0.975), n)
+    found = wilson_interval(share, math.sqrt(share * (1 - share) / n), stats.norm.ppf(0.975), n)
     assert found == pytest.approx(proportion_confint(right, n, method="wilson"))
 
 
@@ -42,10 +42,10 @@ def test_wilsons_interval_as_statsmodels_has_it(right, n):
 def test_the_near_end_of_rare_events_is_the_limit_of_a_poisson_mean(events):
     """Brown, Cai, DasGupta (2001), equation 10; the far end stays Wilson's."""
     share, q = events / 100, stats.norm.ppf(0.975)
-    low, high = score_ends(share, math.sqrt(share * (1 - share) / 100), q, 100)
+    low, high = wilson_interval(share, math.sqrt(share * (1 - share) / 100), q, 100)
     assert low == pytest.approx(stats.chi2.ppf(0.05, 2 * events) / 2 / 100)
     assert high == pytest.approx(proportion_confint(events, 100, method="wilson")[1])
-    mirrored = score_ends(1 - share, math.sqrt(share * (1 - share) / 100), q, 100)
+    mirrored = wilson_interval(1 - share, math.sqrt(share * (1 - share) / 100), q, 100)
     assert mirrored == pytest.approx((1 - high, 1 - low))
 
 
@@ -65,9 +65,9 @@ def test_rows_that_stand_or_fall_together_count_as_one():
 def test_wilsons_interval_of_what_never_varied_ends_at_it_whatever_is_rounded(units):
     """Of 22 and of 39 units the sum of its middle and half its width lies a bit above 1."""
     q = critical(0.95, units - 1)
-    low, high = score_ends(1.0, 0.0, q, units)
+    low, high = wilson_interval(1.0, 0.0, q, units)
     assert (low, high) == (pytest.approx(1 / (1 + q * q / units)), 1.0)
-    assert score_ends(0.0, 0.0, q, units) == (0.0, pytest.approx(1 - low))
+    assert wilson_interval(0.0, 0.0, q, units) == (0.0, pytest.approx(1 - low))
 
 
 @pytest.mark.parametrize("units", [1.5, 2, 3])
@@ -100,7 +100,7 @@ def test_degrees_of_freedom_of_a_share_are_those_of_its_design_effect():
 
 
 def test_fishers_z():
-    low, high = fisher_ends(0.6, (1 - 0.36) / math.sqrt(97), 1.96)
+    low, high = fisher_interval(0.6, (1 - 0.36) / math.sqrt(97), 1.96)
     assert (low, high) == pytest.approx(tuple(np.tanh(np.arctanh(0.6) + np.array([-1.96, 1.96]) / math.sqrt(97))))
 
 
@@ -150,13 +150,13 @@ def test_a_standard_error_is_never_below_the_least_one():
     drawn = np.array([0.97, 0.98, 0.99])
     narrow, wide = (limits("proportion", 0.98, drawn, NOTHING, 50, 0.95, None, least) for least in (lambda value: 0.0, lambda value: 0.05))
     assert wide.low < narrow.low < narrow.high < wide.high
-    assert (wide.low, wide.high) == pytest.approx(score_ends(0.98, 0.05, critical(0.95, 49), 50))
+    assert (wide.low, wide.high) == pytest.approx(wilson_interval(0.98, 0.05, critical(0.95, 49), 50))
 
 
 def test_of_what_is_optimistic_the_bias_counts_twice():
     drawn = np.array([0.85, 0.95, 0.85, 0.95])  # 0.1 above the value, spread 0.05
     found = limits("optimistic", 0.8, drawn, NOTHING, 10_000, 0.95)
-    low, high = score_ends(0.7, math.hypot(0.05 * math.sqrt(10_000 / 9_999), 0.1), critical(0.95, 9_999), 10_000)
+    low, high = wilson_interval(0.7, math.hypot(0.05 * math.sqrt(10_000 / 9_999), 0.1), critical(0.95, 9_999), 10_000)
     assert (found.low, found.high) == pytest.approx((low, high))
 
 

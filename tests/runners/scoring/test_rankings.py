@@ -17,8 +17,8 @@ from qualm.runners.scoring.rankings import (
     Candidate,
     Ranked,
     Rankings,
-    deviate,
     family_of,
+    normal_deviate,
     p_values,
     pair_rows,
     ranked,
@@ -58,7 +58,7 @@ def test_the_deviate_of_a_pair_is_that_of_the_paired_t_test():
     values = np.random.default_rng(2).normal([0, 0.3], 1, (60, 2))
     column = ranked(PLACE, True, resampled(values, 20_000), 60, 0.95)
     assert 2 * stats.norm.sf(column.z[0, 1]) == pytest.approx(stats.ttest_rel(values[:, 0], values[:, 1]).pvalue, rel=0.1)
-    assert deviate(np.array([2.26]), 9)[0] == pytest.approx(1.96, abs=0.01)
+    assert normal_deviate(np.array([2.26]), 9)[0] == pytest.approx(1.96, abs=0.01)
 
 
 def test_with_few_groups_the_spread_is_that_of_the_groups_and_not_the_narrower_of_the_resamples():

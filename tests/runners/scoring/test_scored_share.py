@@ -10,7 +10,7 @@ from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
-from qualm.runners.scoring.scored_share import bounds_in_words, share_in_words, shares_differ, unequal_shares
+from qualm.runners.scoring.scored_share import describe_bounds, describe_unequal_shares, format_share, shares_differ
 from qualm.runners.scoring.unscored import CHOSEN_ON, NO_REFERENCE, UNREAD, Reasons
 
 N = 20
@@ -76,13 +76,13 @@ def test_only_the_default_has_bounds_and_only_metrics_that_say_so():
 
 def test_bounds_are_shown_above_one_in_a_hundred():
     row = {"scored_share": 0.99, "value_if_wrong": 0.4, "value_if_right": 0.41}
-    assert bounds_in_words(row) == "" and bounds_in_words(row | {"scored_share": 0.985}) == "0.400 to 0.410 with the unread 2%"
-    assert bounds_in_words(row | {"scored_share": 0.5, "value_if_wrong": None}) == "" == bounds_in_words({})
+    assert describe_bounds(row) == "" and describe_bounds(row | {"scored_share": 0.985}) == "0.400 to 0.410 with the unread 2%"
+    assert describe_bounds(row | {"scored_share": 0.5, "value_if_wrong": None}) == "" == describe_bounds({})
 
 
 def test_shares_that_differ_by_more_than_two_points():
     assert [shares_differ(x) for x in ([1.0, 0.98], [1.0, 0.979], [1.0], [], [None, 0.5], [float("nan"), 0.5, 1.0])] == [
         False, True, False, False, False, True,
     ]  # fmt: skip
-    assert unequal_shares({"a": 0.5, "b": None, "c": 1.0}) == "scored shares differ: a 50%, b unknown, c 100%"
-    assert (share_in_words(0.0), share_in_words(float("nan"))) == ("0%", "unknown")
+    assert describe_unequal_shares({"a": 0.5, "b": None, "c": 1.0}) == "scored shares differ: a 50%, b unknown, c 100%"
+    assert (format_share(0.0), format_share(float("nan"))) == ("0%", "unknown")

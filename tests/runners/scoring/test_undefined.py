@@ -9,7 +9,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.cells import Cell
 from qualm.runners.scoring.measuring.evaluate import evaluate
-from qualm.runners.scoring.measuring.intervals import intervals, numbers_of
+from qualm.runners.scoring.measuring.intervals import intervals, value_columns
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
 from qualm.runners.scoring.undefined import why_no_value
@@ -70,7 +70,7 @@ def test_every_undefined_score_has_its_reason_and_no_interval_is_a_point(kind):
     values = evaluate(read_metrics(refs), cell, part)
     assert len(values) > 20
     for (label, one), ends in zip(values, intervals([one for _, one in values], 0.95, part.bootstrap.groups), strict=True):
-        row = numbers_of(one, ends, 0.95)
+        row = value_columns(one, ends, 0.95)
         assert (row["value"] is None) == bool(one.why), label
         assert row["value"] is not None or len(row["why"]) > 5, label
         assert row["low"] is None or row["low"] < row["high"], label

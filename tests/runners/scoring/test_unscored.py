@@ -8,7 +8,7 @@ from qualm.registry import CUT_SHORT
 from qualm.registry.sample import JUDGEMENTS, SAMPLES, Sample
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring import unscored
-from qualm.runners.scoring.score_warnings import notes, warnings
+from qualm.runners.scoring.score_warnings import metric_notes, unscored_warnings
 from tests.support.projects.scored import scored
 from tests.support.projects.stages import ref
 
@@ -44,9 +44,9 @@ def test_words_for_options_are_judged_and_refusals_counted(judge):
 def test_many_unreadable_replies_are_a_warning_and_few_are_not():
     many = scored(of_choice(10), texts(*["D"] * 9, "A or B"), [ref("option_match")], METRICS[:1])
     assert many["all", "accuracy"]["why"] == unscored.UNREAD_OPTION and many["all", "accuracy"]["value"] == 1
-    assert warnings(many.values()) == [f"d, m: 1 of 10 answers are not scored (accuracy): {unscored.UNREAD_OPTION}"]
+    assert unscored_warnings(many.values()) == [f"d, m: 1 of 10 answers are not scored (accuracy): {unscored.UNREAD_OPTION}"]
     few = scored(of_choice(11), texts(*["D"] * 10, "A or B"), [ref("option_match")], METRICS[:1])
-    assert few["all", "accuracy"]["n_unscored"] == 1 and few["all", "accuracy"]["why"] is None and not warnings(few.values())
+    assert few["all", "accuracy"]["n_unscored"] == 1 and few["all", "accuracy"]["why"] is None and not unscored_warnings(few.values())
 
 
 def test_open_questions_and_a_judge_of_options_only():
@@ -54,15 +54,15 @@ def test_open_questions_and_a_judge_of_options_only():
     found = scored(of_words(16), texts(*["D"] * 16), [ref("option_match")], METRICS)
     row = found["all", "accuracy"]
     assert (row["value"], row["n"], row["n_unscored"], row["why"]) == (None, 0, 16, unscored.OPEN_QUESTIONS)
-    assert warnings(found.values())[0].startswith("d, m: all 16 answers are not scored (accuracy): open questions,")
-    assert "options: choices" in warnings(found.values())[0]
+    assert unscored_warnings(found.values())[0].startswith("d, m: all 16 answers are not scored (accuracy): open questions,")
+    assert "options: choices" in unscored_warnings(found.values())[0]
     assert found["all", "idk_rate"]["why"] == "no answer was judged" and found["all", "idk_rate"]["value"] is None
 
 
 def test_options_in_words_and_no_judge_of_options():
     found = scored(of_choice(3), texts("D", "D", "D"), [ref("exact_match")], METRICS[:2])
     assert found["all", "accuracy"]["why"] == unscored.NO_JUDGE_OF_OPTIONS
-    assert notes(found.values()) == [f"d: idk_rate is undefined (m): {found['all', 'idk_rate']['why']}"]
+    assert metric_notes(found.values()) == [f"d: idk_rate is undefined (m): {found['all', 'idk_rate']['why']}"]
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_reasons_go_by_the_judge_of_each_kind_of_question():
 def test_questions_that_were_not_asked_lack_no_confidence_but_an_answer():
     of_rows = unscored.Reasons(np.array([unscored.NO_ANSWER, unscored.NO_VARIANT, unscored.NO_TEXT], dtype=object))
     rows, taken = np.array([0, 1]), {"confidence": np.full(2, np.nan), "correct": np.full(2, np.nan)}
-    assert unscored.explain(of_rows, ["confidence", "correct"], taken, rows) == f"{unscored.NO_ANSWER} (1 of these)"
+    assert unscored.why_unscored(of_rows, ["confidence", "correct"], taken, rows) == f"{unscored.NO_ANSWER} (1 of these)"
     cut = unscored.Reasons(np.array([CUT_SHORT] * 2, dtype=object))
-    assert unscored.explain(cut, ["confidence", "correct"], taken, rows) == CUT_SHORT
+    assert unscored.why_unscored(cut, ["confidence", "correct"], taken, rows) == CUT_SHORT
     probed = unscored.Reasons(np.array([unscored.NO_TEXT] * 2, dtype=object), probed=True)
-    assert unscored.explain(probed, ["uncertainty"], {"uncertainty": np.full(2, np.nan)}, rows).endswith(unscored.OF_PROBES)
+    assert unscored.why_unscored(probed, ["uncertainty"], {"uncertainty": np.full(2, np.nan)}, rows).endswith(unscored.OF_PROBES)
     taken = {name: np.full(3, np.nan) for name in taken}
-    assert unscored.explain(of_rows, ["confidence", "correct"], taken, np.arange(3)) == unscored.NO_CONFIDENCE
+    assert unscored.why_unscored(of_rows, ["confidence", "correct"], taken, np.arange(3)) == unscored.NO_CONFIDENCE
 
 
 def test_replies_that_could_not_be_read_are_told_of_the_judge_whose_ratings_are_scored():
@@ -173,7 +173,7 @@ LACKS_ONE = "compares perturbed inputs with clean ones, and these answers lack o
     ],
 )  # fmt: skip
 def test_why_a_metric_is_absent_is_said_of_the_first_column_that_is_not_there(reads, all_choice, judged, reason):
-    assert unscored.absent(reads, ["confidence", "answerable"], all_choice, judged) == reason
+    assert unscored.why_column_missing(reads, ["confidence", "answerable"], all_choice, judged) == reason
 
 
 def test_rows_that_no_metric_can_score_and_the_most_frequent_reason():

@@ -14,7 +14,7 @@ from qualm.registry.sample import IMAGES, SAMPLES
 from qualm.runners.data.curation import Decision, write_decisions
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.data.splits import SplitRule
-from qualm.runners.review.pool import read_whole
+from qualm.runners.review.pool import read_dataset_pool
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
 from qualm.runners.runtime.stage import Stage, StageError
@@ -24,7 +24,7 @@ from tests.support.data.tiny_questions import SUBSETS, rows, write_questions
 
 
 def run(root: Path, said: Mapping[str, str], reviewers: tuple[str, ...] = ("ann",), **params: Any) -> Stage:
-    pool = read_whole("photos", write_questions(root / "data"), SplitRule(), SUBSETS)
+    pool = read_dataset_pool("photos", write_questions(root / "data"), SplitRule(), SUBSETS)
     votes = [(i, r, d) for i, words in said.items() for r, d in zip(reviewers, words.split(), strict=False)]
     write_decisions(root / "reviews" / "decisions.csv", [Decision(i, pool.questions[i].content, r, d) for i, r, d in votes])
     return again(root, **params)

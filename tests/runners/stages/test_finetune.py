@@ -134,14 +134,14 @@ def test_a_checkpoint_of_other_parameters_is_not_used(stage, monkeypatch):
 @pytest.mark.parametrize(("micro", "devices", "pieces"), [(0, 3, 1), (4, 3, 1), (3, 3, 2), (2, 3, 2), (1, 3, 4), (3, 1, 4), (10, 1, 1)])
 def test_a_device_divides_its_share_of_ten_into_pieces_that_fit(micro, devices, pieces):
     shared = dataclasses.replace(recipe(), share=lambda step, part, parts: {}, batch_size=10)
-    assert finetune._pieces(shared, Settings(micro_batch=micro), devices) == pieces
+    assert finetune._count_micro_batches(shared, Settings(micro_batch=micro), devices) == pieces
 
 
 def test_a_recipe_without_shares_is_for_one_device():
     alone = dataclasses.replace(recipe(), share=None)
-    assert finetune._pieces(alone, Settings(micro_batch=1), 1) == 1
+    assert finetune._count_micro_batches(alone, Settings(micro_batch=1), 1) == 1
     with pytest.raises(FinetuneError, match="this recipe trains on one device, but the settings say 2; set QUALM_DEVICES=1"):
-        finetune._pieces(alone, Settings(), 2)
+        finetune._count_micro_batches(alone, Settings(), 2)
 
 
 def test_a_recipe_s_error_is_the_stage_s(stage, monkeypatch):

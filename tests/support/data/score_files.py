@@ -11,7 +11,7 @@ import pyarrow as pa
 from qualm.registry.sample import LABELLED_SCORES, SCORES
 from qualm.runners.results.tables import labelled, scan
 from qualm.runners.runtime.records import write_table
-from qualm.runners.scoring.measuring.score_table import in_parts
+from qualm.runners.scoring.measuring.score_table import split_labels
 
 
 def write_scores(
@@ -25,7 +25,7 @@ def write_scores(
         rows if isinstance(rows, pa.Table) else [{"why": "not recorded" if row.get("value") is None else None} | dict(row) for row in rows]
     )
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=LABELLED_SCORES)
-    write_table(path, in_parts(table, {"metrics": [], **(params or {})}), SCORES, provenance)
+    write_table(path, split_labels(table, {"metrics": [], **(params or {})}), SCORES, provenance)
 
 
 def read_labelled(path: Path) -> pa.Table:

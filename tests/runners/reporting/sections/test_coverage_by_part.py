@@ -1,7 +1,7 @@
 """A row for each part of the questions, with what came of its own threshold."""
 
 from qualm.runners.reporting.sections.coverage_by_part import coverage_by_part
-from qualm.runners.reporting.sections.leaderboard import parts
+from qualm.runners.reporting.sections.leaderboard import describe_rows
 from tests.runners.reporting.made_results import made_results, score
 
 
@@ -43,10 +43,10 @@ def test_one_threshold_for_all_has_no_sheet():
 
 def test_the_leaderboard_counts_the_questions_of_all_parts_together():
     results = made_results([score("coverage[ours/lac]", 0.9), score("coverage[ours/mean]", 0.9)], thresholds=THRESHOLDS)
-    assert "124 rows calibrate, 153 are tested" in parts(results, "d")
+    assert "124 rows calibrate, 153 are tested" in describe_rows(results, "d")
 
 
 def test_the_leaderboard_counts_the_groups_that_calibrate_one_threshold():
     thresholds = [limit(None, 0.5, per=None, n_groups=12)]
     results = made_results([score("coverage[ours/lac]", 0.9), score("coverage[ours/mean]", 0.9)], thresholds=thresholds)
-    assert "40 rows of 12 groups calibrate, 50 are tested" in parts(results, "d")
+    assert "40 rows of 12 groups calibrate, 50 are tested" in describe_rows(results, "d")

@@ -6,7 +6,7 @@ import pytest
 
 from qualm.registry.sample import IMAGES
 from qualm.runners.reporting.sections import examples as module
-from qualm.runners.reporting.sections.examples import KINDS, examples, images_of, letter, options_of, thumbnail, verdict, worded
+from qualm.runners.reporting.sections.examples import KINDS, answer_text, examples, images_of, letter, options_of, thumbnail, verdict
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.conftest import picture
 from tests.runners.reporting.made_results import made_results, sample, score
@@ -105,8 +105,8 @@ def test_a_bar_is_as_wide_as_the_confidence(tmp_path, confidence, text, width):
 
 def test_answers_in_words():
     assert options_of({"choices": None}) == [] and options_of({"choices": ["a", None]}) == ["a", ""]
-    assert worded("said", 1, ["x", "y"]) == "B  y" and worded("said", None, ["x"]) == "said" == worded("said", 0, [])
-    assert worded("said", 1, ["x"]) == "B" and worded("said", 2, ["x", "y"]) == "C"
+    assert answer_text("said", 1, ["x", "y"]) == "B  y" and answer_text("said", None, ["x"]) == "said" == answer_text("said", 0, [])
+    assert answer_text("said", 1, ["x"]) == "B" and answer_text("said", 2, ["x", "y"]) == "C"
     assert [letter(i) for i in (0, 25, 26, 99)] == ["A", "Z", "27", "100"]
     assert [verdict(v) for v in (None, NAN, 0.0, 1.0, 0.5, 0.99)] == ["unscored", "unscored", "wrong", "right", "partly", "partly"]
 

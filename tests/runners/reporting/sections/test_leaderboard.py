@@ -127,8 +127,8 @@ def test_chance_of_models_that_are_right_unequally_often_is_a_range(fabricate: C
 def test_n_stands_where_columns_are_over_other_rows(fabricate: Callable[..., Any]) -> None:
     fabric = fabricate(datasets=("choice", "open"))
     results = read_report(fabric.stage())
-    assert leaderboard.parts(results, "open") == ""
-    assert leaderboard.parts(results, "choice") == (
+    assert leaderboard.describe_rows(results, "open") == ""
+    assert leaderboard.describe_rows(results, "choice") == (
         "Columns of the test part use the rows on which conformal setting ours does not calibrate: 60 rows calibrate, 60 are "
         "tested. The other columns use all rows."
     )
@@ -175,5 +175,5 @@ def test_all_that_is_shown(fabricate: Callable[..., Any], tmp_path: Path) -> Non
         *ranked_rows("auroc", "estimators", {"luq": (True, True), "mean_token_entropy": (False, False)}, "large"),
     ]
     results = with_rankings(fabric.stage(), rankings)
-    shown = {d: [leaderboard.parts(results, d), *leaderboard.leaderboards(results, d)] for d in results.datasets}
+    shown = {d: [leaderboard.describe_rows(results, d), *leaderboard.leaderboards(results, d)] for d in results.datasets}
     held("leaderboards", shown, tmp_path)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from qualm.runners.reporting.sections import metric_study as module
-from qualm.runners.reporting.sections.metric_study import by_category, metric_study, study_claims
+from qualm.runners.reporting.sections.metric_study import category_figures, metric_study, study_claims
 from qualm.runners.results.confidence_weighted_accuracy import ACCURACY, STUDIED
 from tests.runners.reporting.made_results import made_results, sample, score
 
@@ -104,7 +104,7 @@ def test_a_bar_per_model_and_category_with_its_interval(drawn):
     scores[0] |= {"value": 0.0, "low": None, "high": None}
     scores[1] |= {"value": None}
     scores.append(score("lave_idk_accuracy", None, slice="category=epistemic/knowledge"))
-    (figure,) = by_category(made_results([*scores, score("lave_idk_accuracy", 0.5)], samples=REFUSALS))
+    (figure,) = category_figures(made_results([*scores, score("lave_idk_accuracy", 0.5)], samples=REFUSALS))
     rows, order, models = drawn[0]
     assert order == ["knowledge", "temporal"] and models == ["m", "n"] and len(drawn) == 1
     assert rows == [
@@ -117,29 +117,29 @@ def test_a_bar_per_model_and_category_with_its_interval(drawn):
 
 
 def test_two_categories_are_the_fewest_and_eight_models_the_most(drawn):
-    assert by_category(made_results(sliced(leaves=("epistemic/knowledge",)), samples=REFUSALS)) == []
-    assert by_category(made_results(sliced(metric="accuracy"), samples=REFUSALS)) == []
-    assert by_category(made_results(sliced(), samples={"d": [sample("a")]})) == []
-    (eight,) = by_category(made_results(sliced(MODELS[:8]), samples=REFUSALS))
+    assert category_figures(made_results(sliced(leaves=("epistemic/knowledge",)), samples=REFUSALS)) == []
+    assert category_figures(made_results(sliced(metric="accuracy"), samples=REFUSALS)) == []
+    assert category_figures(made_results(sliced(), samples={"d": [sample("a")]})) == []
+    (eight,) = category_figures(made_results(sliced(MODELS[:8]), samples=REFUSALS))
     assert len(eight.panels) == 1
-    assert by_category(made_results(sliced(MODELS), samples=REFUSALS)) == []
+    assert category_figures(made_results(sliced(MODELS), samples=REFUSALS)) == []
 
 
 def test_where_models_are_too_many_those_that_abstain_are_left_out(drawn):
     rules = [{"model": "m0", "method": "cut", "dataset": "d"}]
     models = [*MODELS[:8], "m0+cut"]
-    (figure,) = by_category(made_results(sliced(models), samples=REFUSALS, rules=rules))
+    (figure,) = category_figures(made_results(sliced(models), samples=REFUSALS, rules=rules))
     assert drawn[0][2] == MODELS[:8] and "are left out" in figure.caption
-    (all_of_them,) = by_category(made_results(sliced(models[1:]), samples=REFUSALS, rules=rules))
+    (all_of_them,) = category_figures(made_results(sliced(models[1:]), samples=REFUSALS, rules=rules))
     assert "m0+cut" in drawn[1][2] and "are left out" not in all_of_them.caption
 
 
 def test_categories_without_any_value_are_not_drawn(drawn):
     scores = [{**row, "value": None} for row in sliced()]
-    assert by_category(made_results(scores, samples=REFUSALS)) == [] and drawn == []
+    assert category_figures(made_results(scores, samples=REFUSALS)) == [] and drawn == []
 
 
 def test_models_of_another_data_set_have_no_bars(drawn):
     scores = [*sliced(("m",)), score("f1_idk", 0.5, "other", "e")]
-    by_category(made_results(scores, samples=REFUSALS))
+    category_figures(made_results(scores, samples=REFUSALS))
     assert {row["model"] for row in drawn[0][0]} == {"m"} and drawn[0][2] == ["m", "other"], "colours are those of all models"

@@ -16,7 +16,7 @@ import pytest
 
 from qualm.registry.sample import COMPARISONS, SAMPLES
 from qualm.runners.reporting.load import Report, read_report
-from qualm.runners.reporting.marks import verdict
+from qualm.runners.reporting.marks import verdict_mark
 from qualm.runners.reporting.sections import data_sets, judging, metric_study, pairs, strategies
 from qualm.runners.reporting.text import number
 from qualm.runners.runtime.records import read_table, write_table
@@ -152,7 +152,7 @@ def test_marks_are_the_corrected_tests(results: Report) -> None:
 )
 def test_a_verdict_needs_a_direction_and_a_p_value(p: float | None, difference: float, higher: bool | None, sign: str) -> None:
     test = {"p_adjusted": p, "difference": difference, "higher_is_better": higher}
-    assert verdict(test)[0] == sign
+    assert verdict_mark(test)[0] == sign
 
 
 def test_the_papers_average_is_over_categories(results: Report) -> None:
@@ -165,7 +165,7 @@ def test_the_papers_average_is_over_categories(results: Report) -> None:
 
 
 def test_what_it_costs(results: Report) -> None:
-    table = strategies.cost(results)
+    table = strategies.cost_table(results)
     assert table is not None
     assert table.columns == [("ours", "answerable accuracy ↑"), ("plain", "LAVE IDK accuracy ↑")]
     rows = dict(table.rows)
@@ -217,7 +217,7 @@ def test_data_behind_the_numbers(results: Report) -> None:
 
 
 def test_figures_of_categories_and_of_the_metric(results: Report) -> None:
-    (bars,) = metric_study.by_category(results)
+    (bars,) = metric_study.category_figures(results)
     assert [p.title for p in bars.panels] == ["LAVE IDK accuracy ↑", "confidence weighted accuracy ↑", "F1 IDK ↑"]
     (study,) = metric_study.metric_study(results)
     assert [p.title for p in study.panels] == ["LAVE IDK accuracy ↑", "ECE ↓", "ECE IDK ↓"]

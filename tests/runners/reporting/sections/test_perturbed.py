@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qualm.registry.sample import ATTRIBUTIONS, BLAMES, EFFECTS, LABELLED_SCORES, MODALITY_COMPARISONS, RANK_STABILITY
-from qualm.runners.reporting.heat import grouped, shade
+from qualm.runners.reporting.heat import count_runs, shade
 from qualm.runners.reporting.load import read_report
 from qualm.runners.reporting.sections.perturbed import perturbed
 from qualm.runners.reporting.sections.research_questions import UNCHECKED
@@ -410,7 +410,7 @@ def test_what_is_not_shown_is_said(fabricate: Callable[..., Any], monkeypatch: p
 
 def test_shades_and_groups() -> None:
     assert shade(0.0, 1.0) == (0, "up") and shade(-9.0, 1.0) == (52, "down")
-    assert grouped(["image", "text", "image"]) == [("image", 1), ("text", 1), ("image", 1)]
+    assert count_runs(["image", "text", "image"]) == [("image", 1), ("text", 1), ("image", 1)]
 
 
 def test_in_a_browser_nothing_overflows_and_nothing_runs(fabricate: Callable[..., Any], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import polars as pl
 
 from qualm.registry.sample import EFFECTS
 from qualm.runners.reporting.sections import perturbed_tested as tested
-from qualm.runners.reporting.sections.perturbed_by_kind import by_kind, kinds
+from qualm.runners.reporting.sections.perturbed_by_kind import hcc_by_kind, heat_maps_by_kind
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION
 from tests.runners.reporting.made_results import frame, made_results, score
 
@@ -17,7 +17,7 @@ ABOUT = {
 
 def effects_of(*rows):
     same = {"model": "m", "dataset": "d", "n": 10, "value": 0.5, "reference": 0.0}
-    return tested.Tested(
+    return tested.EffectTests(
         frame([same | dict(zip(("slice", "variant", "metric", "p_adjusted"), row, strict=True)) for row in rows], EFFECTS), {}, ""
     )
 
@@ -36,7 +36,7 @@ def test_a_figure_per_kind_with_stars_by_test_and_interval():
     ]  # fmt: skip
     label = f"{CONSISTENCY}[p_true]"
     tests = effects_of(("category=existence", "blur@radius=2.0", label, 0.002), ("category=existence", "typos@p=0.1", label, 0.002))
-    (name, (existence,)), (other, _) = by_kind(made_results(rows), list(ABOUT), ABOUT, tests)
+    (name, (existence,)), (other, _) = hcc_by_kind(made_results(rows), list(ABOUT), ABOUT, tests)
     assert (name, other) == ("existence · m · d", "counting · m · d")
     assert existence.groups == [("image", 2), ("text", 1)] and [r[0] for r in existence.rows] == ["P(True)", "LUQ"]
     blur, solarize, typos = existence.rows[0][1]
@@ -54,7 +54,9 @@ def test_table_5_has_models_side_by_side_and_no_colour_where_one_collapses():
             ("n", "all", "blur@radius=2.0", 0.1, None), ("m", "all", "solarize", 0.9, "its accuracy is at most 0.010"),
         )
     ]  # fmt: skip
-    (table,) = kinds(made_results(rows), list(ABOUT), ABOUT, tested.Tested(pl.DataFrame(schema=frame([], EFFECTS).schema), {}, ""))
+    (table,) = heat_maps_by_kind(
+        made_results(rows), list(ABOUT), ABOUT, tested.EffectTests(pl.DataFrame(schema=frame([], EFFECTS).schema), {}, "")
+    )
     assert table.groups == [("m", 2), ("n", 2)] and [c[0] for c in table.columns] == ["counting", "all questions"] * 2
     assert [(name, [c.value for c in cells]) for name, cells in table.rows] == [
         ("blur radius=2.0", ["0.300", "0.200", "–", "0.100"]),

@@ -18,7 +18,7 @@ def effect(metric, variant, value, p, reference=0.5, model="m", dataset="d", par
 
 def corrected(rows, how="How.", path=""):
     plugins = {r["metric"]: r["metric"].partition("[")[0] for r in rows}
-    return tested.Tested(frame(rows, EFFECTS), plugins, how, path)
+    return tested.EffectTests(frame(rows, EFFECTS), plugins, how, path)
 
 
 ABOUT = {"blur": {"modality": "image"}, "typos": {"modality": "text"}}

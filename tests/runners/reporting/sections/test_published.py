@@ -50,7 +50,7 @@ TABLES = {"acc": "accuracy[published]", "set_sizes": "set_size[published/mean]",
 def test_equal_cells_are_counted_and_the_largest_difference_named(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     fabric = fabricate(settings=SETTINGS)
     folder = written(fabric, tmp_path / "tables", TABLES, set_sizes=0.01, acc=5e-7)
-    found = published.compare(read_report(fabric.stage(published=str(folder))))
+    found = published.compare_with_published(read_report(fabric.stage(published=str(folder))))
     assert not found.agrees
     assert found.verdict.startswith("4 of 6 published cells agree to 1e−6; the largest absolute difference is 0.0100 (")
     assert "set size mean)" in found.verdict
@@ -68,7 +68,7 @@ def test_a_published_mean_is_compared_where_the_run_has_exactly_its_datasets(fab
     for columns, found in (("choice,choice-2,avg", 3), ("choice,choice-2,more,avg", 2)):
         cells = [*line, *(["0.5"] if "more" in columns else []), repr(mean)]
         (tmp_path / "acc.csv").write_text(f",model_name,{columns}\n0,large,{','.join(cells)}\n")
-        compared = published.compare(read_report(fabric.stage(published=str(tmp_path))))
+        compared = published.compare_with_published(read_report(fabric.stage(published=str(tmp_path))))
         assert compared.agrees and compared.verdict.startswith(f"{found} of {found} published cells agree")
     assert len(compared.recomputed) == 2
 
@@ -82,7 +82,7 @@ def test_a_millionth_is_the_most_that_counts_as_equal(
         if row["metric"] in ("ece[published]", "ece[ours]"):
             row["value"] = off if row["metric"] == "ece[ours]" else 0.0
     folder = written(fabric, tmp_path / "tables", {"ece": "ece[published]"}, ece=off)
-    found = published.compare(read_report(fabric.stage(published=str(folder))))
+    found = published.compare_with_published(read_report(fabric.stage(published=str(folder))))
     assert found.verdict.startswith(f"{verdict} published cells agree") and [p.kind for p in found.recomputed[0].rows[0][1]] == [kind]
     assert found.ours[0].rows[0][1][-1].lower == found.sources[0].rows[-1][1][-1].upper == shown and found.ours[0].columns[-1] == "ECE"
 
@@ -90,7 +90,7 @@ def test_a_millionth_is_the_most_that_counts_as_equal(
 def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     fabric = fabricate(settings=SETTINGS)
     folder = written(fabric, tmp_path / "tables", TABLES)
-    found = published.compare(read_report(fabric.stage(published=str(folder), settings=GIVEN)))
+    found = published.compare_with_published(read_report(fabric.stage(published=str(folder), settings=GIVEN)))
     assert found.agrees and found.verdict.endswith("the largest absolute difference is 0.")
     assert [text for text, _ in found.sources[0].rows] == [
         "quantile: numpy higher → standard",
@@ -106,7 +106,7 @@ def test_steps_change_one_factor_each_and_end_in_the_total(fabricate: Callable[.
 def test_without_steps_the_total_alone_is_shown_and_said_so(fabricate: Callable[..., Any], tmp_path: Path) -> None:
     fabric = fabricate(settings=("ours", "published"))
     folder = written(fabric, tmp_path / "tables", TABLES)
-    found = published.compare(read_report(fabric.stage(published=str(folder))))
+    found = published.compare_with_published(read_report(fabric.stage(published=str(folder))))
     assert [text for text, _ in found.sources[0].rows] == ["total: published to ours"]
     assert [note for note in found.notes if "one factor at a time" in note]
 
@@ -140,7 +140,7 @@ def test_arguments_tell_metrics_of_one_name_apart(fabricate: Callable[..., Any],
             row["metric"] = f"ece@rows=test{setting}"
     folder = written(fabric, tmp_path / "tables", {"ece": "ece@rows=all[published]"})
     results = read_report(fabric.stage(published=str(folder), settings=GIVEN))
-    assert published.compare(results).agrees
+    assert published.compare_with_published(results).agrees
     steps = [text for text, _, _ in published._steps(results)]
     assert steps[-1] == "calibration error on: all → test rows"
 
@@ -156,12 +156,12 @@ def test_says_why_there_is_nothing_to_compare(
     fabricate: Callable[..., Any], params: dict[str, Any], settings: tuple[str, ...], why: str
 ) -> None:
     Path("tables").mkdir()
-    found = published.compare(read_report(fabricate(settings=settings).stage(**params)))
+    found = published.compare_with_published(read_report(fabricate(settings=settings).stage(**params)))
     assert found is not None and why in found.missing
 
 
 def test_a_spec_that_names_no_tables_has_no_such_section(fabricate: Callable[..., Any]) -> None:
-    assert published.compare(read_report(fabricate(settings=SETTINGS).stage())) is None
+    assert published.compare_with_published(read_report(fabricate(settings=SETTINGS).stage())) is None
 
 
 def test_a_cell_that_is_no_number_names_its_place(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_reads_the_released_tables_whole() -> None:
     for (name, model), value in means.items():
         values = [v for (of, dataset), v in tables[name].items() if of == model and dataset != "macrodatasets"]
         assert value == pytest.approx(sum(values) / 5, abs=1e-6), "their Avg. is our mean over datasets"
-    assert tables["acc"][published.key("MoE-LLaVA-Phi2-2.7B-4e"), "mmbench"] == 0.7373229785290086
+    assert tables["acc"][published.match_key("MoE-LLaVA-Phi2-2.7B-4e"), "mmbench"] == 0.7373229785290086
 
 
 def test_all_that_is_shown(fabricate: Callable[..., Any], tmp_path: Path) -> None:
@@ -197,4 +197,4 @@ def test_all_that_is_shown(fabricate: Callable[..., Any], tmp_path: Path) -> Non
             row["value"] = None
     tables = {**TABLES, "coverage_rate": "coverage[published/mean]", "uacc": "uncertainty_aware_accuracy[published/mean]"}
     folder = written(fabric, tmp_path / "tables", tables, set_sizes=0.01, acc=5e-7, ece=-2e-6)
-    held("published", published.compare(read_report(fabric.stage(published=str(folder), settings=GIVEN))), tmp_path)
+    held("published", published.compare_with_published(read_report(fabric.stage(published=str(folder), settings=GIVEN))), tmp_path)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qualm.runners.reporting.sections.recalibrated import recalibrated, significant
+from qualm.runners.reporting.sections.recalibrated import recalibrated, verdict_against_raw
 from tests.runners.reporting.made_results import made_results, score
 
 
@@ -48,4 +48,4 @@ def test_a_spec_without_calibrators_has_no_sheet():
 )
 def test_distinguished_where_p_and_interval_agree(low, high, p, told):
     sign = 1 if low is not None and low > 0 else -1
-    assert significant(compared("platt", 0.15 * sign, low, high, p)) == told
+    assert verdict_against_raw(compared("platt", 0.15 * sign, low, high, p)) == told

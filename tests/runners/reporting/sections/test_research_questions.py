@@ -8,7 +8,7 @@ from qualm.registry.sample import ATTRIBUTIONS, BLAMES, LABELLED_SCORES, MODALIT
 from qualm.runners.reporting import sentences as say
 from qualm.runners.reporting.sections.research_questions import (
     UNCHECKED,
-    answers,
+    answer_questions,
 )
 from qualm.runners.results.attribution import GROUP, GROUP_AND_KIND
 from qualm.runners.results.perturbation import CONSISTENCY, HALLUCINATION, PERTURBED, REFLECTION
@@ -42,7 +42,7 @@ def asked(means=(), urr=(), hcc=(), attributions=(), agreement=(), plots=None, s
         frame(attributions, ATTRIBUTIONS),
         frame(agreement, BLAMES),
     )
-    return dict(answers(results, *tables))
+    return dict(answer_questions(results, *tables))
 
 
 def attribution(blamed, truth=None, model="m"):

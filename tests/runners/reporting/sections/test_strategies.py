@@ -3,7 +3,7 @@
 import pytest
 
 from qualm.runners.reporting.marks import MarkedNumber
-from qualm.runners.reporting.sections.strategies import answerable_only, categories, cost, kind_of, strategies
+from qualm.runners.reporting.sections.strategies import answerable_only, categories, cost_table, kind_of, strategies
 from qualm.runners.scoring.unscored import NO_CONFIDENCE
 from tests.runners.reporting.made_results import made_results, sample, score
 
@@ -238,7 +238,7 @@ def costs(**more):
         score("vqa_accuracy", 0.25, "base", "p"),
         score("ece", 0.5, "n", "q"),
     ]
-    return cost(made_results(scores, samples=PLAIN, baseline="base", **more))
+    return cost_table(made_results(scores, samples=PLAIN, baseline="base", **more))
 
 
 def test_what_it_costs_where_questions_have_answers():
@@ -276,7 +276,7 @@ def test_benchmarks_of_other_kinds_are_shown_by_their_own_metrics():
     ]
     pairs = [sample("a", pair_id="1"), sample("b", pair_id="1", answerable=False)]
     samples = {"d": pairs, "unk": REFUSALS["d"], "mmhal": [sample("a")], "amber": [sample("a")], "vqa": [sample("a")]}
-    table = cost(made_results(scores, samples=samples))
+    table = cost_table(made_results(scores, samples=samples))
     assert table.columns == [
         ("d", "answerable accuracy ↑"), ("unk", "answerable accuracy ↑"), ("unk", "LAVE IDK accuracy ↑"), ("mmhal", "mmhal score ↑"),
         ("mmhal", "mmhal hallucination rate ↓"), ("amber", "yes no F1 positive=no ↑"), ("vqa", "VQA accuracy ↑"),
@@ -284,10 +284,10 @@ def test_benchmarks_of_other_kinds_are_shown_by_their_own_metrics():
 
 
 def test_there_are_no_costs_without_refusals_or_with_one_model():
-    assert cost(made_results([score("accuracy", 0.5, m) for m in "mn"], samples={"d": [sample("a")]})) is None
-    assert cost(made_results([score("answerable_accuracy", 0.5)], samples=REFUSALS)) is None
-    assert cost(made_results([score("f1_idk", 0.5, m) for m in "mn"], samples=REFUSALS)) is None
-    assert cost(made_results([score("answerable_accuracy", 0.5, m) for m in "mn"], samples=REFUSALS)) is not None
+    assert cost_table(made_results([score("accuracy", 0.5, m) for m in "mn"], samples={"d": [sample("a")]})) is None
+    assert cost_table(made_results([score("answerable_accuracy", 0.5)], samples=REFUSALS)) is None
+    assert cost_table(made_results([score("f1_idk", 0.5, m) for m in "mn"], samples=REFUSALS)) is None
+    assert cost_table(made_results([score("answerable_accuracy", 0.5, m) for m in "mn"], samples=REFUSALS)) is not None
 
 
 BLIND_MODELS = ("base", "base+blind_refuser", "n", "n+swapped_picture")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qualm.registry.sample import CALIBRATOR_COMPARISONS, COMPARISONS, LABELLED_SCORES, RECALIBRATED
-from qualm.runners.scoring.calibration.comparisons import Comparisons, One, difference
+from qualm.runners.scoring.calibration.comparisons import Comparisons, MeasuredCalibrator, difference
 from qualm.runners.scoring.calibration.fits import Recalibration
 from qualm.runners.scoring.limits import Limits, critical, standard_error
 from qualm.runners.scoring.measuring.measured import Measured
@@ -128,7 +128,9 @@ def test_a_combination_has_scores_comparisons_and_answers(rows):
 def one(method, value, ends, drawn, own=None):
     of = Recalibration("held", method, "", np.zeros(1, dtype=bool), {}, [], 0)
     calibrating = None if method == "raw" else 12
-    return One(of, Measured(value, np.asarray(drawn), 50, 0, groups=20, calibrating=calibrating, null_test=own), Limits(*ends))
+    return MeasuredCalibrator(
+        of, Measured(value, np.asarray(drawn), 50, 0, groups=20, calibrating=calibrating, null_test=own), Limits(*ends)
+    )
 
 
 def test_a_difference_of_calibration_errors():

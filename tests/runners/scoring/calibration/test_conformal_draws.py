@@ -15,7 +15,7 @@ from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.calibration import conformal_draws as draws
-from qualm.runners.scoring.calibration.conformal_band import band, design_effect, independent_rows, promise
+from qualm.runners.scoring.calibration.conformal_band import band, describe_guarantee, design_effect, independent_rows
 from qualm.runners.scoring.calibration.conformal_draws import NODES, nodes, redraw, weighted_threshold
 from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, shares, threshold
 
@@ -165,16 +165,18 @@ def test_rows_that_count_as_less_than_half_a_row_are_one_and_of_a_part_none():
 def test_a_promise_that_nobody_can_break():
     assert (band(0.1, "standard", [(5, 40)], 1.0).low, band(0.1, "standard", [(5, 40)], 1.0).high) == (1, 1)
     found = band(0.1, "standard", [(50, 40)], 2.0)
-    assert promise("question", found, clean=False).startswith("nothing is promised")
-    sentence = promise("question", found)
+    assert describe_guarantee("question", found, is_clean=False).startswith("nothing is promised")
+    sentence = describe_guarantee("question", found)
     assert sentence.startswith("at least 0.9 on average over draws") and "25 for calibration" in sentence
 
 
 def test_each_promise_names_what_is_exchangeable():
     found = band(0.1, "standard", [(50, 40)], 2.0)
-    assert "for a question drawn at random from a new group, each group counting once, on average" in promise("group", found)
-    assert "random splits of these questions" in promise("split", found) and "not for questions of a new group" in promise("split", found)
-    assert promise("none", found).startswith("nothing is promised: `quantile: numpy_higher`")
+    assert "for a question drawn at random from a new group, each group counting once, on average" in describe_guarantee("group", found)
+    assert "random splits of these questions" in describe_guarantee(
+        "split", found
+    ) and "not for questions of a new group" in describe_guarantee("split", found)
+    assert describe_guarantee("none", found).startswith("nothing is promised: `quantile: numpy_higher`")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +264,7 @@ def test_the_band_of_some_rows_is_of_the_rows_that_calibrate_and_of_these():
     covered, group = np.tile([1.0, 1, 1, 0, 0], 16)[:77], np.arange(77) // 5
     effect = design_effect(covered, group)
     expected = band(0.2, "standard", [(int(there.sum()), 77)], effect)
-    assert one.band(rows, covered, group) == replace(expected, promise=promise("question", expected))
+    assert one.band(rows, covered, group) == replace(expected, promise=describe_guarantee("question", expected))
     moved = redraw(setting(), {"label": "lac", "plugin": "lac", "args": {}}, probs, probs[::-1], truth, calibrates, samples())
     assert moved.band(rows, covered, group).promise.startswith("nothing is promised")
     inside = 1 - probs[::-1] <= 0.6

@@ -14,7 +14,7 @@ from qualm.registry.sample import SAMPLES
 from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.calibration.conformal_band import band, design_effect, promise
+from qualm.runners.scoring.calibration.conformal_band import band, describe_guarantee, design_effect
 from qualm.runners.scoring.calibration.conformal_draws import redraw
 from qualm.runners.scoring.calibration.conformal_parts import QuestionParts, parts_of
 from qualm.runners.scoring.calibration.conformal_sets import prediction_sets, threshold
@@ -56,7 +56,7 @@ def test_each_part_has_the_order_statistic_of_its_own_rows(per):
     assert limits == pytest.approx([by_hand(own[(of_row == name) & ~np.isnan(own)], ALPHA) for name in names], nan_ok=True)
     assert np.isnan(limits).tolist() == [name == "rare" for name in names], "3 rows of it calibrate"
     assert parts.of_labels == (per in OPTION_PARTS)
-    assert parts.lacking(limits) == (
+    assert parts.why_incomplete(limits) == (
         "too few questions (or groups of questions) calibrate a threshold of category 'rare': take more, or a larger alpha"
         if per == "category"
         else ""
@@ -69,10 +69,10 @@ def test_a_question_of_a_part_without_a_threshold_has_none_and_such_a_label_is_i
     limits = np.array([0.4, 0.7, np.nan])
     assert np.isnan(groups.of_options(limits)[category == "rare"]).all()
     assert (groups.of_options(limits)[category == "b"] == 0.7).all()
-    assert (groups.without(limits) == (category == "rare")).all()
+    assert (groups.lacks_threshold(limits) == (category == "rare")).all()
     labels = parts_of(samples, {"per": "label"})
     np.testing.assert_array_equal(labels.of_options(limits)[0], [0.4, 0.7, np.inf])
-    assert (labels.without(limits) == (truth == 2)).all()
+    assert (labels.lacks_threshold(limits) == (truth == 2)).all()
 
 
 def test_questions_that_have_no_value_of_the_field_are_of_no_part_and_counted():
@@ -80,7 +80,7 @@ def test_questions_that_have_no_value_of_the_field_are_of_no_part_and_counted():
     rows[0]["meta"], rows[1]["meta"] = [("kind", "u")], [("kind", "v")]
     parts = parts_of(Samples("d", pa.Table.from_pylist(rows, schema=SAMPLES)), {"per": "kind"})
     assert parts.names == ("u", "v") and parts.of_row.tolist() == [0, 1, -1, -1]
-    assert parts.lacking(np.array([0.5, 0.5])) == "no 'kind' of 2 questions"
+    assert parts.why_incomplete(np.array([0.5, 0.5])) == "no 'kind' of 2 questions"
     assert parts_of(None, {}) is None
 
 
@@ -140,7 +140,7 @@ def test_the_band_of_parts_has_the_rows_of_each_that_has_any():
     covered, group = np.tile([1.0, 1, 1, 0, 0], 21)[: len(rows)], np.arange(len(rows)) // 5
     expected = band(ALPHA, "standard", sizes, design_effect(covered, group))
     assert sizes[0] != sizes[1]
-    assert one.band(rows, covered, group) == replace(expected, promise=promise("question", expected, within="category"))
+    assert one.band(rows, covered, group) == replace(expected, promise=describe_guarantee("question", expected, shared_by_part="category"))
 
 
 @pytest.mark.parametrize("split", ["groups", "rows"])
@@ -166,10 +166,12 @@ def test_of_many_parts_without_a_threshold_five_are_named():
         names = tuple("abcdefg"[:n])
         parts = QuestionParts("kind", names, np.arange(n), np.arange(n)[:, None])
         listed = "'a', 'b', 'c', 'd', 'e'"
-        assert parts.lacking(np.full(n, np.nan)).startswith(
+        assert parts.why_incomplete(np.full(n, np.nan)).startswith(
             f"too few questions (or groups of questions) calibrate a threshold of kind {listed}{more}: "
         )
-    assert QuestionParts("kind", ("a", "b"), np.array([0, 0]), np.zeros((2, 1))).lacking(np.array([0.5, np.nan])) == "", "none is of it"
+    assert QuestionParts("kind", ("a", "b"), np.array([0, 0]), np.zeros((2, 1))).why_incomplete(np.array([0.5, np.nan])) == "", (
+        "none is of it"
+    )
 
 
 def test_open_questions_are_of_no_part_and_letters_end_with_z():
@@ -219,7 +221,7 @@ def test_the_band_of_several_parts_is_that_of_the_sum_of_their_beta_binomials():
     chance = np.append(np.zeros(10), chance)
     summed = np.cumsum(chance)
     assert found.low == np.searchsorted(summed, 0.025) / 110 and found.high == np.searchsorted(summed, 0.975) / 110
-    said = promise("question", found, within="category")
+    said = describe_guarantee("question", found, shared_by_part="category")
     assert said.startswith("at least 0.9 given the category on average") and "of the same part" in said
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.aligned import Samples
 from qualm.runners.scoring.calibration.conformal_draws import redraw
-from qualm.runners.scoring.calibration.conformal_scores import option_scores, uniform
+from qualm.runners.scoring.calibration.conformal_scores import option_scores, uniform_numbers
 from tests.support.checks.plugin_files import made_up
 
 SETTING = {"alpha": 0.2, "quantile": "standard", "empty_set": "empty", "calibration": {"seed": 3, "split": "groups"}}
@@ -16,9 +16,9 @@ def samples(names):
 
 def test_a_samples_number_is_its_own_wherever_it_stands():
     names = [f"s{i}" for i in range(3000)]
-    whole = uniform(samples(names), 3)
-    np.testing.assert_array_equal(uniform(samples(names[::-1]), 3), whole[::-1])
-    assert (uniform(samples(names), 4) != whole).all()
+    whole = uniform_numbers(samples(names), 3)
+    np.testing.assert_array_equal(uniform_numbers(samples(names[::-1]), 3), whole[::-1])
+    assert (uniform_numbers(samples(names), 4) != whole).all()
     assert 0 <= whole.min() < 0.01 and 0.99 < whole.max() < 1 and abs(whole.mean() - 0.5) < 0.02
 
 
@@ -51,7 +51,7 @@ def test_a_single_file_of_somebody_else_calibrates_and_is_drawn_anew(tmp_path):
         ref = {"label": "rival@weight=2.0", "plugin": "rival", "args": {"weight": 2.0}}
         scores = option_scores(SETTING, ref, probs, names, "here")
         again = redraw(SETTING, ref, probs, probs, truth, calibrates, names)
-    by_hand = 2 * (1 - probs) + 1e-3 * uniform(names, 3)[:, None]
+    by_hand = 2 * (1 - probs) + 1e-3 * uniform_numbers(names, 3)[:, None]
     np.testing.assert_allclose(scores, by_hand)
     own = np.sort(by_hand[np.arange(n), truth][:30])
     assert again.kept == (own[25 - 1],), "k = ceil(31 * .8) = 25"

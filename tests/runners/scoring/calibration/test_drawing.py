@@ -1,17 +1,17 @@
 import numpy as np
 
 from qualm.runners.scoring.bootstrap import Bootstrap
-from qualm.runners.scoring.calibration.drawing import First, HeldDraws
+from qualm.runners.scoring.calibration.drawing import FirstResamples, HeldDraws
 
 GROUPS = np.array([5, 5, 7, 9])
 
 
 def test_the_first_resamples():
     whole = Bootstrap(GROUPS, 30, 1, "d")
-    some = First(whole, 4)
+    some = FirstResamples(whole, 4)
     counts = np.concatenate([block.counts for block in whole.blocks()])
     assert some.times == 4 and np.array_equal(np.concatenate([block.counts for block in some.blocks()]), counts[:4])
-    assert First(whole, 99).times == 30
+    assert FirstResamples(whole, 99).times == 30
 
 
 def test_held_answers_are_drawn_in_whole_groups_the_same_each_time_and_apart_from_the_scored_ones():

@@ -14,7 +14,7 @@ from qualm.runners.contracts.grouped_weights import Weights
 from qualm.runners.plugins.calibrators.platt import platt
 from qualm.runners.scoring.bootstrap import Bootstrap
 from qualm.runners.scoring.calibration import fits
-from qualm.runners.scoring.calibration.drawing import First, HeldDraws
+from qualm.runners.scoring.calibration.drawing import FirstResamples, HeldDraws
 from qualm.runners.scoring.calibration.fits import RAW, FittedOn, Scores, recalibrations
 from qualm.runners.scoring.calibration.kinds import log_odds
 
@@ -117,7 +117,7 @@ def test_each_resample_has_the_combination_of_the_rows_that_it_draws():
     scores = open_scores()
     scores.uncertainties["u"] = RNG.normal(size=N)
     found = combined(scores)["held/logistic_regression/confidence+u"]
-    some = First(Bootstrap(GROUPS, 100, 7, "d", "all"), 5)
+    some = FirstResamples(Bootstrap(GROUPS, 100, 7, "d", "all"), 5)
     drawn = np.concatenate([columns["confidence"] for columns in found.each(some)])
     weights = np.concatenate([np.asarray(block) for block in some.blocks()]).astype(int)
     both = np.column_stack([logit(scores.confidence), -scores.uncertainties["u"]])
@@ -209,7 +209,7 @@ def test_a_data_set_of_both_kinds_has_a_fit_of_each():
     assert found.why.startswith("platt has no fit to these answers") and found.parts == [], "none of open ones, so none at all"
 
 
-MORE = "score more questions, raise `calibration: {fraction}`, or take those of a split: `fit: val`"
+MORE = "score more questions, raise `calibration: {fraction}`, or calibrate on a split: `fit: val`"
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_fit_that_is_none():
 def test_each_resample_has_the_fit_of_the_rows_that_it_draws(monkeypatch):
     scores = open_scores()
     found = of_open(scores, "platt")["held/platt"]
-    some = First(Bootstrap(GROUPS, 100, 7, "d", "all"), 20)
+    some = FirstResamples(Bootstrap(GROUPS, 100, 7, "d", "all"), 20)
     drawn = np.concatenate([columns["confidence"] for columns in found.each(some)])
     assert len(drawn) == 20
     kept = list(found.each(some))

@@ -7,7 +7,7 @@ from sklearn.calibration import _SigmoidCalibration
 from sklearn.linear_model import LogisticRegression
 
 from qualm.runners.scoring.calibration import newton
-from qualm.runners.scoring.calibration.logistic import WIDEST, at_temperatures, sigmoids, temperatures
+from qualm.runners.scoring.calibration.logistic import WIDEST, sigmoids, softmax_at_temperatures, temperatures
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -43,7 +43,7 @@ def test_temperatures_have_ends():
 
 
 def test_probabilities_at_a_temperature_by_hand():
-    found = at_temperatures(np.log([[0.8, 0.2, np.nan]]), np.array([1.0, 2.0]))
+    found = softmax_at_temperatures(np.log([[0.8, 0.2, np.nan]]), np.array([1.0, 2.0]))
     np.testing.assert_allclose(found, [[[0.8, 0.2, np.nan]], [[2 / 3, 1 / 3, np.nan]]])
 
 

@@ -14,10 +14,10 @@ from qualm.runners.scoring.bootstrap import Recorder
 from qualm.runners.scoring.calibration.conformal_draws import NODES, Redraw
 from qualm.runners.scoring.calibration.conformal_parts import QuestionParts
 from qualm.runners.scoring.cells import Cell, Setting
-from qualm.runners.scoring.measuring.at_thresholds import at_thresholds
+from qualm.runners.scoring.measuring.at_thresholds import resample_at_thresholds
 from qualm.runners.scoring.measuring.evaluate import tasks_of
 from qualm.runners.scoring.measuring.metrics import read_metrics
-from qualm.runners.scoring.measuring.resampling import recalibrate
+from qualm.runners.scoring.measuring.resampling import resample_conformal
 from qualm.runners.scoring.measuring.slices import make_slices
 
 N, TIMES = 90, 60
@@ -57,7 +57,7 @@ def test_each_resample_has_the_sets_of_its_own_threshold(cell):
     redraw = cell.settings["half"].redraws["lac"]
     for part in slices(cell):
         found = tasks(cell, part)
-        at_thresholds(found, part.bootstrap)
+        resample_at_thresholds(found, part.bootstrap)
         (steps,) = redraw.steps(part.bootstrap.whole)
         assert 5 < len(steps.limits) <= NODES
         counts = np.concatenate([block.counts for block in part.bootstrap.blocks()]).astype(int)
@@ -75,10 +75,10 @@ def test_each_resample_has_the_sets_of_its_own_threshold(cell):
 def test_no_value_depends_on_the_other_metrics(cell):
     (part, *_) = slices(cell)
     together = tasks(cell, part)
-    at_thresholds(together, part.bootstrap)
+    resample_at_thresholds(together, part.bootstrap)
     for name, task in zip(NAMES, together, strict=True):
         (alone,) = tasks(cell, part, [name])
-        at_thresholds([alone], part.bootstrap)
+        resample_at_thresholds([alone], part.bootstrap)
         assert alone.measured.resampled.tobytes() == task.measured.resampled.tobytes()
 
 
@@ -95,7 +95,7 @@ def test_sums_of_other_numbers_than_whole_ones(cell):
     of_tenths(*tenth.arrays, weights)
     (recorded,) = weights.recorded()
     tenth = replace(tenth, metric=replace(tenth.metric, function=of_tenths), recorded=recorded)
-    at_thresholds([whole, tenth], part.bootstrap)
+    resample_at_thresholds([whole, tenth], part.bootstrap)
     assert tenth.measured.resampled == pytest.approx(whole.measured.resampled / 10, rel=1e-12)
 
 
@@ -108,7 +108,7 @@ def test_each_part_of_the_questions_has_a_threshold_of_its_own(cell):
     setting.redraws["lac"] = redraw
     for part in slices(cell):
         found = tasks(cell, part)
-        recalibrate(found, part.bootstrap)
+        resample_conformal(found, part.bootstrap)
         limits = redraw.thresholds(part.bootstrap.whole)
         assert len(np.unique(limits[:, 0])) > 3 and (limits[:, 0] != limits[:, 1]).any()
         counts = np.concatenate([block.counts for block in part.bootstrap.blocks()]).astype(int)

@@ -11,7 +11,7 @@ from qualm.runners.reporting.text import counted
 from qualm.runners.results.perturbation import mean_over
 from qualm.runners.scoring.cells import Cell, Setting
 from qualm.runners.scoring.measuring.evaluate import evaluate, tasks_of
-from qualm.runners.scoring.measuring.intervals import about, intervals
+from qualm.runners.scoring.measuring.intervals import interval_columns, intervals
 from qualm.runners.scoring.measuring.metrics import read_metrics
 from qualm.runners.scoring.measuring.slices import make_slices
 from tests.simulation import worlds
@@ -34,7 +34,7 @@ def test_a_metric_without_an_interval_says_why_in_its_row(plugin, why):
     metrics = read_metrics([{"label": plugin, "plugin": plugin, "args": {"risk": 0.6} if plugin == "coverage_at_risk" else {}}])
     ((_, one),) = evaluate(metrics, cell, make_slices(samples, [], 50, 7)[0])
     (found,) = intervals([one], 0.95, 80)
-    row = about(one, found, 0.95)
+    row = interval_columns(one, found, 0.95)
     assert one.value > 0 and not len(one.resampled)
     assert np.isnan([found.low, found.high]).all() and row["interval"] is None and row["level"] is None
     assert row["why_no_interval"].startswith(why)

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from qualm.runners.scoring.limits import Limits, effective_groups
-from qualm.runners.scoring.measuring.intervals import about, intervals
+from qualm.runners.scoring.measuring.intervals import interval_columns, intervals
 from qualm.runners.scoring.measuring.measured import Measured
 
 
@@ -94,7 +94,7 @@ def test_half_of_the_resamples_may_be_undefined():
 def test_a_null_hypothesis_is_tested_with_five_groups(groups, value, tested):
     one = measured(value, [0.4, 0.6])
     one.groups, one.null_test = groups, lambda: (0.25, "as if calibrated")
-    row = about(one, Limits(), 0.9)
+    row = interval_columns(one, Limits(), 0.9)
     assert (row["p_null"], row["null"]) == ((0.25, "as if calibrated") if tested else (None, None))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from qualm.registry.sample import LABELLED_SCORES, SCORES
 from qualm.runners.runtime.records import RecordError, read_table, write_table
-from qualm.runners.scoring.measuring.score_table import in_parts
+from qualm.runners.scoring.measuring.score_table import split_labels
 from tests.support.data.score_files import read_labelled
 
 PARAMS: dict[str, Any] = {
@@ -44,7 +44,7 @@ def test_labels_are_parted_into_columns_and_read_again_as_labels(tmp_path: Path)
     labelled = pa.Table.from_pylist(
         [{"model": "m", "dataset": "d", "metric": label, "value": 0.5} for label in labels], schema=LABELLED_SCORES
     )
-    write_table(tmp_path / "scores.parquet", in_parts(labelled, PARAMS), SCORES, {"stage": "t/score"})
+    write_table(tmp_path / "scores.parquet", split_labels(labelled, PARAMS), SCORES, {"stage": "t/score"})
     scores = read_table(tmp_path / "scores.parquet", SCORES).to_pylist()
     assert [tuple(row[name] for name in PARTS) for row in scores] == EXPECTED
     assert [row["parameters"] for row in scores][4:6] == ['{"bins": 5}', None]
@@ -58,15 +58,15 @@ def test_the_judge_is_the_one_that_is_named_or_that_of_the_data_set() -> None:
         for label in ("accuracy", "rater", "coverage[ours/lac]")
         for name in ("choice", "open")
     ]
-    table = in_parts(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), PARAMS, judges)
+    table = split_labels(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), PARAMS, judges)
     assert table["judge"].to_pylist() == [None, "lave", "vqa", "vqa", None, None]
-    assert in_parts(LABELLED_SCORES.empty_table(), PARAMS, judges).num_rows == 0
+    assert split_labels(LABELLED_SCORES.empty_table(), PARAMS, judges).num_rows == 0
 
 
 def test_an_undefined_score_without_a_reason_is_refused() -> None:
     rows = [{"model": "m", "dataset": "d", "metric": "accuracy", "why": why} for why in ("no rows", None)]
     with pytest.raises(ValueError, match="m, d: accuracy is undefined and has no reason"):
-        in_parts(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), PARAMS)
+        split_labels(pa.Table.from_pylist(rows, schema=LABELLED_SCORES), PARAMS)
 
 
 def test_no_file_and_no_table(tmp_path: Path) -> None:
