@@ -138,7 +138,7 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
 
 def show_warnings(rows: Sequence[Row], console: Console, intervals: bool = True) -> None:
     """Print why values (and `intervals`) are undefined, and warnings on unscored answers."""
-    from qualm.runners.scoring.score_warnings import lexical_warnings, dispute_warnings, few_group_warnings, metric_notes, unscored_warnings
+    from qualm.runners.scoring.score_warnings import dispute_warnings, few_group_warnings, lexical_warnings, metric_notes, unscored_warnings
 
     for line in [*metric_notes(rows, intervals, fold=True), *(few_group_warnings(rows) if intervals else ())]:
         console.print(Text(line, style="dim"))

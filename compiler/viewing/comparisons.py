@@ -35,7 +35,9 @@ def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
         "level": params["interval"]["level"],
         "models": {
             "tests": _tests(results, "comparisons"),
-            "note": say.TESTS_OF_THE_RUN.format(test=PAIRED_TEST.capitalize(), correction=describe_correction(settings)) if settings else "",
+            "note": say.TESTS_OF_THE_RUN.format(test=PAIRED_TEST.capitalize(), correction=describe_correction(settings))
+            if settings
+            else "",
             "none": "" if settings else say.NO_MODELS_COMPARED.format(),
         },
         "estimators": {
