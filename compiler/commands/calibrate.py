@@ -111,7 +111,7 @@ def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Yield the bench (samples, perturbation, model), the strengths, and the stage that asks."""
-    from qualm.runners.review.bench import Bench, Subject, open_dataset
+    from qualm.runners.review.bench import Bench, AdjustablePerturbation, open_dataset
     from qualm.runners.review.live import Workshop
     from qualm.runners.runtime.stage import Stage, only_writer
 
@@ -143,7 +143,7 @@ def open_bench(
             raise ProjectError(f"{entry.label}: {path} is not on this disk; `qualm plan {name}` says how to get it")
     workshop = Workshop(dataset, project.settings, resolved.seed) if asks else None
     main = knobs[0].name if knobs else ""
-    subject = Subject(entry.plugin, entry.args, lambda args: entry.name(main, args), workshop)
+    subject = AdjustablePerturbation(entry.plugin, entry.args, lambda args: entry.name(main, args), workshop)
     with only_writer(stage):
         respondent = None if model is None else _respondent(project, resolved, stage, model)
         yield Bench(dataset, subject, resolved.seed, respondent), knobs, stage
@@ -200,7 +200,7 @@ def search_strength(
         False if no strength has the effect.
     """
     from qualm.runners.review import curve
-    from qualm.runners.review.knobs import written
+    from qualm.runners.review.knobs import format_strength
     from qualm.runners.review.search import search
 
     if request.scale not in ("auto", "linear", "log"):
@@ -218,7 +218,7 @@ def search_strength(
         typer.echo(say.NO_STRENGTH.format(why=outcome.why))
         return False
     value = outcome.chosen.strength
-    summary = f"{written(value)}: {goal.title} {curve.phrase(outcome.chosen, goal)}"
+    summary = f"{format_strength(value)}: {goal.title} {curve.format_reading(outcome.chosen, goal)}"
     if outcome.why:
         typer.echo(say.CHOSEN_STRENGTH_WITH_REASON.format(parameter=knob.name, summary=summary, why=outcome.why))
     else:
@@ -243,13 +243,13 @@ def _print(outcome: SearchOutcome, goal: Goal, title: str) -> None:
     from qualm.registry.system.console import Console
     from qualm.registry.system.grids import Grid
     from qualm.runners.review import curve
-    from qualm.runners.review.knobs import written
+    from qualm.runners.review.knobs import format_strength
 
     grid = Grid([(name, "right") for name in ("strength", "value", "95% interval", "n", "left out", "")], Text(title))
-    for row in curve.rows(outcome, goal):
+    for row in curve.curve_rows(outcome, goal):
         interval = f"{row['low']:.3g} to {row['high']:.3g}"
         mark = "chosen" if row["chosen"] else ""
-        grid.add(written(row["strength"]), f"{row['value']:.3g}", interval, str(row["n"]), str(row["left_out"] or ""), mark)
+        grid.add(format_strength(row["strength"]), f"{row['value']:.3g}", interval, str(row["n"]), str(row["left_out"] or ""), mark)
     grid.print(Console())
 
 

@@ -14,7 +14,7 @@ from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.spec.yaml_positions import load, parse, relative_name
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
-from qualm.runners.review.knobs import written
+from qualm.runners.review.knobs import format_strength
 
 SECTION = "perturbations"
 Mode = Literal["replace", "add"]
@@ -60,7 +60,7 @@ def write(place: EditTarget, value: float, mode: Mode, comment: str = "") -> str
     except OSError as error:
         raise ProjectError(explain_error(error, str(place.file))) from error
     done = say.VALUE_ADDED if mode == "add" else say.VALUE_SET
-    return done.format(file=place.file.name, plugin=place.plugin, parameter=place.parameter, value=written(value))
+    return done.format(file=place.file.name, plugin=place.plugin, parameter=place.parameter, value=format_strength(value))
 
 
 def edited(text: str, place: EditTarget, value: float, mode: Mode, comment: str = "") -> str:
@@ -99,7 +99,7 @@ def _set(entries: Any, place: EditTarget, value: float, mode: Mode) -> Any:
     values = current if isinstance(current, list) else [] if current is None else [current]
     is_point = mode == "replace" and isinstance(current, list) and place.point is not None
     if new in values and (mode == "add" or (is_point and new != place.point)):
-        raise ProjectError(f"{place.plugin}: {place.parameter}: {written(value)} is there already; nothing was written")
+        raise ProjectError(f"{place.plugin}: {place.parameter}: {format_strength(value)} is there already; nothing was written")
     if is_point:
         values[values.index(place.point)] = new
     elif mode == "add" and isinstance(current, list):

@@ -44,7 +44,7 @@ def prompt(
 
     from qualm.registry.text import escape_hidden, print_json
     from qualm.runners.contracts.models import ModelError
-    from qualm.runners.review.sent import printed, sent
+    from qualm.runners.review.sent import format_input, model_input
     from qualm.runners.runtime.stage import StageError, stage_of
 
     project = Project()
@@ -62,14 +62,14 @@ def prompt(
         raise ProjectError(f"{folder}: dataset '{dataset}' is not built; `qualm run {plan.spec}` builds it")
     with chdir(project.root):
         try:
-            contents = sent(stage_of(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
+            contents = model_input(stage_of(f"{plan.spec}/{planned.name}", planned.as_json(), project.settings), dataset, sample, variant)
         except (StageError, ModelError) as error:
             raise ProjectError(str(error)) from error
     if as_json:
         print_json({"model": model, "dataset": dataset, "variant": variant, **contents})
         return
     typer.echo(f"# {model}, {dataset}, sample {contents['sample']}, {variant}", err=True)
-    typer.echo(escape_hidden(printed(contents)))
+    typer.echo(escape_hidden(format_input(contents)))
 
 
 def _chosen(kind: str, name: str | None, names: list[str]) -> str:

@@ -77,9 +77,9 @@ def knobs_of(spec: str, entry: PerturbationEntry, parameter: str | None, auto: b
     Raises:
         ProjectError: a strength is named or needed for a search, and there is none.
     """
-    from qualm.runners.review.knobs import numeric
+    from qualm.runners.review.knobs import numeric_knobs
 
-    name, knobs = entry.plugin.name, numeric(entry.plugin, entry.args)
+    name, knobs = entry.plugin.name, numeric_knobs(entry.plugin, entry.args)
     names = [k.name for k in knobs]
     if not knobs and (auto or parameter is not None):
         ways = [p.name for p in entry.plugin.parameters if p.name in ("generator", "prompt", "temperature")]

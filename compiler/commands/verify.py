@@ -137,7 +137,7 @@ def find_target(resolved: Resolved, plan: Plan, name: str | None, root: Path) ->
 
 
 def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Pool:
-    from qualm.runners.review.pool import read_pool, read_whole
+    from qualm.runners.review.pool import read_dataset_pool, read_pool
 
     folders = {s.name: project.root / next(leaves(s.outputs)) for s in target.makers}
     if missing := [n for n, folder in folders.items() if not (folder / "samples.parquet").is_file()]:
@@ -148,7 +148,7 @@ def _pool(project: Project, target: ReviewTarget, request: ReviewRequest) -> Poo
     if target.section == "pairs":
         pool = read_pool(list(folders.values()), target.sources)
     else:
-        pool = read_whole(target.name, next(iter(folders.values())), target.rule, target.subsets)
+        pool = read_dataset_pool(target.name, next(iter(folders.values())), target.rule, target.subsets)
     return pool.only(request.category, request.sample, 0)
 
 

@@ -24,7 +24,7 @@ from qualm.runners.data.rows import choose
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.inference.run import answer_tables
 from qualm.runners.review.effects import DISTANCES, SHARE, Goal, mean_reading, share_reading
-from qualm.runners.review.knobs import Knob, Range, candidates, numeric, range_of
+from qualm.runners.review.knobs import Knob, Range, candidates, numeric_knobs, search_range
 from qualm.runners.review.live import Workshop
 from qualm.runners.review.search import Reading
 from qualm.runners.runtime.stage import Stage, StageError
@@ -39,8 +39,8 @@ Naming = Callable[[Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A perturbation of the spec."""
+class AdjustablePerturbation:
+    """A perturbation of the spec with its arguments, whose strengths can be changed."""
 
     plugin: Plugin
     args: Mapping[str, Any]
@@ -50,8 +50,8 @@ class Subject:
     """For perturbations that ask a model and have a stage of their own."""
 
     def variant(self, values: Mapping[str, float]) -> Variant:
-        """Return the variant with other strengths."""
-        integers = {k.name for k in numeric(self.plugin, self.args) if k.whole}
+        """Return the variant with these strengths by parameter."""
+        integers = {k.name for k in numeric_knobs(self.plugin, self.args) if k.whole}
         args = {**self.args, **{name: int(v) if name in integers else float(v) for name, v in values.items()}}
         modality, label = str(self.plugin.declares.get("MODALITY")), self.name(args)
         if self.workshop is not None:
@@ -70,7 +70,7 @@ class Answer:
 
 class Respondent:
     def __init__(self, stage: Stage, ref: Mapping[str, Any], folder: Path | None, estimator: Mapping[str, Any]) -> None:
-        """Open the model.
+        """Open the model that answers samples, and the estimator of its uncertainty.
 
         Args:
             ref: the model, as in parameters of an `infer` stage.
@@ -91,7 +91,7 @@ class Respondent:
             raise StageError(f"model '{self.label}' is a recording, which cannot answer perturbed questions; name another with --model")
 
     def ask(self, dataset: DatasetFolder, variants: Sequence[Variant]) -> dict[str, dict[str, Answer]]:
-        """Return answers by variant and sample; raise StageError for samples that cannot be asked."""
+        """Return the model's answers by variant name, then by sample id."""
         is_read = "option_logits" in self.gives or self.stage.params.get(IN_WORDS)
         if not is_read and any(s["choices"] for s in dataset.samples):
             raise StageError(
@@ -132,9 +132,9 @@ def _answer(row: Mapping[str, Any], options: Sequence[str], uncertainty: float) 
 
 
 class Bench:
-    """Samples of a dataset, a perturbation, and optionally a model."""
+    """Samples of a dataset under a perturbation of any strength, with a model's answers."""
 
-    def __init__(self, dataset: DatasetFolder, subject: Subject, seed: int, respondent: Respondent | None = None) -> None:
+    def __init__(self, dataset: DatasetFolder, subject: AdjustablePerturbation, seed: int, respondent: Respondent | None = None) -> None:
         self.dataset, self.subject, self.seed, self.respondent = dataset, subject, seed, respondent
         self._lock = threading.Lock()
         self._answers: dict[str, dict[str, Answer]] = {}
@@ -157,7 +157,7 @@ class Bench:
         return None if perturbed is None else (next(iter(perturbed[0]), None), perturbed[1])
 
     def answers(self, values: Mapping[str, float] | None, rows: Sequence[int]) -> dict[str, Answer]:
-        """Return the model's answers to samples, clean without strengths; empty without a model."""
+        """Return answers to samples by id; clean if `values` is None, {} without a model."""
         if self.respondent is None:
             return {}
         variant = Variant(CLEAN) if values is None else self.subject.variant(values)
@@ -168,12 +168,12 @@ class Bench:
             return answers
 
     def cached_answers(self, values: Mapping[str, float] | None) -> dict[str, Answer]:
-        """Return the answers that are known already."""
+        """Return the answers by sample id that are known already, without asking the model."""
         name = CLEAN if values is None else self.subject.variant(values).name
         return dict(self._answers.get(name, {}))
 
     def measure(self, goal: Goal, knob: str, strengths: Sequence[float]) -> list[Reading]:
-        """Measure the effect at some strengths; StageError for samples that cannot be asked."""
+        """Return the effect at each strength as a Reading, in the goal's measure."""
         if goal.name == SHARE:
             return self._shares(knob, strengths)
         return [self._distance(goal.name, knob, s) for s in strengths]
@@ -201,16 +201,16 @@ class Bench:
         return mean_reading(strength, values, left_out)
 
     def range_of(self, knob: Knob, limits: tuple[float, float] | None, scale: str) -> Range:
-        """Return the range to search, by trying which likely values have no effect."""
+        """Return the range of strengths to search, by trying which values have no effect."""
         few = range(min(_FEW, len(self.dataset)))
         effects = {x: self._difference(few, {knob.name: x}) for x in candidates(knob)}
         nothing = [x for x, effect in effects.items() if effect == 0]
         ends = {x: effects[x] if x in effects else self._difference(few, {knob.name: x}) for x in (knob.low, knob.high)}
         gentler = min(ends, key=lambda x: (ends[x], x))
-        return range_of(knob, nothing, float(self.subject.args[knob.name]), gentler, limits, scale)
+        return search_range(knob, nothing, float(self.subject.args[knob.name]), gentler, limits, scale)
 
     def _difference(self, rows: Sequence[int], values: Mapping[str, float]) -> float:
-        """Return a measure of the effect in no particular unit; 0 is none."""
+        """Return the summed effect on some samples, without unit; 0 is no effect."""
         total = 0.0
         for row in rows:
             before, after = self.item(row, None), self.item(row, values)
@@ -223,7 +223,7 @@ class Bench:
 
 
 def open_dataset(name: str, folder: Path, splits: Sequence[str] | None, modality: str, samples: int, seed: int) -> DatasetFolder:
-    """Return a seeded share of every category's scored samples; a larger one only adds.
+    """Return a dataset with a seeded share of each category's scored samples.
 
     Args:
         splits: splits of the spec; None for the choice of `qualm.runners.data.splits`.

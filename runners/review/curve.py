@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from qualm.runners.review.effects import Goal
-from qualm.runners.review.knobs import written
+from qualm.runners.review.knobs import format_strength
 from qualm.runners.review.search import Reading, SearchOutcome, monotone
 from qualm.runners.runtime import plot
 from qualm.runners.runtime.colours import ACCENT, INK, MUTED
@@ -18,8 +18,8 @@ STYLE = Path(__file__).parents[1] / "reporting" / "templates" / "style.css"
 COLUMNS = ("strength", "value", "low", "high", "n", "left_out", "chosen")
 
 
-def rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
-    """Return a row per strength, weak to strong, in the goal's units."""
+def curve_rows(outcome: SearchOutcome, goal: Goal) -> list[dict[str, Any]]:
+    """Return a table row per measured strength, weak to strong, in the goal's units."""
     table = []
     for r in outcome.readings:
         low, high = sorted((goal.display(r.low), goal.display(r.high)))
@@ -32,22 +32,27 @@ def csv_text(outcome: SearchOutcome, goal: Goal) -> str:
     out = io.StringIO(newline="")
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for row in rows(outcome, goal):
+    for row in curve_rows(outcome, goal):
         writer.writerow(
-            {**row, "strength": written(row["strength"]), **{k: f"{row[k]:.6g}" for k in COLUMNS[1:4]}, "chosen": int(row["chosen"])}
+            {
+                **row,
+                "strength": format_strength(row["strength"]),
+                **{k: f"{row[k]:.6g}" for k in COLUMNS[1:4]},
+                "chosen": int(row["chosen"]),
+            }
         )
     return out.getvalue()
 
 
-def phrase(reading: Reading, goal: Goal) -> str:
-    """Format a measurement: `0.2 [0.15, 0.26] of 200`."""
+def format_reading(reading: Reading, goal: Goal) -> str:
+    """Return a measurement as text: `0.2 [0.15, 0.26] of 200`."""
     low, high = sorted((goal.display(reading.low), goal.display(reading.high)))
     return f"{goal.display(reading.value):.3g} [{low:.3g}, {high:.3g}] of {reading.n}"
 
 
 def svg_text(outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
-    """Draw measurements, intervals, the monotone curve, target and chosen strength."""
-    return standalone(_chart(_finite(rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
+    """Return a chart as SVG: measurements, monotone curve, target and chosen strength."""
+    return standalone(_chart(_finite(curve_rows(outcome, goal)), _smooth(outcome, goal), outcome, goal, x_title))
 
 
 def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], outcome: SearchOutcome, goal: Goal, x_title: str) -> str:
@@ -79,7 +84,7 @@ def _chart(points: Sequence[dict[str, Any]], smooth: Sequence[dict[str, Any]], o
 
 
 def _finite(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the points with finite values, and infinite interval ends replaced by the value."""
+    """Return points with finite values; infinite interval ends become the value."""
     ends = ("low", "high")
     return [{**p, **{e: p[e] if math.isfinite(p[e]) else p["value"] for e in ends}} for p in points if math.isfinite(p["value"])]
 
@@ -91,7 +96,7 @@ def _smooth(outcome: SearchOutcome, goal: Goal) -> list[dict[str, float]]:
 
 
 def standalone(svg: str) -> str:
-    """Turn an inline SVG chart into a file of its own, with the report's colours."""
+    """Return an inline SVG chart as an SVG file of its own, with the report's colours."""
     css = STYLE.read_text(encoding="utf-8")
     used = sorted(set(re.findall(r"var\((--[a-z0-9]+)\)", svg)) | {"--paper"})
 

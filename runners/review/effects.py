@@ -17,7 +17,7 @@ SHARE = "share"
 
 @dataclass(frozen=True)
 class Goal:
-    """The target effect of a search."""
+    """The effect that a search of a strength aims at, with its target value."""
 
     name: str
     target: float
@@ -59,7 +59,7 @@ def share_goal(share: float) -> Goal:
 
 
 def distance_goal(metric: str, value: float) -> Goal:
-    """Return a distance of images by name; ValueError for another name or impossible value."""
+    """Return the Goal of an image distance (`1-ssim` or `psnr`) and a target value."""
     if metric not in DISTANCES:
         raise ValueError(f"expected a distance of {', '.join(DISTANCES)}, got '{metric}'")
     if metric == "psnr":
@@ -72,14 +72,17 @@ def distance_goal(metric: str, value: float) -> Goal:
 
 
 def share_reading(strength: float, changed: Sequence[bool], left_out: int) -> Reading:
-    """Return the share that changed, with Wilson's interval; [0, 1] without samples."""
+    """Return the share of changed answers as a Reading with Wilson's interval.
+
+    The interval is [0, 1] without samples.
+    """
     n, k = len(changed), int(sum(changed))
     low, high = wilson(k, n) or (0.0, 1.0)
     return Reading(strength, k / n if n else math.nan, result(low), result(high), n, left_out)
 
 
 def mean_reading(strength: float, values: Sequence[float], left_out: int) -> Reading:
-    """Return the mean of independent values, with its normal interval."""
+    """Return the mean of independent values as a Reading with its normal interval."""
     n = len(values)
     if not n:
         return Reading(strength, math.nan, 0.0, math.inf, 0, left_out)

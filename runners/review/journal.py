@@ -27,13 +27,13 @@ class JournalError(Exception):
     """Decisions cannot be stored or read; the message says why and what to do."""
 
 
-def place(root: Path, entry: str) -> Path:
-    """Return the folder of an entry's journals, which is local to this checkout."""
+def journals_folder(root: Path, entry: str) -> Path:
+    """Return the local folder of the journals of a registry entry."""
     return root / ".qualm" / "reviews" / entry
 
 
-def published(root: Path, entry: str) -> list[Decision]:
-    """Return the published decisions of an entry; empty if it does not exist.
+def read_published(root: Path, entry: str) -> list[Decision]:
+    """Return the published decisions of a registry entry; [] if it does not exist.
 
     Raises:
         JournalError: it is recorded, but its files are not here.
@@ -53,23 +53,23 @@ class ReviewJournal:
     def __init__(self, root: Path, entry: str, reviewer: str) -> None:
         if not REVIEWER.fullmatch(reviewer):
             raise JournalError(f"'{reviewer}' is not a valid reviewer's name: expected letters, digits, '.', '-' and '_', at most 40")
-        self.path = place(root, entry) / f"{reviewer}.csv"
+        self.path = journals_folder(root, entry) / f"{reviewer}.csv"
         self.reviewer = reviewer
         self._journal = Journal(self.path)
         if not self._journal.hold():
             raise JournalError(f"{reviewer} is reviewing {entry} in another window; close that one, or take another --reviewer name")
-        earlier = {(d.sample_id, d.content): d for d in published(root, entry) if d.reviewer == reviewer}
+        earlier = {(d.sample_id, d.content): d for d in read_published(root, entry) if d.reviewer == reviewer}
         self._now: dict[tuple[str, str], Decision] = earlier
         self._ids = {sample_id for sample_id, _ in earlier}
         for line in _lines(self._journal):
             self._apply(line)
 
     def knows(self, sample_id: str) -> bool:
-        """Return whether this reviewer decided on the question, also in an earlier form."""
+        """Return true if this reviewer decided on the question, perhaps in an earlier form."""
         return sample_id in self._ids
 
     def get(self, sample_id: str, content: str) -> Decision | None:
-        """Return this reviewer's decision on a question in its present form."""
+        """Return this reviewer's decision on a question of this content; None if there is none."""
         return self._now.get((sample_id, content))
 
     def record(self, sample_id: str, content: str, decision: str, note: str = "") -> None:
@@ -93,15 +93,15 @@ class ReviewJournal:
 
 
 def publish(root: Path, entry: str, more: Iterable[Decision] = ()) -> Added | None:
-    """Merge all journals of an entry into its table; return None if nothing is new.
+    """Merge all journals of an entry into its table; return the new entry, None if unchanged.
 
     Journals of open sessions are merged and stay, as merging twice is harmless.
 
     Raises:
         AddError, JournalError, CurationError: nothing has changed.
     """
-    folder = place(root, entry)
-    old = published(root, entry)
+    folder = journals_folder(root, entry)
+    old = read_published(root, entry)
     now: dict[Key, Decision] = {_key(d): d for d in old}
     now |= {_key(d): d for d in more}
     journals = [Journal(path) for path in sorted(folder.glob("*.csv"))]

@@ -28,7 +28,7 @@ _OCTAVES = 8
 
 @dataclass(frozen=True)
 class Knob:
-    """A numeric parameter."""
+    """A numeric parameter of a perturbation, with its lowest and highest value."""
 
     name: str
     whole: bool
@@ -39,7 +39,7 @@ class Knob:
     """True if there is no upper bound: `high` is a guess."""
 
     def rounded(self, value: float) -> float:
-        """Round a value to an integer or few digits, within the range."""
+        """Return the value rounded to an integer or few digits, within the range."""
         near = float(round(value)) if self.whole else float(f"{value:.{DIGITS}g}")
         inside = min(max(near, self.low), math.inf if self.open_above else self.high)
         return int(inside) if self.whole else inside
@@ -51,7 +51,7 @@ class Knob:
 
 @dataclass(frozen=True)
 class Range:
-    """Range of a search, from the weak to the strong end, of which either may be larger."""
+    """Range of strengths to search, from the weak to the strong end."""
 
     knob: Knob
     weak: float
@@ -60,23 +60,23 @@ class Range:
 
     @property
     def widens(self) -> bool:
-        """Return whether the strong end may be moved."""
+        """Return true if the strong end may be moved outwards."""
         return self.knob.open_above and self.strong > self.weak
 
     def wider(self) -> Range:
         return replace(self, strong=self.knob.rounded(self.strong * 2))
 
     def place(self, value: float) -> float:
-        """Return a strength's place on the scale: 0 = weak end, 1 = strong end."""
+        """Return the position of a strength on the scale: 0 = weak end, 1 = strong end."""
         a, b, x = (self._scaled(v) for v in (self.weak, self.strong, value))
         return (x - a) / (b - a)
 
-    def at(self, place: float) -> float:
-        """Return the strength at a place on the scale."""
+    def at(self, position: float) -> float:
+        """Return the strength at a position on the scale, 0 to 1."""
         a, b = self._scaled(self.weak), self._scaled(self.strong)
-        x = a + place * (b - a)
+        x = a + position * (b - a)
         value = math.exp(x) if self.scale == "log" else x
-        return self.knob.rounded(self.weak if place <= 0 else self.strong if place >= 1 else value)
+        return self.knob.rounded(self.weak if position <= 0 else self.strong if position >= 1 else value)
 
     def _scaled(self, value: float) -> float:
         if self.scale == "linear":
@@ -84,8 +84,8 @@ class Range:
         return math.log(max(value, max(self.weak, self.strong) / 2**_OCTAVES))
 
 
-def numeric(plugin: Plugin, args: Mapping[str, Any]) -> list[Knob]:
-    """Return the numeric parameters of a perturbation, only its STRENGTHS if it declares them."""
+def numeric_knobs(plugin: Plugin, args: Mapping[str, Any]) -> list[Knob]:
+    """Return the numeric parameters of a perturbation as knobs; STRENGTHS alone if declared."""
     names = plugin.declares.get("STRENGTHS")
     parameters = [p for p in plugin.parameters if names is None or p.name in names]
     return [knob for p in parameters if (knob := _knob(p, args.get(p.name, p.default))) is not None]
@@ -118,23 +118,25 @@ def _number(bound: Any) -> float:
 
 
 def candidates(knob: Knob) -> list[float]:
-    """Return values that may have no effect."""
+    """Return values of a knob that may have no effect: its ends, 0 and 1."""
     inside = [x for x in (0.0, 1.0) if knob.low < x < knob.high]
     return [knob.low, *inside, *([] if knob.open_above else [knob.high])]
 
 
-def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, limits: tuple[float, float] | None, scale: str) -> Range:
-    """Return the range to search.
+def search_range(
+    knob: Knob, without_effect: Sequence[float], current: float, gentler: float, limits: tuple[float, float] | None, scale: str
+) -> Range:
+    """Return the range of strengths to search.
 
     Args:
-        nothing: `candidates` without effect.
-        now: value in the spec, which determines the side to search.
+        without_effect: `candidates` without effect.
+        current: value in the spec, which determines the side to search.
         gentler: end with the smaller effect, for parameters without a value of no effect.
         limits: ends given by the user, in any order.
         scale: `auto`, `linear` or `log`.
     """
-    zero = min(nothing, key=lambda x: (abs(x - now), x)) if nothing else gentler
-    strong = knob.high if (now > zero or zero == knob.low) and zero != knob.high else knob.low
+    zero = min(without_effect, key=lambda x: (abs(x - current), x)) if without_effect else gentler
+    strong = knob.high if (current > zero or zero == knob.low) and zero != knob.high else knob.low
     if limits is not None:
         low, high = sorted(limits)
         zero, strong = (low, high) if strong > zero else (high, low)
@@ -145,10 +147,10 @@ def range_of(knob: Knob, nothing: Sequence[float], now: float, gentler: float, l
     return Range(knob, zero, strong, chosen)
 
 
-def written(value: float) -> str:
-    """Format a number for a spec, without exponent and superfluous digits.
+def format_strength(value: float) -> str:
+    """Return a number as text for a spec, without exponent and superfluous digits.
 
-    >>> written(0.0000312), written(4.0), written(1250.0)
+    >>> format_strength(0.0000312), format_strength(4.0), format_strength(1250.0)
     ('0.0000312', '4', '1250')
     """
     text = format(Decimal(f"{value:.10g}"), "f")

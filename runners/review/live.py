@@ -34,7 +34,7 @@ VARIANTS = 8
 
 
 class Workshop:
-    """State for all strengths: open models, scene graphs."""
+    """State shared by all strengths of one perturbation: open models, scene graphs, a lock."""
 
     def __init__(self, dataset: DatasetFolder, settings: Settings, seed: int) -> None:
         self.dataset = dataset.name
@@ -44,20 +44,20 @@ class Workshop:
         self.lock = threading.Lock()
         """Lock for models and generators."""
 
-        self._variants: OrderedDict[str, Live] = OrderedDict()
+        self._variants: OrderedDict[str, LazyPerturbedFolder] = OrderedDict()
 
-    def variant(self, plugin: Plugin, args: Mapping[str, Any], label: str) -> Live:
-        """Return the dataset under a variant; recent ones are cached."""
+    def variant(self, plugin: Plugin, args: Mapping[str, Any], label: str) -> LazyPerturbedFolder:
+        """Return the dataset under a variant; the most recent ones are cached."""
         if label not in self._variants:
-            self._variants[label] = Live(self, plugin, args, label)
+            self._variants[label] = LazyPerturbedFolder(self, plugin, args, label)
         self._variants.move_to_end(label)
         while len(self._variants) > VARIANTS:
             self._variants.popitem(last=False)
         return self._variants[label]
 
 
-class Live(PerturbedFolder):
-    """A dataset under one variant, whose samples are made when they are read."""
+class LazyPerturbedFolder(PerturbedFolder):
+    """A dataset under one variant, whose samples are perturbed when they are read."""
 
     def __init__(self, workshop: Workshop, plugin: Plugin, args: Mapping[str, Any], label: str) -> None:
         self.workshop, self.label = workshop, label
@@ -66,7 +66,7 @@ class Live(PerturbedFolder):
         self._items: OrderedDict[str, VariantInput | None] = OrderedDict()
 
     def item(self, dataset: DatasetFolder, row: int) -> VariantInput | None:
-        """Return a perturbed sample; None if not applicable.
+        """Return a perturbed sample; None if the perturbation does not apply to it.
 
         Raises:
             StageError: it cannot be made.

@@ -10,7 +10,7 @@ from typing import Any
 from qualm.runners.reporting.text import visible
 from qualm.runners.review import pages
 from qualm.runners.review.journal import JournalError
-from qualm.runners.review.pages import QUIET, Running
+from qualm.runners.review.pages import QUIET, ServedPage
 from qualm.runners.review.pool import PoolError, ReviewQuestion
 from qualm.runners.review.session import ReviewSession
 
@@ -26,8 +26,8 @@ Drawn = tuple[str, str, str]
 """HTML of the page, the token of its question, and the text of the note."""
 
 
-def serve(session: ReviewSession, title: str, port: int | None = None) -> Running:
-    """Serve a session's page on loopback until `close`; raise as `pages.serve`."""
+def serve(session: ReviewSession, title: str, port: int | None = None) -> ServedPage:
+    """Serve a review session's page on loopback until `close`; raise as `pages.serve`."""
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 
 
@@ -44,32 +44,32 @@ def _blocks(gradio: Any, session: ReviewSession, title: str) -> Any:
 
         for button, (name, _, _) in zip(widgets, buttons, strict=True):
             button.click(lambda token, text, name=name: decide(session, title, name, token, text), [token_state, note], outputs, **QUIET)
-        undo.click(lambda: back(session, title), None, outputs, **QUIET)
-        blocks.load(lambda: drawn(session, title), None, outputs, **QUIET)
+        undo.click(lambda: undo(session, title), None, outputs, **QUIET)
+        blocks.load(lambda: page_outputs(session, title), None, outputs, **QUIET)
     return blocks
 
 
 def decide(session: ReviewSession, title: str, decision: str, token: str, note: str) -> Drawn:
-    """Record a decision on the question `token` and show the next one; ignore outdated tokens."""
+    """Record a decision on the question of `token` and return the next page."""
     try:
         if not token or token != _token(session.current):
-            return drawn(session, title, MISSED)
+            return page_outputs(session, title, MISSED)
         session.decide(decision, note[:500])
     except (JournalError, PoolError) as error:
-        return drawn(session, title, str(error))
-    return drawn(session, title)
+        return page_outputs(session, title, str(error))
+    return page_outputs(session, title)
 
 
-def back(session: ReviewSession, title: str) -> Drawn:
-    """Withdraw the previous decision, and show its question again."""
+def undo(session: ReviewSession, title: str) -> Drawn:
+    """Withdraw the previous decision and return the page of its question."""
     try:
-        return drawn(session, title, "" if session.undo() else "There is nothing to undo.")
+        return page_outputs(session, title, "" if session.undo() else "There is nothing to undo.")
     except (JournalError, PoolError) as error:
-        return drawn(session, title, str(error))
+        return page_outputs(session, title, str(error))
 
 
-def drawn(session: ReviewSession, title: str, message: str = "") -> Drawn:
-    """Return the present page; if its question cannot be shown, why, and no token."""
+def page_outputs(session: ReviewSession, title: str, message: str = "") -> Drawn:
+    """Return (page HTML, question token, note text); without token if it cannot be shown."""
     try:
         return render(session, title, message), _token(session.current), ""
     except PoolError as error:
@@ -81,7 +81,7 @@ def _token(question: ReviewQuestion | None) -> str:
 
 
 def render(session: ReviewSession, title: str, message: str = "") -> str:
-    """Render the present page, with escaped text."""
+    """Return the HTML of the current page, with escaped text."""
     now = session.current
     members = session.pool.pairs[now.pair_id] if now else []
     return pages.html(

@@ -78,7 +78,7 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware around a page at the path `token`."""
+    """ASGI middleware that admits only requests of the page at the secret path `token`."""
 
     def __init__(self, app: App, port: int, token: str) -> None:
         self._app, self._path = app, f"/{token}"
@@ -99,7 +99,7 @@ class Guard:
             await self._app(scope, _replayed(body, receive), _guarded(send))
 
     def _refusal(self, scope: Message) -> int:
-        """Return the status that refuses a request before its body is read; 0 if it may pass."""
+        """Return the HTTP status that refuses a request before its body is read; 0 if allowed."""
         path, method = scope["path"], scope["method"]
         if not (self._is_own(scope) and secrets.compare_digest(path[: len(self._path)].encode(), self._path.encode())):
             return 403
@@ -109,7 +109,7 @@ class Guard:
         return 0
 
     def _is_own(self, scope: Message) -> bool:
-        """Return True for requests of the page itself or of a person who opens it."""
+        """Return true for requests of the page itself or of a person who opens it."""
         hosts, origins, sites = (_values(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
         opened = scope["method"] == "GET" and _values(scope, b"sec-fetch-mode") == ["navigate"]
         return (
@@ -151,7 +151,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _guarded(send: Send) -> Send:
-    """Replace the app's headers by ours, without those for other origins."""
+    """Return a `send` that replaces the app's headers by HEADERS, without those for CORS."""
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -165,7 +165,7 @@ def _guarded(send: Send) -> Send:
 
 
 async def _answer(send: Send, status: int, body: bytes) -> None:
-    """Send a short response; after a refusal close the connection."""
+    """Send a short response; after a refusal, close the connection."""
     kind = b"application/json" if status == 200 else b"text/plain; charset=utf-8"
     headers = {b"content-type": kind, b"content-length": str(len(body)).encode(), **({} if status == 200 else {b"connection": b"close"})}
     await send({"type": "http.response.start", "status": status, "headers": [*headers.items(), *HEADERS.items()]})
@@ -184,8 +184,8 @@ class PageError(Exception):
 
 
 @dataclass
-class Running:
-    """A page that is being served; its address holds the token and is stored nowhere."""
+class ServedPage:
+    """A page that is being served, with its secret address."""
 
     url: str
     port: int
@@ -200,8 +200,8 @@ class Running:
         self._thread.join(10)
 
 
-def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) -> Running:
-    """Serve a page on loopback until `close`, only to those who have its address.
+def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) -> ServedPage:
+    """Serve the page that `build` makes on loopback, until `close` is called.
 
     Args:
         folder: has page.css and page.js, which follow the shared files.
@@ -215,15 +215,15 @@ def serve(build: Callable[[Any], Any], folder: Path, port: int | None = None) ->
         import gradio
     except ImportError as error:
         raise PageError(f"the page needs Gradio: `{install_line('pages')}`") from error
-    listening = _bound(port)
+    listening = _bind_socket(port)
     free, token = listening.getsockname()[1], secrets.token_urlsafe(32)
-    outer, inner = _mounted(gradio, build(gradio), folder, f"/{token}")
-    server, thread = _started(Guard(outer, free, token), listening)
-    return Running(f"http://{LOOPBACK}:{free}/{token}/", free, inner, server, thread)
+    outer, inner = _mount_page(gradio, build(gradio), folder, f"/{token}")
+    server, thread = _start_server(Guard(outer, free, token), listening)
+    return ServedPage(f"http://{LOOPBACK}:{free}/{token}/", free, inner, server, thread)
 
 
-def _bound(port: int | None) -> socket.socket:
-    """Bind a socket first, so that no other program takes the port."""
+def _bind_socket(port: int | None) -> socket.socket:
+    """Return a listening socket on loopback, bound early so that no other program takes it."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -235,8 +235,8 @@ def _bound(port: int | None) -> socket.socket:
     return listening
 
 
-def _mounted(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, Any]:
-    """Return the application with a page at `path`, and the page's own application."""
+def _mount_page(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, Any]:
+    """Return an application with the page mounted at `path`, and the page's own application."""
     css, js = ("".join(f.read_text(encoding="utf-8") for f in (HERE / f"pages.{kind}", folder / f"page.{kind}")) for kind in ("css", "js"))
     from fastapi import FastAPI
 
@@ -255,8 +255,8 @@ def _mounted(gradio: Any, blocks: Any, folder: Path, path: str) -> tuple[Any, An
     return outer, outer.routes[-1].app
 
 
-def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Thread]:
-    """Start a server in a thread, without an access log, which would contain the token."""
+def _start_server(app: Guard, listening: socket.socket) -> tuple[Any, threading.Thread]:
+    """Start a server in a thread, and return both; no access log, which holds the token."""
     import uvicorn
 
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=2)  # type: ignore[arg-type]
@@ -271,7 +271,7 @@ def _started(app: Guard, listening: socket.socket) -> tuple[Any, threading.Threa
 
 
 def html(folder: Path, **values: Any) -> str:
-    """Render the template page.html of a folder; values are escaped."""
+    """Return the template page.html of a folder rendered with escaped values."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(folder), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -280,22 +280,22 @@ def html(folder: Path, **values: Any) -> str:
 
 
 def trouble(why: object) -> str:
-    """Return the HTML for a page that cannot be shown."""
+    """Return HTML that says why a page cannot be shown."""
     from markupsafe import escape
 
     return f'<p class="told" role="status">{escape(visible(why))}</p>'
 
 
 def picture(data: bytes | None) -> str:
-    """Re-encode an image as a data URI; empty if it cannot be decoded."""
+    """Return an image file re-encoded as a data URI; "" if it cannot be decoded."""
     drawn, _ = decoded(data)
     return "" if drawn is None else data_uri(drawn)
 
 
-def data_uri(image: PIL.Image.Image, longest: int = LONGEST_SIDE) -> str:
-    """Encode an image as a data URI: small ones as PNG, others scaled down and as JPEG."""
+def data_uri(image: PIL.Image.Image, max_side: int = LONGEST_SIDE) -> str:
+    """Return an image as a data URI: PNG if small, else scaled down as JPEG."""
     drawn = image.copy()
-    drawn.thumbnail((longest, longest), PIL.Image.Resampling.LANCZOS)
+    drawn.thumbnail((max_side, max_side), PIL.Image.Resampling.LANCZOS)
     data = io.BytesIO()
     kind = "png" if max(drawn.size) <= 320 else "jpeg"
     drawn.save(data, "PNG") if kind == "png" else drawn.save(data, "JPEG", quality=92)

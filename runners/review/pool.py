@@ -45,7 +45,7 @@ class ReviewQuestion:
 
     @property
     def picture(self) -> bytes | None:
-        """Return the image's file; several images as one, side by side; None without any."""
+        """Return the image file; several images as one side by side; None without any."""
         files = self.read()
         if len(files) < 2:
             return files[0] if files else None
@@ -58,7 +58,7 @@ class ReviewQuestion:
 
     @cached_property
     def content(self) -> str:
-        """Return the digest of what is shown, for which a decision holds."""
+        """Return the digest of what the reviewer sees, for which a decision holds."""
         return content_of(self.row, combine_digests([pixels_of(data) for data in self.read()]), self.claims)
 
     @property
@@ -85,12 +85,12 @@ class ReviewQuestion:
 
     @property
     def notes(self) -> dict[str, str]:
-        """Return the sample's meta: a recipe's proof, the inpainted object, people's reasons..."""
+        """Return the sample's meta fields, such as a recipe's proof or people's reasons."""
         return {str(k): str(v) for k, v in (self.row["meta"] or ())}
 
 
 class Pool:
-    """Scored questions, in pairs or single, with their images."""
+    """The questions to review, single or in pairs, with their images."""
 
     def __init__(self, questions: Sequence[ReviewQuestion], subsets: Mapping[str, str] | None = None) -> None:
         self.questions = {q.sample_id: q for q in questions}
@@ -104,17 +104,17 @@ class Pool:
 
     @property
     def words(self) -> dict[str, str]:
-        """Return the counted decisions with their words."""
+        """Return the display words of the counted decisions, by decision."""
         named = {"valid": "valid", "invalid": "invalid", "misplaced": "in the wrong subset", "skip": "skipped"}
         return {choice: named[choice] for choice in self.choices} | {"left": "left"}
 
     def claimed(self, q: ReviewQuestion) -> list[str]:
-        """Return a text for each subset that the dataset puts a question in: `NAME: EXPRESSION`."""
+        """Return `NAME: EXPRESSION` for each subset that the dataset puts a question in."""
         rules = {name: _META.sub("", text) for name, text in self.subsets.items()}
         return [f"{name}: {rules[name]}" if name in rules else f"meant to be {name}" for name in q.claims]
 
     def asks(self, q: ReviewQuestion) -> str:
-        """Return the question for the reviewer."""
+        """Return the text that asks the reviewer about a question."""
         can = "can be answered from its image" if q.answerable else "can NOT be answered from its image"
         if "misplaced" not in self.choices:
             return f"The set says that it {can}. Is that so, and is the answer right?"
@@ -124,14 +124,14 @@ class Pool:
 
     @cached_property
     def pairs(self) -> dict[str, list[ReviewQuestion]]:
-        """Return the members by pair, the answerable one first."""
+        """Return the questions of each pair, by pair id, the answerable one first."""
         by_pair: dict[str, list[ReviewQuestion]] = {}
         for q in sorted(self.questions.values(), key=lambda q: (q.pair_id, not q.answerable, q.sample_id)):
             by_pair.setdefault(q.pair_id, []).append(q)
         return by_pair
 
     def order(self, reviewer: str) -> list[str]:
-        """Return sample ids in a reviewer's order: pairs shuffled, members of a pair together.
+        """Return sample ids in a reviewer's own order: pairs shuffled, members together.
 
         It depends only on the reviewer and each pair, so that new questions do not change the order of others.
         """
@@ -143,7 +143,7 @@ class Pool:
         return ids
 
     def only(self, category: str | None, sample: int | None, seed: int) -> Pool:
-        """Return the pairs of a category or subset, or a sample of them.
+        """Return a Pool of the pairs of a category or subset, or a random sample of them.
 
         A category is named in full, by its last part or by its main kind. The sample is drawn over all subsets and categories.
 
@@ -163,7 +163,7 @@ class Pool:
 
 
 def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "test") -> Pool:
-    """Return the questions of one split of all recipes.
+    """Return a Pool with the questions of one split of all recipes.
 
     Args:
         recipes: folders that `pair` stages wrote.
@@ -190,8 +190,8 @@ def read_pool(recipes: Sequence[Path], sources: Sequence[Path], split: str = "te
     return Pool([ReviewQuestion(r, partial(_files_of, pictures, picture_ids(r["image_id"]))) for r in rows])
 
 
-def read_whole(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, str]) -> Pool:
-    """Return the scored questions of a dataset without pairs; images are read when shown.
+def read_dataset_pool(name: str, folder: Path, rule: SplitRule, subsets: Mapping[str, str]) -> Pool:
+    """Return a Pool with the scored questions of a dataset; images are read when shown.
 
     Args:
         folder: output of its `data` stage.

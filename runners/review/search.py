@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qualm.runners.review.knobs import Range, written
+from qualm.runners.review.knobs import Range, format_strength
 
 GRID = 6
 """Number of strengths measured before bisection, ends included."""
@@ -20,7 +20,7 @@ CLOSE = 0.004
 
 @dataclass(frozen=True)
 class Reading:
-    """Measured effect at one strength, with its 95% interval."""
+    """Measured effect of a perturbation at one strength, with its 95% interval."""
 
     strength: float
     value: float
@@ -46,14 +46,16 @@ Measure = Callable[[Sequence[float]], Sequence[Reading]]
 """Function that measures strengths, each once."""
 
 
-def search(measure: Measure, where: Range, target: float, most: int = 20, display: Callable[[float], float] = float) -> SearchOutcome:
-    """Search the strength whose effect is the target.
+def search(
+    measure: Measure, where: Range, target: float, max_strengths: int = 20, display: Callable[[float], float] = float
+) -> SearchOutcome:
+    """Return the strength whose effect is the target, with all readings, or why there is none.
 
     Measure a grid; widen the range while its strong end stays below the target and nothing bounds the parameter; then bisect where the
     monotone least-squares curve crosses the target.
 
     Args:
-        most: maximum number of measured strengths.
+        max_strengths: maximum number of measured strengths.
         display: converts effects for messages.
     """
     by_strength: dict[float, Reading] = {}
@@ -69,7 +71,7 @@ def search(measure: Measure, where: Range, target: float, most: int = 20, displa
             break
         where = where.wider()
         ask([where.strong])
-    while len(by_strength) < most:
+    while len(by_strength) < max_strengths:
         readings = _ordered(by_strength, where)
         if _fault(readings, target, where, display):
             break
@@ -91,7 +93,7 @@ def _ordered(by_strength: dict[float, Reading], where: Range) -> list[Reading]:
 
 
 def _fault(readings: Sequence[Reading], target: float, where: Range, display: Callable[[float], float]) -> str:
-    """Return the reason why no strength has the effect; empty if one has."""
+    """Return why no strength has the target effect; "" if one has."""
     first, last = readings[0], readings[-1]
     if any(r.n == 0 for r in readings):
         return "no sample has both what went in and what came out"
@@ -101,27 +103,27 @@ def _fault(readings: Sequence[Reading], target: float, where: Range, display: Ca
         late = [r for r in below if where.place(r.strength) > where.place(early.strength)]
         if late:
             return (
-                f"the effect is not monotone: above the target at {written(early.strength)} and below it at the stronger "
-                f"{written(late[0].strength)}; a narrower range may hold one crossing"
+                f"the effect is not monotone: above the target at {format_strength(early.strength)} and below it at the stronger "
+                f"{format_strength(late[0].strength)}; a narrower range may hold one crossing"
             )
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
     goal = f"where {display(target):.4g} was wanted"
     if smooth[-1] < target:
-        return f"even {written(last.strength)} has less effect than asked for: {display(last.value):.4g} {goal}"
+        return f"even {format_strength(last.strength)} has less effect than asked for: {display(last.value):.4g} {goal}"
     if smooth[0] > target:
-        return f"even {written(first.strength)} has more effect than asked for: {display(first.value):.4g} {goal}"
+        return f"even {format_strength(first.strength)} has more effect than asked for: {display(first.value):.4g} {goal}"
     return ""
 
 
 def _around(readings: Sequence[Reading], target: float) -> tuple[Reading, Reading]:
-    """Return the neighbours between which the monotone curve reaches the target."""
+    """Return the neighbouring readings between which the monotone curve reaches the target."""
     smooth = monotone([r.value for r in readings], [r.n for r in readings])
     first = next(i for i, value in enumerate(smooth) if value >= target)
     return readings[max(first - 1, 0)], readings[first]
 
 
 def monotone(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Fit the nearest non-decreasing curve by weighted least squares (isotonic regression)."""
+    """Return the nearest non-decreasing values, by weighted least squares."""
     from scipy.optimize import isotonic_regression
 
     fit = isotonic_regression(np.asarray(values, dtype=float), weights=np.maximum(np.asarray(weights, dtype=float), 1e-9))

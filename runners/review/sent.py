@@ -14,8 +14,8 @@ from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.stage import Stage, StageError
 
 
-def sent(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[str, Any]:
-    """Return what the model of an inference stage is sent, without reading its weights.
+def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) -> dict[str, Any]:
+    """Return what an inference stage's model is sent for one sample, without loading weights.
 
     Args:
         stage: of the model.
@@ -62,7 +62,7 @@ def _images(request: Request, names: Sequence[str]) -> list[str]:
 
 
 def _with_images(text: str, marks: Sequence[str], images: Sequence[str]) -> str:
-    """Return a prompt with each image in the place of its mark, where there is one mark per image."""
+    """Return a prompt with each image description in place of its mark."""
     mark = next((mark for mark in marks if images and text.count(mark) == len(images)), None)
     if mark is None:
         return "\n".join([text, *images]) if images else text
@@ -70,6 +70,6 @@ def _with_images(text: str, marks: Sequence[str], images: Sequence[str]) -> str:
     return first + "".join(image + other for image, other in zip(images, others, strict=True))
 
 
-def printed(contents: dict[str, Any]) -> str:
-    """Return the text or body as it is printed."""
+def format_input(contents: dict[str, Any]) -> str:
+    """Return the text or request body of `model_input` as it is printed."""
     return contents["text"] if "text" in contents else json.dumps(contents["body"], indent=1, ensure_ascii=False)

@@ -7,7 +7,7 @@ from qualm.runners.review.pool import Pool, ReviewQuestion
 
 
 class ReviewSession:
-    """Undecided questions of a pool, in the reviewer's order."""
+    """One reviewer's session: the questions in order, the current one, and decisions."""
 
     def __init__(self, pool: Pool, journal: ReviewJournal, again: bool = False) -> None:
         self.pool, self.journal = pool, journal
@@ -18,18 +18,18 @@ class ReviewSession:
 
     @property
     def current(self) -> ReviewQuestion | None:
-        """Return the question to decide; None if all are decided."""
+        """Return the question to decide now; None if all are decided."""
         return self._back_at or next((q for q in self._order if q.sample_id in self._open), None)
 
     @property
     def partner(self) -> ReviewQuestion | None:
-        """Return the other member of the current question's pair."""
+        """Return the other member of the current question's pair; None if there is none."""
         now = self.current
         return next((q for q in self.pool.pairs[now.pair_id] if q.sample_id != now.sample_id), None) if now else None
 
     @property
     def counts(self) -> Counter[str]:
-        """Count the questions by decision, and those that are `left`."""
+        """Return the number of questions by decision, undecided ones under `left`."""
         return Counter("left" if q.sample_id in self._open else self._decision(q) for q in self._order)
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class ReviewSession:
             self._back_at = None
 
     def undo(self) -> ReviewQuestion | None:
-        """Withdraw the previous decision, also of an earlier session; return its question."""
+        """Withdraw the previous decision, also of an earlier session; return its question or None."""
         if not self._done:
             return None
         last = self._done[-1]

@@ -9,8 +9,8 @@ from typing import Any
 
 from qualm.runners.reporting.text import number, visible
 from qualm.runners.review import pages
-from qualm.runners.review.knobs import written
-from qualm.runners.review.pages import QUIET, Running
+from qualm.runners.review.knobs import format_strength
+from qualm.runners.review.pages import QUIET, ServedPage
 from qualm.runners.review.strength_session import StrengthSession, WriteError
 from qualm.runners.review.votes import CHOICES, VoteError
 from qualm.runners.runtime.stage import StageError
@@ -22,8 +22,8 @@ Drawn = tuple[str, str]
 """HTML of the page's head and of its samples."""
 
 
-def serve(session: StrengthSession, title: str, port: int | None = None) -> Running:
-    """Serve a session's page on loopback until `close`; raise as `pages.serve`."""
+def serve(session: StrengthSession, title: str, port: int | None = None) -> ServedPage:
+    """Serve a strength session's page on loopback until `close`; raise as `pages.serve`."""
     return pages.serve(lambda gradio: _blocks(gradio, session, title), HERE, port)
 
 
@@ -46,63 +46,65 @@ def _blocks(gradio: Any, session: StrengthSession, title: str) -> Any:
         outputs = [view, cards]
 
         def start() -> tuple[Any, ...]:
-            return (*drawn(session, title), *(session.values[k.name] for k in session.knobs))
+            return (*page_outputs(session, title), *(session.values[k.name] for k in session.knobs))
 
         def answered(event: Any) -> None:
             if session.bench.respondent is not None:  # in a queue of its own: sliders do not wait for the model
-                event.then(lambda: answered_page(session, title), None, outputs, **{**QUIET, "concurrency_id": "model"})
+                event.then(lambda: ask_model(session, title), None, outputs, **{**QUIET, "concurrency_id": "model"})
 
         for slider in sliders:
-            answered(slider.change(lambda *values: turned(session, title, values), sliders, outputs, trigger_mode="always_last", **QUIET))
+            answered(
+                slider.change(lambda *values: set_strengths(session, title, values), sliders, outputs, trigger_mode="always_last", **QUIET)
+            )
         for button, by in ((back, -1), (on, 1)):
-            answered(button.click(lambda by=by: moved(session, title, by), None, outputs, **QUIET))
+            answered(button.click(lambda by=by: show_batch(session, title, by), None, outputs, **QUIET))
         for button, verdict in zip(votes, CHOICES, strict=True):
-            button.click(lambda verdict=verdict: voted(session, title, verdict), None, outputs, **QUIET)
-        write.click(lambda how: written_down(session, title, how), [mode], outputs, **QUIET)
+            button.click(lambda verdict=verdict: record_vote(session, title, verdict), None, outputs, **QUIET)
+        write.click(lambda how: write_strengths(session, title, how), [mode], outputs, **QUIET)
         answered(blocks.load(start, None, [*outputs, *sliders], **QUIET))
     return blocks
 
 
-def turned(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
-    """Set strengths, in the order of the sliders; return the page."""
+def set_strengths(session: StrengthSession, title: str, values: Sequence[float | None]) -> Drawn:
+    """Set the strengths, in the order of the sliders; return (head, samples) HTML."""
     session.turn({k.name: v for k, v in zip(session.knobs, values, strict=True)})
-    return drawn(session, title)
+    return page_outputs(session, title)
 
 
-def moved(session: StrengthSession, title: str, by: int) -> Drawn:
-    """Show another batch of samples, `by` batches further; return the page."""
+def show_batch(session: StrengthSession, title: str, by: int) -> Drawn:
+    """Move on by `by` batches of samples; return (head, samples) HTML."""
     session.move(by)
-    return drawn(session, title)
+    return page_outputs(session, title)
 
 
-def voted(session: StrengthSession, title: str, verdict: str) -> Drawn:
-    """Record a vote, or show why not; return the page."""
+def record_vote(session: StrengthSession, title: str, verdict: str) -> Drawn:
+    """Record a vote, or say why not; return (head, samples) HTML."""
     try:
         session.vote(verdict)
     except VoteError as error:
-        return drawn(session, title, str(error))
-    return drawn(session, title)
+        return page_outputs(session, title, str(error))
+    return page_outputs(session, title)
 
 
-def written_down(session: StrengthSession, title: str, how: str) -> Drawn:
-    """Write the strengths into the spec, or show why not."""
+def write_strengths(session: StrengthSession, title: str, how: str) -> Drawn:
+    """Write the strengths into the spec, or say why not; return (head, samples) HTML."""
     try:
-        return drawn(session, title, "; ".join(session.write(how == ADD)))
+        return page_outputs(session, title, "; ".join(session.write(how == ADD)))
     except WriteError as error:
-        return drawn(session, title, str(error))
+        return page_outputs(session, title, str(error))
 
 
-def answered_page(session: StrengthSession, title: str) -> Drawn:
-    """Show the model's answers, or why there are none."""
+def ask_model(session: StrengthSession, title: str) -> Drawn:
+    """Ask the model about the samples shown; return (head, samples) HTML, or why it fails."""
     try:
         session.ask()
     except StageError as error:
-        return drawn(session, title, str(error))
-    return drawn(session, title)
+        return page_outputs(session, title, str(error))
+    return page_outputs(session, title)
 
 
-def drawn(session: StrengthSession, title: str, message: str = "") -> Drawn:
-    """Return both parts of the page, or why samples cannot be shown."""
+def page_outputs(session: StrengthSession, title: str, message: str = "") -> Drawn:
+    """Return (head, samples) HTML, with `message` or why samples cannot be shown."""
     try:
         return render(session, title, "head", message), render(session, title, "cards")
     except StageError as error:
@@ -110,7 +112,7 @@ def drawn(session: StrengthSession, title: str, message: str = "") -> Drawn:
 
 
 def render(session: StrengthSession, title: str, part: str, message: str = "") -> str:
-    """Render a part of the page, `head` or `cards`, with escaped text."""
+    """Return the HTML of `part` of the page, `head` or `cards`, with escaped text."""
     bench = session.bench
     samples = session.views() if part == "cards" else []
     values = {
@@ -120,7 +122,7 @@ def render(session: StrengthSession, title: str, part: str, message: str = "") -
         "variant": session.variant,
         "dataset": bench.dataset.name,
         "place": session.place,
-        "values": {name: written(value) for name, value in session.values.items()},
+        "values": {name: format_strength(value) for name, value in session.values.items()},
         "tally": session.tally,
         "choices": CHOICES,
         "model": bench.respondent.label if bench.respondent is not None else "",

@@ -43,13 +43,13 @@ class SampleView:
 
     @property
     def changed(self) -> bool:
-        """Return whether the answers to both versions differ."""
+        """Return true if the answers to both versions are known and differ."""
         answers = [side.answer for side in (self.before, self.after) if side is not None and side.answer is not None]
         return len(answers) == 2 and answers[0].key != answers[1].key
 
 
 class StrengthSession:
-    """State of the page, held by the server, so that a reload shows the same."""
+    """State of a strength page: samples shown, strengths, votes and what was written."""
 
     def __init__(self, bench: Bench, knobs: Sequence[Knob], votes: Votes, reviewer: str, writer: Writer | None) -> None:
         self.bench, self.knobs, self.votes, self.reviewer, self.writer = bench, knobs, votes, reviewer, writer
@@ -60,39 +60,39 @@ class StrengthSession:
 
     @property
     def rows(self) -> list[int]:
-        """Return the samples on the page."""
+        """Return the row numbers of the samples on the page."""
         return self._order[self._start : self._start + AT_ONCE]
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Return the positions of the first and last sample on the page, from 1, and the total."""
+        """Return positions of the first and last sample on the page, from 1, and the total."""
         return self._start + 1, self._start + len(self.rows), len(self._order)
 
     @property
     def variant(self) -> str:
-        """Return the variant's name at the present strengths."""
+        """Return the variant's name at the current strengths."""
         return self.bench.subject.variant(self.values).name
 
     def turn(self, values: Mapping[str, float | None]) -> None:
-        """Set strengths; None leaves one unchanged."""
+        """Set the strengths by parameter; None leaves a strength unchanged."""
         for knob in self.knobs:
             value = values.get(knob.name)
             if value is not None and math.isfinite(value):
                 self.values[knob.name] = knob.rounded(float(value))
 
     def move(self, by: int) -> None:
-        """Move by batches, cyclically."""
+        """Move on by `by` batches of samples, cyclically."""
         batches = -(-len(self.bench.dataset) // AT_ONCE)
         self._start = (self._start // AT_ONCE + by) % batches * AT_ONCE
 
     def ask(self) -> None:
-        """Ask the model about the samples on the page, unperturbed and at the present strengths."""
+        """Ask the model about the samples on the page, clean and at the current strengths."""
         rows, values = self.rows, dict(self.values)
         self.bench.answers(None, rows)
         self.bench.answers(values, rows)
 
     def views(self) -> list[SampleView]:
-        """Return the samples on the page, with known answers."""
+        """Return the samples on the page, clean and perturbed, with known answers."""
         clean, perturbed = self.bench.cached_answers(None), self.bench.cached_answers(self.values)
         return [self._view(row, clean, perturbed) for row in self.rows]
 
@@ -121,7 +121,7 @@ class StrengthSession:
         return self.votes.tally(self.bench.dataset.name, self.bench.subject.plugin.name)
 
     def write(self, add: bool) -> list[str]:
-        """Write strengths that differ from the spec's; return what was done."""
+        """Write strengths that differ from the spec's; return sentences on what was done."""
         if self.writer is None:
             raise WriteError("the perturbations are in a spec that this one extends; calibrate that one, or write them here")
         names = [k.name for k in self.knobs if self.values[k.name] != self._written[k.name]]
@@ -135,7 +135,7 @@ class StrengthSession:
 
 
 def _pictures_apart(pictures: Sequence[str | None]) -> list[int]:
-    """Order rows so that an image repeats only after all others."""
+    """Return row numbers ordered so that an image repeats only after all others."""
     counts: Counter[str | None] = Counter()
     turns = []
     for row, picture in enumerate(pictures):

@@ -37,7 +37,7 @@ class NoTerminalError(Exception):
 
 
 def run(session: ReviewSession, read_key: Callable[[], str] | None = None, out: Console | None = None) -> None:
-    """Ask until all is decided or the reviewer quits, storing each decision at once."""
+    """Ask for decisions key by key until all is decided or the reviewer quits."""
     out = out or Console()
     with tempfile.TemporaryDirectory(prefix="qualm-verify-") as folder, _keys() if read_key is None else _scripted(read_key) as key:
         note, drawn = "", None
@@ -100,7 +100,7 @@ def _member(q: ReviewQuestion, out: Console, folder: Path, title: str, pool: Poo
 
 
 def draw(file: Path, width: int, height: int) -> Text:
-    """Draw an image in half blocks, two pixels per character."""
+    """Return an image drawn in half-block characters, two pixels each."""
     picture = pictures.decoded(file.read_bytes())
     columns = max(2, min(width, picture.width, 2 * height * picture.width // picture.height))
     rows = max(2, round(picture.height * columns / picture.width / 2) * 2)
@@ -125,7 +125,7 @@ def _save(q: ReviewQuestion, folder: Path) -> Path | None:
 
 
 def _line(out: Console, key: Callable[[], str]) -> str:
-    """Read a note key by key; Escape drops it."""
+    """Return a note that is read key by key; "" if Escape drops it."""
     text = ""
     out.print(Text("note (Enter keeps it, Escape drops it): "), end="")
     while True:

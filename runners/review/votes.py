@@ -27,7 +27,7 @@ class Vote:
 
 
 class Votes:
-    """A journal of votes."""
+    """Votes on strengths, stored in a journal file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._journal = path, Journal(path)
@@ -38,7 +38,7 @@ class Votes:
             self._apply(Vote(*fields))
 
     def record(self, vote: Vote) -> None:
-        """Store a vote; it is on disk on return."""
+        """Store a vote in the journal; it is on disk on return."""
         if vote.verdict not in CHOICES:
             raise ValueError(f"expected one of {', '.join(CHOICES)}, got '{vote.verdict}'")
         try:
@@ -48,7 +48,7 @@ class Votes:
         self._apply(vote)
 
     def tally(self, dataset: str, perturbation: str) -> dict[str, Counter[str]]:
-        """Count the votes on a perturbation: variant -> verdict -> votes, in the order of first votes."""
+        """Return the votes on a perturbation: counts by verdict, by variant, in order."""
         by_variant: dict[str, Counter[str]] = {}
         for vote in self._now.values():
             if vote.dataset == dataset and vote.variant.partition("@")[0] == perturbation:

@@ -8,9 +8,9 @@ import pytest
 from qualm.registry.plugins.registry import get
 from qualm.runners.data.rows import choose
 from qualm.runners.review import bench as module
-from qualm.runners.review.bench import Answer, Bench, Respondent, Subject, open_dataset
+from qualm.runners.review.bench import AdjustablePerturbation, Answer, Bench, Respondent, open_dataset
 from qualm.runners.review.effects import DISTANCES, distance_goal, mean_reading, share_goal, share_reading
-from qualm.runners.review.knobs import numeric
+from qualm.runners.review.knobs import numeric_knobs
 from qualm.runners.runtime.stage import StageError
 from tests.support.models.tiny_models import tiny_llava
 from tests.support.projects.asking import bare_stage, picture, png, sample, write_samples
@@ -39,7 +39,7 @@ def names(found):
 
 
 def subject(plugin="gaussian_noise", args=None):
-    return Subject(
+    return AdjustablePerturbation(
         get("perturbations", plugin), GRAY if args is None else args, lambda a: f"{plugin}@{'-'.join(f'{v}' for v in a.values())}"
     )
 
@@ -125,7 +125,7 @@ def test_answers_are_asked_once_for_each_strength_and_sample(folder):
 
 def test_where_to_search_begins_where_nothing_is_done(folder):
     made = Bench(dataset(folder), subject(), 7)
-    (knob,) = numeric(made.subject.plugin, GRAY)
+    (knob,) = numeric_knobs(made.subject.plugin, GRAY)
     found = made.range_of(knob, None, "auto")
     assert (found.weak, found.strong) == (0.0, knob.high)
     assert made._difference(range(3), {"sigma": 0.0}) == 0 < made._difference(range(3), {"sigma": 1.0})
@@ -137,7 +137,7 @@ def test_where_to_search_begins_where_nothing_is_done(folder):
 
 def test_a_parameter_without_a_value_of_nothing_is_searched_from_its_gentler_end(folder):
     made = Bench(dataset(folder), subject("jpeg", {"quality": 30}), 7)
-    found = made.range_of(numeric(made.subject.plugin, {"quality": 30})[0], None, "auto")
+    found = made.range_of(numeric_knobs(made.subject.plugin, {"quality": 30})[0], None, "auto")
     assert (found.weak, found.strong) == (100, 1)
 
 
@@ -146,7 +146,7 @@ def test_two_dozen_samples_are_enough_to_see_that_nothing_happens(tmp_path, monk
     made = Bench(open_dataset("d", write_samples(tmp_path / "d", rows, {}), None, "text", 99, 7), subject("typos", {"p": 0.5}), 7)
     seen = []
     monkeypatch.setattr(made, "_difference", lambda some, values: seen.append(len(some)) or values["p"])
-    (knob,) = numeric(made.subject.plugin, {"p": 0.5})
+    (knob,) = numeric_knobs(made.subject.plugin, {"p": 0.5})
     found = made.range_of(knob, None, "auto")
     assert set(seen) == {24} and len(seen) == 2 and (found.weak, found.strong) == (0.0, 1.0)
 

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from qualm.runners.review import curve
-from qualm.runners.review.curve import csv_text, phrase, rows, standalone, svg_text
+from qualm.runners.review.curve import csv_text, curve_rows, format_reading, standalone, svg_text
 from qualm.runners.review.effects import distance_goal, share_goal
 from qualm.runners.review.knobs import Knob, Range
 from qualm.runners.review.search import Reading, SearchOutcome
@@ -24,18 +24,18 @@ def outcome(readings=READINGS, chosen=1, scale="linear"):
 
 
 def test_a_row_per_strength_with_the_chosen_one_marked():
-    assert rows(outcome(), SHARE) == [
+    assert curve_rows(outcome(), SHARE) == [
         {"strength": 0.0, "value": 0.0, "low": 0.0, "high": 0.0625, "n": 40, "left_out": 0, "chosen": False},
         {"strength": 2.5, "value": 0.25, "low": 0.125, "high": 0.375, "n": 40, "left_out": 3, "chosen": True},
         {"strength": 40.0, "value": 0.5, "low": 0.375, "high": 0.625, "n": 39, "left_out": 1, "chosen": False},
     ]
-    assert not any(row["chosen"] for row in rows(outcome(chosen=None), SHARE))
+    assert not any(row["chosen"] for row in curve_rows(outcome(chosen=None), SHARE))
 
 
 def test_in_decibels_the_ends_change_places():
-    (row,) = rows(outcome((Reading(1.0, 0.01, 0.001, 0.1, 5),), None), PSNR)
+    (row,) = curve_rows(outcome((Reading(1.0, 0.01, 0.001, 0.1, 5),), None), PSNR)
     assert (row["value"], row["low"], row["high"]) == (pytest.approx(20), pytest.approx(10), pytest.approx(30))
-    (row,) = rows(outcome((Reading(1.0, 0.0, 0.0, 0.01, 5),), None), PSNR)
+    (row,) = curve_rows(outcome((Reading(1.0, 0.0, 0.0, 0.01, 5),), None), PSNR)
     assert (row["value"], row["low"], row["high"]) == (math.inf, pytest.approx(20), math.inf)
 
 
@@ -49,8 +49,8 @@ def test_as_csv_with_six_digits():
 
 
 def test_a_reading_in_words():
-    assert phrase(READINGS[1], SHARE) == "0.25 [0.125, 0.375] of 40"
-    assert phrase(Reading(1.0, 0.01, 0.001, 0.1, 5), PSNR) == "20 [10, 30] of 5"
+    assert format_reading(READINGS[1], SHARE) == "0.25 [0.125, 0.375] of 40"
+    assert format_reading(Reading(1.0, 0.01, 0.001, 0.1, 5), PSNR) == "20 [10, 30] of 5"
 
 
 def test_what_cannot_be_drawn_is_left_out_or_drawn_without_its_end():

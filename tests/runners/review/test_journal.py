@@ -11,7 +11,7 @@ import pytest
 from qualm.registry.entries.adding import AddError
 from qualm.registry.entries.entries import find
 from qualm.runners.data.curation import Decision, read_decisions
-from qualm.runners.review.journal import JournalError, ReviewJournal, place, publish, published
+from qualm.runners.review.journal import JournalError, ReviewJournal, journals_folder, publish, read_published
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -91,7 +91,7 @@ def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     assert (entry.path / "decisions.csv").read_text() == (
         "sample_id,content,reviewer,decision,note\ns1,c,ann,valid,\ns1,c,bob,valid,\ns2,c,ann,valid,\ns2,c,bob,invalid,\n"
     )
-    assert list(place(checkout, "our-reviews").glob("*.csv")) == []  # the journals are let go
+    assert list(journals_folder(checkout, "our-reviews").glob("*.csv")) == []  # the journals are let go
     assert publish(checkout, "our-reviews") is None
 
     journal = ReviewJournal(checkout, "our-reviews", "ann")  # a later session changes its mind
@@ -100,7 +100,7 @@ def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     journal.record("s1", "c", "invalid")
     changed = publish(checkout, "our-reviews", [Decision("s9", "c", "eve", "valid")])  # while the session is open
     assert changed is not None and changed.outcome == "replaced"
-    assert [(d.sample_id, d.reviewer, d.decision) for d in published(checkout, "our-reviews")] == [
+    assert [(d.sample_id, d.reviewer, d.decision) for d in read_published(checkout, "our-reviews")] == [
         ("s1", "ann", "invalid"),
         ("s1", "bob", "valid"),
         ("s2", "bob", "invalid"),
@@ -114,7 +114,7 @@ def test_two_reviewers_become_one_tracked_table(checkout: Path) -> None:
     journal = ReviewJournal(checkout, "our-reviews", "ann")
     journal.record("s3", "c", "valid")  # as before
     journal.close()
-    assert publish(checkout, "our-reviews") is None and list(place(checkout, "our-reviews").glob("*.csv")) == []
+    assert publish(checkout, "our-reviews") is None and list(journals_folder(checkout, "our-reviews").glob("*.csv")) == []
     assert publish(checkout, "our-reviews", [Decision("s3", "c", "ann", "skip")]) is not None, "without a journal too"
 
 

@@ -8,12 +8,12 @@ import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
 from qualm.registry.plugins.registry import Parameter, get
-from qualm.runners.review.knobs import Knob, Range, candidates, numeric, range_of, written
+from qualm.runners.review.knobs import Knob, Range, candidates, format_strength, numeric_knobs, search_range
 
 
 def knob(name, parameter=None, **args):
     plugin = get("perturbations", name)
-    knobs = numeric(plugin, {**{p.name: p.default for p in plugin.parameters}, **args})
+    knobs = numeric_knobs(plugin, {**{p.name: p.default for p in plugin.parameters}, **args})
     return next(k for k in knobs if parameter in (None, k.name))
 
 
@@ -34,27 +34,27 @@ def test_ranges_come_from_annotations(name, whole, low, high, open_above):
 
 
 def test_switches_and_names_are_no_strengths():
-    assert [k.name for k in numeric(get("perturbations", "blur"), {"radius": 2.0, "relative": False})] == ["radius"]
-    assert [k.name for k in numeric(get("perturbations", "cutout"), {"ratio": 0.2, "of": "side", "fill": 128})] == ["ratio", "fill"]
+    assert [k.name for k in numeric_knobs(get("perturbations", "blur"), {"radius": 2.0, "relative": False})] == ["radius"]
+    assert [k.name for k in numeric_knobs(get("perturbations", "cutout"), {"ratio": 0.2, "of": "side", "fill": 128})] == ["ratio", "fill"]
 
 
 def test_the_side_of_nothing_follows_the_spec():
-    soft = range_of(knob("sharpness", factor=0.5), [1.0], 0.5, 1.0, None, "auto")
+    soft = search_range(knob("sharpness", factor=0.5), [1.0], 0.5, 1.0, None, "auto")
     assert (soft.weak, soft.strong, soft.scale) == (1.0, 0.0, "linear")
-    sharp = range_of(knob("sharpness", factor=4.0), [1.0], 4.0, 1.0, None, "auto")
+    sharp = search_range(knob("sharpness", factor=4.0), [1.0], 4.0, 1.0, None, "auto")
     assert (sharp.weak, sharp.strong, sharp.scale) == (1.0, 255.0, "log")
-    dark = range_of(knob("dark"), [1.0], 0.2, 1.0, None, "auto")
+    dark = search_range(knob("dark"), [1.0], 0.2, 1.0, None, "auto")
     assert (dark.weak, dark.strong, dark.scale, dark.widens) == (1.0, 0.0, "linear", False)
-    blur = range_of(knob("blur"), [0.0], 10.0, 0.0, None, "auto")
+    blur = search_range(knob("blur"), [0.0], 10.0, 0.0, None, "auto")
     assert (blur.weak, blur.strong, blur.scale, blur.widens) == (0.0, 40.0, "log", True)
-    jpeg = range_of(knob("jpeg"), [], 10, 100.0, None, "auto")
+    jpeg = search_range(knob("jpeg"), [], 10, 100.0, None, "auto")
     assert (jpeg.weak, jpeg.strong, jpeg.scale) == (100.0, 1.0, "linear")
-    given = range_of(knob("dark"), [1.0], 0.2, 1.0, (0.3, 0.9), "auto")
+    given = search_range(knob("dark"), [1.0], 0.2, 1.0, (0.3, 0.9), "auto")
     assert (given.weak, given.strong) == (0.9, 0.3)
 
 
 def test_places_and_strengths_are_inverse():
-    for where in (range_of(knob("blur"), [0.0], 10.0, 0.0, None, s) for s in ("log", "linear")):
+    for where in (search_range(knob("blur"), [0.0], 10.0, 0.0, None, s) for s in ("log", "linear")):
         assert where.at(0) == 0.0 and where.at(1) == 40.0
         for place in (0.2, 0.5, 0.9):
             assert where.place(where.at(place)) == pytest.approx(place, abs=0.01)
@@ -63,7 +63,7 @@ def test_places_and_strengths_are_inverse():
 
 @pytest.mark.parametrize(("value", "text"), [(3, "3"), (2.0, "2"), (0.15, "0.15"), (0.000012, "0.000012"), (123000.0, "123000")])
 def test_numbers_are_written_as_specs_say_them(value, text):
-    assert written(value) == text
+    assert format_strength(value) == text
 
 
 BLUR = get("perturbations", "blur")
@@ -72,7 +72,7 @@ BLUR = get("perturbations", "blur")
 def made(annotation, value, default=1.0):
     """The knob of one parameter `x`, or None."""
     plugin = replace(BLUR, parameters=(Parameter("x", annotation, default, ""),))
-    return next(iter(numeric(plugin, {"x": value})), None)
+    return next(iter(numeric_knobs(plugin, {"x": value})), None)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ FACTOR = Knob("factor", False, 0.0, 255.0, False)
     ],
 )
 def test_the_weak_end_does_nothing_and_the_strong_one_lies_on_the_side_of_the_spec(nothing, now, gentler, limits, weak, strong):
-    found = range_of(FACTOR, nothing, now, gentler, limits, "auto")
+    found = search_range(FACTOR, nothing, now, gentler, limits, "auto")
     assert (found.weak, found.strong) == (weak, strong)
 
 
@@ -173,10 +173,12 @@ def test_the_weak_end_does_nothing_and_the_strong_one_lies_on_the_side_of_the_sp
     ],
 )
 def test_far_ends_have_a_logarithmic_scale(knob, nothing, limits, scale, chosen):
-    found = range_of(knob, nothing, 3.0, 0.0, limits, scale)
+    found = search_range(knob, nothing, 3.0, 0.0, limits, scale)
     assert found.scale == chosen and found.widens == (knob.open_above and limits is None) and math.isfinite(found.strong)
 
 
 def test_strengths_are_those_that_a_plugin_names():
-    assert [k.name for k in numeric(replace(BLUR, declares={"STRENGTHS": ("radius",)}), {"radius": 2.0, "relative": False})] == ["radius"]
-    assert numeric(replace(BLUR, declares={"STRENGTHS": ()}), {"radius": 2.0}) == []
+    assert [k.name for k in numeric_knobs(replace(BLUR, declares={"STRENGTHS": ("radius",)}), {"radius": 2.0, "relative": False})] == [
+        "radius"
+    ]
+    assert numeric_knobs(replace(BLUR, declares={"STRENGTHS": ()}), {"radius": 2.0}) == []

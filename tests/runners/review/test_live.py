@@ -11,8 +11,8 @@ from qualm.registry.plugins.registry import get
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.dataset import DatasetFolder
 from qualm.runners.plugins.perturbations.clip_mask import Clip, mask
-from qualm.runners.review.bench import Bench, Subject, open_dataset
-from qualm.runners.review.knobs import numeric
+from qualm.runners.review.bench import AdjustablePerturbation, Bench, open_dataset
+from qualm.runners.review.knobs import numeric_knobs
 from qualm.runners.review.live import VARIANTS, Workshop
 from qualm.runners.runtime.records import read_table
 from qualm.runners.runtime.settings import Settings
@@ -28,7 +28,7 @@ SETTINGS = Settings(device="cpu", workers=1, progress=False)
 def bench(name: str, folder: Path, args: dict, label: str) -> Bench:
     plugin = get("perturbations", name)
     dataset = open_dataset("scenes", folder, None, str(plugin.declares["MODALITY"]), 8, 7)
-    return Bench(dataset, Subject(plugin, args, lambda args: label.format(**args), Workshop(dataset, SETTINGS, 7)), 7)
+    return Bench(dataset, AdjustablePerturbation(plugin, args, lambda args: label.format(**args), Workshop(dataset, SETTINGS, 7)), 7)
 
 
 def test_a_mask_follows_its_strength(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def test_a_mask_follows_its_strength(tmp_path: Path, monkeypatch: pytest.MonkeyP
     clip = tiny_clip(tmp_path / "clip")
     args = {"artifact": str(clip), "strength": 1.0, "relevance": "class_attention", "layer": -2}
     masked = bench("clip_mask", tmp_path / "data", args, "clip_mask@strength={strength:g}")
-    assert [k.name for k in numeric(masked.subject.plugin, args)] == ["strength"]
+    assert [k.name for k in numeric_knobs(masked.subject.plugin, args)] == ["strength"]
     original, question = masked.item(0, None) or (None, "")
     assert original is not None
     where = mask(Clip(clip, "cpu").relevance(original, question, "class_attention", -2), original.size)
@@ -67,7 +67,7 @@ def test_a_question_is_rewritten_as_the_stage_rewrites_it(tmp_path: Path, monkey
         stage = {r["sample_id"]: r["question"] for r in read_table(Path("made") / name / "samples.parquet", SAMPLES).to_pylist()}
         live = {s["sample_id"]: looked.item(i, {}) for i, s in enumerate(looked.dataset.samples)}
         assert {s: made and made[1] for s, made in live.items()} == {s: stage.get(s) for s in live}
-        assert numeric(plugin, args) == []
+        assert numeric_knobs(plugin, args) == []
         original = {s["sample_id"]: s["question"] for s in DatasetFolder("scenes", folder).samples}
         assert any(made is not None and made[1] != original[s] for s, made in live.items())
 

@@ -11,7 +11,7 @@ from qualm.registry.sample import IMAGES
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.review import page
 from qualm.runners.review.journal import ReviewJournal
-from qualm.runners.review.pool import read_pool, read_whole
+from qualm.runners.review.pool import read_dataset_pool, read_pool
 from qualm.runners.review.session import ReviewSession
 from qualm.runners.runtime.records import write_table
 from tests.support.data.tiny_pairs import write_pairs
@@ -109,7 +109,7 @@ def test_it_fits_a_phone(browser: Chromium, session: ReviewSession) -> None:
 
 @pytest.mark.slow
 def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
-    photos = read_whole("photos", write_questions(tmp_path / "photos", HOSTILE), SplitRule(), SUBSETS)
+    photos = read_dataset_pool("photos", write_questions(tmp_path / "photos", HOSTILE), SplitRule(), SUBSETS)
     session = ReviewSession(photos, ReviewJournal(tmp_path, "reviews", "ann"))
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(session, "photos", None)
@@ -138,12 +138,12 @@ def test_a_data_set_without_pairs_in_a_browser(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
     folder = write_questions(tmp_path / "data")
-    session = ReviewSession(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
-    shown = page.drawn(session, "ours")
+    session = ReviewSession(read_dataset_pool("photos", folder, SplitRule(("val",)), SUBSETS), ReviewJournal(tmp_path, "reviews", "ann"))
+    shown = page.page_outputs(session, "ours")
     assert "What is this?" in shown[0] and shown[1], "as long as it is there, it can be decided"
     write_table(folder / "images" / "00000.parquet", [], IMAGES)
-    broken = ReviewSession(read_whole("photos", folder, SplitRule(("val",)), SUBSETS), session.journal)
-    told, token, note = page.drawn(broken, "ours")
+    broken = ReviewSession(read_dataset_pool("photos", folder, SplitRule(("val",)), SUBSETS), session.journal)
+    told, token, note = page.page_outputs(broken, "ours")
     assert 'class="told"' in told and "`dvc repro` or `dvc pull`" in told
     assert (token, note) == ("", ""), "nothing that is not seen is decided"
     assert page.decide(broken, "ours", "valid", token, "")[1] == ""
@@ -151,12 +151,12 @@ def test_a_picture_that_is_gone_is_told_on_the_page(tmp_path: Path) -> None:
 
 
 def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: ReviewSession) -> None:
-    first = page.drawn(session, "ours")[1]
+    first = page.page_outputs(session, "ours")[1]
     second = page.decide(session, "ours", "valid", first, "")[1]
     assert second and second != first
     session.journal.close()
     session.journal._journal.path = Path("/dev/full")  # as a disk that takes nothing more
-    for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.back(session, "ours")):
+    for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.undo(session, "ours")):
         assert "this decision is not kept, earlier ones are" in told
         assert token == second, "nothing has changed"
     assert session.counts["valid"] == 1

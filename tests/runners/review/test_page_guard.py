@@ -17,7 +17,7 @@ import pytest
 from qualm.compiler.viewing.serving import open_browser
 from qualm.runners.review import page
 from qualm.runners.review.journal import ReviewJournal
-from qualm.runners.review.pages import LONGEST_BODY, LONGEST_QUERY, Guard, Running
+from qualm.runners.review.pages import LONGEST_BODY, LONGEST_QUERY, Guard, ServedPage
 from qualm.runners.review.pool import read_pool
 from qualm.runners.review.session import ReviewSession
 from tests.support.data.tiny_pairs import write_pairs
@@ -39,7 +39,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> ReviewSession:
 
 
 @pytest.fixture(scope="module")
-def running(session: ReviewSession) -> Iterator[Running]:
+def running(session: ReviewSession) -> Iterator[ServedPage]:
     serving = page.serve(session, "ours")
     yield serving
     serving.close()
@@ -52,7 +52,7 @@ def decided(session: ReviewSession) -> None:
         session.decide("valid")
 
 
-def ask(running: Running, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
+def ask(running: ServedPage, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Answer:
     """One request, its headers as they stand here."""
     line = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
     line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -66,17 +66,17 @@ def ask(running: Running, path: str, method: str = "GET", body: bytes | None = N
     return reply.status, answer, reply.headers
 
 
-def secret(running: Running) -> str:
+def secret(running: ServedPage) -> str:
     return "/" + running.url.split("/", 3)[3].rstrip("/")
 
 
-def undo(running: Running, prefix: str, **headers: str) -> int:
+def undo(running: ServedPage, prefix: str, **headers: str) -> int:
     """Withdraw the decision before, as the page does: 200 where that was let through."""
     body = json.dumps({"data": [], "fn_index": UNDO, "session_hash": "attack"}).encode()
     return ask(running, f"{prefix}/gradio_api/queue/join", "POST", body, Content_Type="application/json", **headers)[0]
 
 
-def test_the_pages_own_browser_reads_and_decides(running: Running, session: ReviewSession) -> None:
+def test_the_pages_own_browser_reads_and_decides(running: ServedPage, session: ReviewSession) -> None:
     status, answer, headers = ask(running, secret(running) + "/")
     assert status == 200 and b"gradio" in answer
     assert "server" not in headers
@@ -117,7 +117,7 @@ def test_the_pages_own_browser_reads_and_decides(running: Running, session: Revi
     ids=str,
 )
 def test_other_sites_neither_read_nor_decide_even_with_the_address(
-    running: Running, session: ReviewSession, headers: dict[str, str]
+    running: ServedPage, session: ReviewSession, headers: dict[str, str]
 ) -> None:
     foreign = {name: value.format(port=running.port) for name, value in headers.items()}
     before = session.counts
@@ -128,7 +128,7 @@ def test_other_sites_neither_read_nor_decide_even_with_the_address(
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/{shorter}", "/{other}", "/gradio", "/..{token}", "/{token}x", "{upper}"])
-def test_another_account_without_the_address_neither_reads_nor_decides(running: Running, session: ReviewSession, prefix: str) -> None:
+def test_another_account_without_the_address_neither_reads_nor_decides(running: ServedPage, session: ReviewSession, prefix: str) -> None:
     token = secret(running)
     guess = prefix.format(shorter=token[1:-1], other="A" * (len(token) - 1), token=token[1:], upper=token.swapcase())
     before = session.counts
@@ -147,7 +147,7 @@ def test_another_account_without_the_address_neither_reads_nor_decides(running: 
     assert session.counts == before
 
 
-def test_no_request_without_the_token_names_it(running: Running) -> None:
+def test_no_request_without_the_token_names_it(running: ServedPage) -> None:
     for route in ("/", "/manifest.json", "/favicon.ico", "/config", "/openapi.json", "/docs"):
         _, answer, headers = ask(running, route)
         assert secret(running)[1:] not in f"{answer!r} {headers}"
@@ -165,12 +165,12 @@ def test_no_request_without_the_token_names_it(running: Running) -> None:
         "/login",
     ],
 )
-def test_nothing_is_uploaded_and_no_other_way_in_is_open(running: Running, route: str) -> None:
+def test_nothing_is_uploaded_and_no_other_way_in_is_open(running: ServedPage, route: str) -> None:
     file = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a"\r\n\r\nspam\r\n--x--\r\n'
     assert ask(running, secret(running) + route, "POST", file, Content_Type="multipart/form-data; boundary=x")[0] == 404
 
 
-def test_no_file_of_this_machine_is_read(running: Running) -> None:
+def test_no_file_of_this_machine_is_read(running: ServedPage) -> None:
     here = Path(__file__).resolve()
     for route in (
         f"/gradio_api/file={here}",
@@ -183,14 +183,14 @@ def test_no_file_of_this_machine_is_read(running: Running) -> None:
         assert status == 404 and len(answer) < 100, route
 
 
-def test_a_body_is_no_longer_than_a_decision(running: Running) -> None:
+def test_a_body_is_no_longer_than_a_decision(running: ServedPage) -> None:
     route = secret(running) + "/gradio_api/queue/join"
     assert ask(running, route, "POST", b"{" + b" " * LONGEST_BODY, Content_Type="application/json")[0] == 413
 
 
 @pytest.mark.parametrize("head", ["Content-Length: 60000000", "Content-Length: -1", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("known", [True, False])
-def test_more_than_that_is_not_even_read(running: Running, head: str, known: bool) -> None:
+def test_more_than_that_is_not_even_read(running: ServedPage, head: str, known: bool) -> None:
     """60 MB are sent, or as much of it as the page takes before it hangs up."""
     route = (secret(running) if known else "") + "/gradio_api/queue/join"
     chunk = b"10000\r\n" + b"x" * 2**16 + b"\r\n" if "chunked" in head else b"x" * 2**16
@@ -272,7 +272,7 @@ def test_the_application_reads_the_whole_body_and_has_no_say_in_who_may_read_its
     assert passed(type="websocket")[1] == [{"type": "websocket.close", "code": 1008}]
 
 
-def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: Running, session: ReviewSession, tmp_path: Path) -> None:
+def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: ServedPage, session: ReviewSession, tmp_path: Path) -> None:
     """A page of another origin that was even told the address: it can neither read, nor frame, nor post."""
     posted = json.dumps({"data": [], "fn_index": UNDO, "session_hash": "attack"})
     with Chromium(tmp_path / "profile") as tab:
@@ -287,7 +287,7 @@ def test_a_script_of_another_site_in_a_real_browser_gets_nothing(running: Runnin
 
 
 def test_the_browser_is_opened_by_a_file_that_this_account_alone_reads(
-    running: Running, session: ReviewSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: ServedPage, session: ReviewSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))

@@ -11,7 +11,7 @@ import pytest
 
 from qualm.registry.sample import SAMPLES
 from qualm.runners.data.splits import SplitRule
-from qualm.runners.review.pool import Pool, PoolError, ReviewQuestion, read_pool, read_whole
+from qualm.runners.review.pool import Pool, PoolError, ReviewQuestion, read_dataset_pool, read_pool
 from qualm.runners.runtime.records import read_table, write_table
 from tests.support.data.tiny_pairs import png, write_pairs
 from tests.support.data.tiny_questions import SUBSETS, write_questions
@@ -62,7 +62,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_a_data_set_without_pairs(tmp_path: Path) -> None:
-    whole = read_whole("photos", write_questions(tmp_path), SplitRule(), SUBSETS)
+    whole = read_dataset_pool("photos", write_questions(tmp_path), SplitRule(), SUBSETS)
     assert (len(whole), whole.paired, whole.choices) == (10, False, ("valid", "invalid", "misplaced", "skip"))
     blurred, clean = whole.questions["i0"], whole.questions["c0"]
     assert (blurred.claims, clean.claims) == (("image",), ("clean",))
@@ -76,13 +76,13 @@ def test_a_data_set_without_pairs(tmp_path: Path) -> None:
 
 
 def test_a_question_that_is_marked_or_nothing_is_claimed_of(tmp_path: Path) -> None:
-    marked = read_whole("photos", write_questions(tmp_path), SplitRule(), {})
+    marked = read_dataset_pool("photos", write_questions(tmp_path), SplitRule(), {})
     assert "that it is uncertain. Is that so" in marked.asks(marked.questions["i0"])
     assert "that it is in no subset" in marked.asks(marked.questions["t0"])
     assert marked.claimed(marked.questions["c0"]) == ["meant to be certain"]
     plain = read_table(tmp_path / "samples.parquet", SAMPLES).to_pylist()
     write_table(tmp_path / "samples.parquet", [{**r, "meta": []} for r in plain], SAMPLES)
-    bare = read_whole("photos", tmp_path, SplitRule(), {})
+    bare = read_dataset_pool("photos", tmp_path, SplitRule(), {})
     assert bare.choices == ("valid", "invalid", "skip") and bare.asks(bare.questions["c0"]).startswith(
         "The set says that it can be answered"
     )
@@ -91,11 +91,11 @@ def test_a_question_that_is_marked_or_nothing_is_claimed_of(tmp_path: Path) -> N
 def test_a_data_set_that_cannot_be_reviewed(tmp_path: Path) -> None:
     folder = write_questions(tmp_path)
     with pytest.raises(PoolError, match="splits: it has no rows of 'test'"):
-        read_whole("photos", folder, SplitRule(("test",)), SUBSETS)
+        read_dataset_pool("photos", folder, SplitRule(("test",)), SUBSETS)
     with pytest.raises(PoolError, match=r"sample 'c0': expected a number in meta\.note, got 'blurred'"):
         rows = [{**r, "meta": [("note", "blurred")]} for r in read_table(folder / "samples.parquet", SAMPLES).to_pylist()]
         write_table(folder / "samples.parquet", rows, SAMPLES)
-        read_whole("photos", folder, SplitRule(), {"odd": "note > 3"})
+        read_dataset_pool("photos", folder, SplitRule(), {"odd": "note > 3"})
 
 
 def test_pictures_of_a_question_stand_side_by_side() -> None:

@@ -123,7 +123,7 @@ def test_so_many_strengths_are_measured_and_no_more():
     never = search(told(lambda s: (0.0, 0.1, 9), asked), OPEN, 0.5)
     assert len(asked) == 6 + 6 and never.range.strong == 40 * 2**6 and never.chosen is None, "a grid, and six times twice as far"
     asked.clear()
-    assert search(told(lambda s: (s, 0.1, 9), asked), UNIT, 0.41, most=8).chosen and len(asked) == 8
+    assert search(told(lambda s: (s, 0.1, 9), asked), UNIT, 0.41, max_strengths=8).chosen and len(asked) == 8
     asked.clear()
     found = search(told(lambda s: (s, 0.1, 9), asked), UNIT, 0.41)
     assert len(asked) == 12 and found.chosen.strength == pytest.approx(0.41, abs=0.004), "0.2 halved six times is nearer than 0.004"

@@ -8,7 +8,7 @@ import pytest
 
 from qualm.runners.data.splits import SplitRule
 from qualm.runners.review.journal import ReviewJournal
-from qualm.runners.review.pool import Pool, read_whole
+from qualm.runners.review.pool import Pool, read_dataset_pool
 from qualm.runners.review.session import ReviewSession
 from tests.support.data.tiny_questions import SUBSETS, write_questions
 
@@ -62,7 +62,7 @@ def test_all_decided(pool: Pool, tmp_path: Path) -> None:
 def test_a_wrong_subset_is_an_answer_only_where_there_are_subsets(pool: Pool, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected one of valid, invalid, skip, got 'misplaced'"):
         ReviewSession(pool, ReviewJournal(tmp_path, "reviews", "ann")).decide("misplaced")
-    photos = read_whole("photos", write_questions(tmp_path / "photos"), SplitRule(), SUBSETS)
+    photos = read_dataset_pool("photos", write_questions(tmp_path / "photos"), SplitRule(), SUBSETS)
     session = ReviewSession(photos, ReviewJournal(tmp_path, "photos", "ann"))
     assert session.partner is None
     session.decide("misplaced", "the words are odd, the picture is fine")
@@ -70,7 +70,7 @@ def test_a_wrong_subset_is_an_answer_only_where_there_are_subsets(pool: Pool, tm
 
 
 def test_pictures_are_looked_at_only_where_something_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    photos = read_whole("photos", write_questions(tmp_path / "photos"), SplitRule(), SUBSETS)
+    photos = read_dataset_pool("photos", write_questions(tmp_path / "photos"), SplitRule(), SUBSETS)
     seen: list[str] = []
     monkeypatch.setattr("qualm.runners.review.pool.content_of", lambda row, *_: seen.append(row["sample_id"]) or row["sample_id"])
     session = ReviewSession(photos, ReviewJournal(tmp_path, "photos", "ann"))

@@ -12,8 +12,8 @@ import pytest
 from qualm.registry.plugins.registry import get
 from qualm.registry.sample import SAMPLES
 from qualm.runners.review import strength_page as page
-from qualm.runners.review.bench import Bench, Respondent, Subject, open_dataset
-from qualm.runners.review.knobs import numeric
+from qualm.runners.review.bench import AdjustablePerturbation, Bench, Respondent, open_dataset
+from qualm.runners.review.knobs import numeric_knobs
 from qualm.runners.review.live import Workshop
 from qualm.runners.review.strength_session import StrengthSession
 from qualm.runners.review.votes import Votes
@@ -38,7 +38,7 @@ def session(folder: Path, model: Path | None = None) -> StrengthSession:
     write_table(data / "samples.parquet", [{**row, "question": HOSTILE} if i == 0 else row for i, row in enumerate(rows)], SAMPLES)
     plugin = get("perturbations", "gaussian_noise")
     args = {"sigma": 40.0, "channels": "each"}
-    subject = Subject(plugin, args, lambda args: f"gaussian_noise@sigma={args['sigma']:g}")
+    subject = AdjustablePerturbation(plugin, args, lambda args: f"gaussian_noise@sigma={args['sigma']:g}")
     asked = None
     if model is not None:
         stage = Stage(
@@ -53,7 +53,7 @@ def session(folder: Path, model: Path | None = None) -> StrengthSession:
         done.append((parameter, value, add, how))
         return f"s.yaml: gaussian_noise: {parameter}: set {value:g}"
 
-    made = StrengthSession(bench, numeric(plugin, args), Votes(folder / "votes.csv"), "ann", write)
+    made = StrengthSession(bench, numeric_knobs(plugin, args), Votes(folder / "votes.csv"), "ann", write)
     made.done = done  # type: ignore[attr-defined]
     return made
 
@@ -161,8 +161,8 @@ def test_what_has_no_strength_is_looked_at_and_voted_on(tmp_path: Path, monkeypa
     plugin = get("perturbations", "inv")
     args = {p.name: p.default for p in plugin.parameters} | {"generator": {"plugin": "rules", "args": {"refusals": "all"}}}
     dataset = open_dataset("scenes", folder, None, "text", 10, 7)
-    subject = Subject(plugin, args, lambda _: "inv", Workshop(dataset, Settings(device="cpu", workers=1, progress=False), 7))
-    looked_at = StrengthSession(Bench(dataset, subject, 7), numeric(plugin, args), Votes(tmp_path / "votes.csv"), "ann", None)
+    subject = AdjustablePerturbation(plugin, args, lambda _: "inv", Workshop(dataset, Settings(device="cpu", workers=1, progress=False), 7))
+    looked_at = StrengthSession(Bench(dataset, subject, 7), numeric_knobs(plugin, args), Votes(tmp_path / "votes.csv"), "ann", None)
     with Chromium(tmp_path / "profile") as tab:
         running = page.serve(looked_at, "inv in s")
         try:
@@ -184,14 +184,18 @@ def test_what_goes_wrong_is_told_and_the_page_goes_on(looked_at: StrengthSession
 
     with monkeypatch.context() as broken:
         broken.setattr(looked_at.bench, "item", silent)
-        for head, cards in (page.drawn(looked_at, "t"), page.moved(looked_at, "t", 1), page.voted(looked_at, "t", "right")):
+        for head, cards in (
+            page.page_outputs(looked_at, "t"),
+            page.show_batch(looked_at, "t", 1),
+            page.record_vote(looked_at, "t", "right"),
+        ):
             assert "the server &lt;b&gt; does not answer" in head and cards == ""
     looked_at.writer = None
-    head, cards = page.written_down(looked_at, "t", page.REPLACE)
+    head, cards = page.write_strengths(looked_at, "t", page.REPLACE)
     assert "in a spec that this one extends" in head and cards.count('class="card"') == 4
     looked_at.votes.path.unlink()
     looked_at.votes.path.mkdir()  # as on a disk that takes nothing more
-    head, cards = page.voted(looked_at, "t", "too weak")
+    head, cards = page.record_vote(looked_at, "t", "too weak")
     assert "this vote is not kept, earlier ones are" in head and cards.count('class="card"') == 4
 
 

@@ -7,8 +7,8 @@ import PIL.Image
 import pytest
 
 from qualm.registry.plugins.registry import get
-from qualm.runners.review.bench import Answer, Bench, Subject, open_dataset
-from qualm.runners.review.knobs import numeric
+from qualm.runners.review.bench import AdjustablePerturbation, Answer, Bench, open_dataset
+from qualm.runners.review.knobs import numeric_knobs
 from qualm.runners.review.strength_session import SampleSide, SampleView, StrengthSession, WriteError, _equal, _pictures_apart
 from qualm.runners.review.votes import Votes
 from tests.support.projects.asking import picture, png, sample, write_samples
@@ -35,10 +35,10 @@ def session(tmp_path, n=10, write=None, broken=(), plugin="gaussian_noise", resp
     modality = "image" if plugin == "gaussian_noise" else "text"
     dataset = open_dataset("d", write_samples(tmp_path / "d", rows, pictures), None, modality, 99, 7)
     own = {"sigma": 40.0, "channels": "each"} if plugin == "gaussian_noise" else {"p": 0.0}
-    subject = Subject(
+    subject = AdjustablePerturbation(
         get("perturbations", plugin), {**own, **args}, lambda a: f"{plugin}@" + ",".join(f"{k}={v}" for k, v in sorted(a.items()))
     )
-    knobs = numeric(subject.plugin, subject.args)
+    knobs = numeric_knobs(subject.plugin, subject.args)
     return StrengthSession(Bench(dataset, subject, 7, respondent), knobs, Votes(tmp_path / "votes.csv"), "ann", write)
 
 
