@@ -111,7 +111,7 @@ def open_bench(
     project: Project, resolved: Resolved, plan: Plan, entry: PerturbationEntry, request: StrengthRequest, goal: Goal | None
 ) -> Iterator[tuple[Bench, list[Knob], Stage]]:
     """Yield the bench (samples, perturbation, model), the strengths, and the stage that asks."""
-    from qualm.runners.review.bench import Bench, AdjustablePerturbation, open_dataset
+    from qualm.runners.review.bench import AdjustablePerturbation, Bench, open_dataset
     from qualm.runners.review.live import Workshop
     from qualm.runners.runtime.stage import Stage, only_writer
 
