@@ -273,7 +273,7 @@ def test_many_unscored_answers_stand_at_the_top(fabricate: Callable[..., Any]) -
 def test_a_page_that_would_be_too_large_shows_fewer_examples_and_says_so(
     fabricate: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = fabricate(models=tuple(f"model-{i}" for i in range(30)), n=30).stage(examples=24)
+    stage = fabricate(n=30).stage(examples=24)
     large, page = made(stage)
     assert sum(t == "article" for t, _ in page.elements) == 24 and "examples are shown" not in page.text
     monkeypatch.setattr(report, "MOST_BYTES", len(large.encode()) - 1)
