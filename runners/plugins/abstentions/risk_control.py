@@ -44,6 +44,6 @@ def risk_control(fit: Answers, *, alpha: Annotated[float, Gt(0), Lt(1)] = 0.1, u
     threshold = float(np.nextafter(levels[first - 1], 2.0)) if first else 0.0
     return AbstentionRule(
         threshold,
-        f"Expected share of questions answered wrongly at most {alpha:g}, by {size} that are exchangeable; the model abstains below "
-        f"{threshold:.4g}.",
+        f"The expected share of wrongly answered questions is at most {alpha:g}, calibrated on {size}; this assumes exchangeable {unit}s. "
+        f"The model abstains below confidence {threshold:.4g}.",
     )

@@ -27,7 +27,7 @@ TEXT, LIST, PICTURE = pa.string(), pa.list_(pa.string()), pa.binary()
 FIELDS: dict[str, tuple[pa.DataType, str, str]] = {
     "sample_id": (TEXT, "sc:Text", "Stable identity of the question."),
     "question": (TEXT, "sc:Text", "What is asked."),
-    "references": (LIST, "sc:Text", "Right answers of an open question; of an unanswerable one, how declining may be put."),
+    "references": (LIST, "sc:Text", "Reference answers of an open question; for an unanswerable one, wordings of an abstention."),
     "choices": (LIST, "sc:Text", "Options of a multiple-choice question, in the order they are shown; empty for an open one."),
     "answer_index": (pa.int16(), "sc:Integer", "Place of the right option, from 0."),
     "category": (TEXT, "sc:Text", "Kind of question, or of uncertainty."),
