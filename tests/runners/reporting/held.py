@@ -16,7 +16,19 @@ import pytest
 from qualm.runners.reporting import charts
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "sections.json"
-DRAWINGS = ("lines", "bumps", "dumbbells", "scatter", "bars", "dots", "ranked", "reliability", "risk_coverage", "set_sizes", "quartiles")
+DRAWINGS = (
+    "lines",
+    "rank_lines",
+    "dumbbells",
+    "scatter",
+    "bars",
+    "dots",
+    "ranked_dots",
+    "reliability",
+    "risk_coverage",
+    "set_sizes",
+    "quartiles",
+)
 
 
 def rows_of_drawings(patch: pytest.MonkeyPatch) -> None:
