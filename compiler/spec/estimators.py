@@ -92,6 +92,10 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
         if wrong:
             yield place, wrong, ""
             continue
+        if wrong_nli := _nli_fault(ref):
+            parameter, message, hint = wrong_nli
+            written = _keys(spec.estimators[places[ref.plugin.name]])
+            yield (*place, ref.plugin.name, parameter) if ref.plugin.name in written else place, message, hint
         for model in (m for m in resolved.models if m.asked_for(ref)):
             if missing := missing_signals(reads, model):
                 gives = ", ".join(sorted(model.gives)) or "nothing"
@@ -112,6 +116,22 @@ def faults(reader: SpecReader, resolved: Resolved) -> Iterator[Fault]:
             elif variants != "all" and variants not in perturbed:
                 expected = f"expected `all` or a perturbation of this spec, got {quoted(variants)}"
                 yield place, f"{ref.label}: {expected}", nearest(variants, perturbed)
+
+
+def _nli_fault(ref: Ref) -> tuple[str, str, str] | None:
+    """Return a parameter, message and hint if an estimator's `nli` does not tell what it reads; None if it does."""
+    chosen, similarity = ref.args.get("nli"), ref.args.get("similarity")
+    if not isinstance(chosen, Mapping):
+        return None
+    name = chosen["plugin"]
+    is_encoder = registry.get("nli", name).declares.get("COSINE", False)
+    if similarity == "cosine" and not is_encoder:
+        message = f"{ref.label}: `similarity: cosine` needs a sentence encoder as `nli`, got the NLI model '{name}'"
+        return "similarity", message, "`nli: {embedding: {hub: MODEL}}`"
+    if is_encoder and similarity not in ("cosine", "jaccard"):
+        message = f"{ref.label}: expected an NLI model, got the sentence encoder '{name}', which tells no entailment"
+        return "nli", message, "choose one, such as `hf`" if similarity is None else "set `similarity: cosine`, or choose one, such as `hf`"
+    return None
 
 
 def _keys(item: Any) -> Iterable[str]:

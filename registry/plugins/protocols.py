@@ -484,6 +484,9 @@ class Nli(Plugin, Protocol):
       visible characters contradicts one with.
     """
 
+    COSINE: bool = False
+    """True for a sentence encoder: it returns one cosine similarity per pair (`classes = 1`), for estimators with `similarity: cosine`."""
+
     def __call__(self, context: Any) -> Any: ...
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from qualm.registry.plugins.registry import Artifact
 
 EXTRA = "models"
+COSINE = True
 
 
 def embedding(

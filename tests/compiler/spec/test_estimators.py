@@ -67,6 +67,27 @@ def test_answers_to_perturbed_samples_need_perturbations_of_this_spec(tmp_path: 
     ]
 
 
+def test_cosine_needs_an_encoder_and_entailment_an_nli_model(tmp_path: Path) -> None:
+    encoder = "nli: {embedding: {hub: org/encoder}}"
+    text = ALLOWED.replace(
+        "  - lexical_similarity\n",
+        f"""\
+  - deg_mat: {{similarity: cosine}}
+  - eigenvalue: {{{encoder}}}
+  - luq: {{{encoder}}}
+  - eccentricity: {{similarity: [cosine, jaccard], {encoder}}}
+  - cocoa: {{similarity: [jaccard, entailment]}}
+""",
+    )
+    got = "expected an NLI model, got the sentence encoder 'embedding', which tells no entailment"
+    assert problems(tmp_path, text) == [
+        "t.yaml:17:27: estimators[5].deg_mat.similarity: deg_mat: `similarity: cosine` needs a sentence encoder as `nli`, got the NLI "
+        "model 'lexical' (`nli: {embedding: {hub: MODEL}}`)",
+        f"t.yaml:18:23: estimators[6].eigenvalue.nli: eigenvalue: {got} (set `similarity: cosine`, or choose one, such as `hf`)",
+        f"t.yaml:19:16: estimators[7].luq.nli: luq: {got} (choose one, such as `hf`)",
+    ]
+
+
 def test_left_out_for_one_model_it_is_asked_of_the_others(tmp_path: Path) -> None:
     plan = make_plan(resolve(tmp_path, ALLOWED))
     greedy = {"text", "token_logprobs", "option_logits", "draws"}
