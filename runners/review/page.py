@@ -44,7 +44,7 @@ def _blocks(gradio: Any, session: ReviewSession, title: str) -> Any:
 
         for button, (name, _, _) in zip(widgets, buttons, strict=True):
             button.click(lambda token, text, name=name: decide(session, title, name, token, text), [token_state, note], outputs, **QUIET)
-        undo.click(lambda: undo(session, title), None, outputs, **QUIET)
+        undo.click(lambda: undo_decision(session, title), None, outputs, **QUIET)
         blocks.load(lambda: page_outputs(session, title), None, outputs, **QUIET)
     return blocks
 
@@ -60,7 +60,7 @@ def decide(session: ReviewSession, title: str, decision: str, token: str, note: 
     return page_outputs(session, title)
 
 
-def undo(session: ReviewSession, title: str) -> Drawn:
+def undo_decision(session: ReviewSession, title: str) -> Drawn:
     """Withdraw the previous decision and return the page of its question."""
     try:
         return page_outputs(session, title, "" if session.undo() else "There is nothing to undo.")

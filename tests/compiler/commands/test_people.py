@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr(verify, "verify", put_down("verify", None))
     monkeypatch.setattr(verify, "merge", put_down("merge", "2 decisions imported"))
     monkeypatch.setattr(calibrate, "calibrate", put_down("calibrate", True))
-    monkeypatch.setattr(judges, "measure", put_down("measure", {"rules": {"n": 3}}))
+    monkeypatch.setattr(judges, "measure_judges", put_down("measure", {"rules": {"n": 3}}))
     monkeypatch.setattr(judges, "show", lambda agreement: made.append(("show", agreement)))
     return made
 

@@ -156,7 +156,7 @@ def test_a_decision_that_cannot_be_kept_is_told_on_the_page(session: ReviewSessi
     assert second and second != first
     session.journal.close()
     session.journal._journal.path = Path("/dev/full")  # as a disk that takes nothing more
-    for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.undo(session, "ours")):
+    for told, token, _ in (page.decide(session, "ours", "valid", second, ""), page.undo_decision(session, "ours")):
         assert "this decision is not kept, earlier ones are" in told
         assert token == second, "nothing has changed"
     assert session.counts["valid"] == 1

@@ -324,7 +324,7 @@ def test_only_scored_rows_are_asked_without_their_picture(project):
 def test_a_recording_is_looked_up(project, monkeypatch):
     import pyarrow as pa
 
-    from qualm.runners.stages import infer
+    from qualm.runners.inference import open_inference
 
     class Recording:
         def lookup(self, dataset, samples):
@@ -332,7 +332,7 @@ def test_a_recording_is_looked_up(project, monkeypatch):
             rows = [{"sample_id": i, "variant": "clean", "draw": 0, "option_logits": [1.0, 2.0]} for i in ids]
             return pa.Table.from_pylist(rows, schema=GENERATIONS)
 
-    monkeypatch.setattr(infer, "load", lambda kind, name: lambda context, **args: Recording())
+    monkeypatch.setattr(open_inference, "load", lambda kind, name: lambda context, **args: Recording())
     project.stage(["mc"], needs=["option_logits"])
     assert project.run().counters == {"recorded": 6, "dropped (not recorded)": 1}
     assert [r["option_logits"] for r in project.rows("mc")] == [[1.0, 2.0]] * 6
