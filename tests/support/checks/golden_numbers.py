@@ -82,7 +82,7 @@ def models(family: str) -> Iterator[tuple[str, tuple[str, ...], Any]]:
         if model.picture_token is not None:
             parts += LOOKED[: -1 if family == "paligemma" else None]
         parts += OF_HEAD_AND_PROMPT[: -1 if family == "paligemma" else None]
-        parts += ("top_logprobs",) if family == "llava" else ()
+        parts += ("top_logprobs", "top_tokens") if family == "llava" else ()
         asked = [Request(model.render(messages(q)), picture(i), 0, q, parts, stream=i + 7) for i, q in enumerate(opened)]
         for number, answer in enumerate(model.answer(model.encode(asked), Decoding(4, 0.9, 0.9))):
             for part, value in answer.items():
