@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands.options import JsonOption, SpecsArgument
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.plugins.registry import MAX_EXACT, MAX_NUMBER
 from qualm.registry.text import print_json

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands.audit import audit
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.printing import print_labelled
 from qualm.registry.text import format_size, print_json

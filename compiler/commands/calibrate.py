@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands import edit_yaml
 from qualm.compiler.commands.strength_entry import PerturbationEntry, find_entry, knobs_of
 from qualm.compiler.commands.strength_request import OUTPUT, StrengthRequest, goal_of, range_of
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, SpecError, nearest
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.resolved import ModelUse, Resolved

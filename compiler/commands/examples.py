@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from qualm.compiler import sentences as say
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.metrics import PAIRED_COLUMNS, UNCERTAINTY_COLUMNS
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.entries import card as cards

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands import examples
 from qualm.compiler.project.model_sizes import size_of_published
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries.published_models import Published, published
 from qualm.registry.plugins import foreign_names, registry

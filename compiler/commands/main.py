@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands import fetching, origins, people, pipeline, prompts, results, sharing, specs, viewing
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.entries.card import CardError
 from qualm.registry.entries.entries import EntryError

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec import sentences as say
 from qualm.registry.formats import atomic
 from qualm.registry.text import print_json
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption, SpecArgument
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.extras import advice, missing_extras
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.registry.plugins.extras import is_installed
 from qualm.registry.plugins.registry import MAX_NUMBER

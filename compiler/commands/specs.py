@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from qualm.compiler import sentences as say
 from qualm.compiler.commands import completion
 from qualm.compiler.commands.options import JsonOption
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.entries import completion as registered
 from qualm.registry.plugins.registry import KINDS, MAX_NUMBER, NAME_PATTERN

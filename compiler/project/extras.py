@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import PlannedStage
+from qualm.compiler.spec import sentences as say
 from qualm.registry.plugins.extras import install_line, is_installed
 from qualm.registry.plugins.registry import Plugin
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.model_sizes import Size, size_of_folder, size_of_hub_model
 from qualm.compiler.project.pending_questions import questions_of_variants
@@ -23,6 +22,7 @@ from qualm.compiler.project.resources import (
     parse_gpu,
     seconds,
 )
+from qualm.compiler.spec import sentences as say
 from qualm.registry.plugins.internals import GRADIENT, HIDDEN, PREVIOUS, Internal, is_internal, parse_internal
 from qualm.runners.prompts.thinking import thinking_budget
 from qualm.runners.runtime.settings import Settings

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler import sentences as say
+from qualm.compiler.spec import sentences as say
 from qualm.registry.entries.published_models import Published, published
 from qualm.registry.formats import textfiles
 from qualm.registry.plugins.model_configs import plain_reason

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import textfiles
 from qualm.registry.places import PACKAGE

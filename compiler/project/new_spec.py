@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.shipped import copy_shipped
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.json_schema import FIRST_LINE, write_schema
 from qualm.compiler.spec.yaml_positions import load

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.pending_questions import questions, questions_of_variants
 from qualm.compiler.project.rebuilds import ACTIVE, Forecast
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.plugin_ref import Ref
 from qualm.compiler.spec.references_in import nested_uses
 from qualm.compiler.spec.resolved import Resolved
@@ -85,7 +85,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class QuestionLoad:
-    """What a server is asked for each question: signals, draws, and sizes in tokens."""
+    """Requests to a server for each question: signals, draws, and sizes in tokens."""
 
     needs: frozenset[str]
     draws: int

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import MARKER_MD5, pipeline, pipeline_path
 from qualm.compiler.plan.missing_inputs import how_to_get
 from qualm.compiler.plan.plan import Plan, PlannedStage
+from qualm.compiler.spec import sentences as say
 from qualm.registry.system.dvc_files import cache_folder, find_dvc_file, locked_outputs, read_lock
 from qualm.registry.system.dvc_objects import hash_path, holds, open_repo
 

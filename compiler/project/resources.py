@@ -39,7 +39,7 @@ QUESTIONS_ABOUT_ANSWER = ("p_yes", "p_true", "p_true_sampling", "said_confidence
 
 @dataclass(frozen=True)
 class Workload:
-    """What a model is asked for each question: signals, draws, tokens."""
+    """Work of a model for each question: signals, draws, tokens."""
 
     needs: frozenset[str]
     draws: int

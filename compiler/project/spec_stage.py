@@ -10,12 +10,12 @@ from typing import Any
 import psutil
 import yaml
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.compiled_files import owner
 from qualm.compiler.plan.emit import MARKER, compiled_texts, pipeline, pipeline_path, write
 from qualm.compiler.plan.missing_inputs import missing_inputs
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
+from qualm.compiler.spec import sentences as say
 from qualm.registry import SPEC_STAGE
 from qualm.registry.formats import atomic, textfiles
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.pending_questions import questions
 from qualm.compiler.project.prices import IMAGE_TOKENS, TURN, UNKNOWN_QUESTION, Cost, Load, price_lines, tokens
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.plugin_ref import ANSWERABLE_BY, Ref
 from qualm.compiler.spec.references_in import chosen_kind
 from qualm.registry.plugins import registry

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import FileChanges
 from qualm.compiler.project.inference import StageEstimate
 from qualm.compiler.project.kept_answers import FAMILIES, KeptAnswers, total
@@ -15,6 +14,7 @@ from qualm.compiler.project.needs import Need, format_needs
 from qualm.compiler.project.pair_counts import RecipeQuestionLimit
 from qualm.compiler.project.prices import Cost
 from qualm.compiler.project.rebuilds import Action, Forecast
+from qualm.compiler.spec import sentences as say
 from qualm.registry import CLEAN
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import Row, read_scores, read_spec_results, select
 from qualm.compiler.results.tables import format_measure
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.compiler.spec.language import Compare
 from qualm.registry import CLEAN

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.results.scores import Row
 from qualm.compiler.results.tables import metrics_down
+from qualm.compiler.spec import sentences as say
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.runners.scoring.families import PAIRED_TEST, compared_quantity, describe_correction, describe_margin, stars, verdict

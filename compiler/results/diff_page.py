@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qualm.compiler import sentences as say
+from qualm.compiler.spec import sentences as say
 from qualm.runners.data.markdown import code, fenced, inline
 from qualm.runners.scoring.families import describe_margin
 

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.results.scores import Row
+from qualm.compiler.spec import sentences as say
 from qualm.registry.system.console import Console
 from qualm.runners.scoring.families import describe_correction
 from qualm.runners.scoring.measuring.labels import add_estimator

@@ -8,9 +8,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.rebuilds import differences
+from qualm.compiler.spec import sentences as say
 from qualm.registry.system.dvc_files import DvcStateError, read_lock
 from qualm.registry.system.dvc_objects import hash_path, open_repo
 from qualm.registry.text import complain

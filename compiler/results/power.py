@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.compare import ComparisonSide, chosen_metrics, clean_cells, report_inputs, side_here
 from qualm.compiler.results.tables import format_measure
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import DATASETS
 from qualm.registry.system.console import Console

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import differences
@@ -16,6 +15,7 @@ from qualm.compiler.results.at_revision import commit_of, scores_at
 from qualm.compiler.results.compare import against_revision
 from qualm.compiler.results.integrity import report_changed
 from qualm.compiler.results.scores import read_scores
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry import ALL, CLEAN, MACRO
 from qualm.registry.formats import textfiles

@@ -5,10 +5,10 @@ from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.views import console
 from qualm.compiler.results.integrity import report_changed
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.system.tables import plain_table
 from qualm.registry.text import print_json

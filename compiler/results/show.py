@@ -8,13 +8,13 @@ from typing import Any
 
 from rich.text import Text
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.comparisons import matching_tests, show_tests
 from qualm.compiler.results.estimators import show_best_estimators
 from qualm.compiler.results.integrity import edited_since, report_changed
 from qualm.compiler.results.scores import Row, conformal_setting, conformal_settings, read_scores, results_in, score_stage_of, select
 from qualm.compiler.results.tables import format_measure, metrics_down, value_text
+from qualm.compiler.spec import sentences as say
 from qualm.registry.system.console import Console
 from qualm.registry.system.grids import Grid, in_parts
 from qualm.registry.text import complain, print_json

@@ -17,7 +17,7 @@ from typing import Any
 from rich.progress import Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from qualm.compiler import sentences as say
+from qualm.compiler.spec import sentences as say
 from qualm.registry.system.console import Console
 from qualm.registry.text import masked
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.sample import GREEDY
 from qualm.registry.system.console import Console

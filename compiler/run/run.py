@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import MARKER, pipeline_path, write
 from qualm.compiler.plan.plan import Plan, PlannedStage
 from qualm.compiler.project.checkout import Project
@@ -24,6 +23,7 @@ from qualm.compiler.run import dvc
 from qualm.compiler.run.cluster import check_address, open_cluster, save_memory_estimates
 from qualm.compiler.run.recomputation import AnswerSelection, Recomputation
 from qualm.compiler.run.session import ParallelStages, Session, visible_gpus
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.formats import atomic
 from qualm.registry.formats.locks import ProcessLock

@@ -19,7 +19,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from qualm.compiler import sentences as say
 from qualm.compiler.plan.emit import pipeline_path
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.project.rebuilds import Forecast, forecast_clone
@@ -34,6 +33,7 @@ from qualm.compiler.run.project_objects import (
     tracked_files,
     with_files,
 )
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.system.console import Console
 from qualm.registry.system.dvc_files import cache_folder, dvc_errors, read_config, read_lock

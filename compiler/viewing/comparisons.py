@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from qualm.compiler import sentences as say
 from qualm.compiler.results.compare import compare_models
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.viewing.board import pack_columns
 from qualm.registry import CLEAN
 from qualm.runners.reporting.load import decimals_of, with_decimals

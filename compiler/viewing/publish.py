@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from qualm.compiler import sentences as say
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.chunks import json_chunk
 from qualm.compiler.viewing.details import details

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
-from qualm.compiler import sentences as say
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.compiler.viewing.site import KINDS, POLICY, Site
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from qualm.compiler import sentences as say
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.at_revision import benchmark_at
 from qualm.compiler.results.integrity import may_publish, report_changed
 from qualm.compiler.results.scores import read_spec_results
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, SpecError
 from qualm.compiler.viewing.live import LiveRun
 from qualm.compiler.viewing.publish import publish

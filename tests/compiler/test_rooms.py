@@ -32,7 +32,7 @@ FLOORS: dict[str, list[set[str]]] = {
         {"review", "stages"},
     ],
     "compiler": [
-        {"", "sentences", "spec"},
+        {"", "spec"},
         {"plan"},
         {"project"},
         {"results"},

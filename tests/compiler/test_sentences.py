@@ -9,12 +9,12 @@ from types import ModuleType
 
 import pytest
 
-from qualm.compiler import sentences
+from qualm.compiler.spec import sentences
 from qualm.registry.entries import sentences as data_sentences
 
-COMPILER = Path(sentences.__file__).parent
+COMPILER = Path(sentences.__file__).parents[1]
 MODULES = [path for path in sorted(COMPILER.rglob("*.py")) if path.name != "sentences.py"]
-USERS = [path for path in MODULES if "from qualm.compiler import sentences as say" in path.read_text(encoding="utf-8")]
+USERS = [path for path in MODULES if "from qualm.compiler.spec import sentences as say" in path.read_text(encoding="utf-8")]
 DATA_COMMANDS = [Path(data_sentences.__file__).with_name(name) for name in ("cli.py", "printing.py")]
 SENTENCES = {sentences: USERS, data_sentences: DATA_COMMANDS}
 """Modules of sentences, and the modules that print them."""

@@ -19,8 +19,8 @@ from qualm.compiler.commands.main import app
 from qualm.compiler.commands.strength_entry import find_entry
 from qualm.compiler.commands.strength_request import StrengthRequest
 from qualm.compiler.project.checkout import Project
-from qualm.compiler.sentences import PAGE_IS_OPEN
 from qualm.compiler.spec.errors import ProjectError
+from qualm.compiler.spec.sentences import PAGE_IS_OPEN
 from qualm.runners.review import strength_page as page
 from qualm.runners.review.strength_session import StrengthSession, WriteError
 from tests.support.models.tiny_clip import tiny_clip

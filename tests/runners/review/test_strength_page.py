@@ -63,7 +63,7 @@ def looked_at(tmp_path: Path) -> StrengthSession:
     return session(tmp_path)
 
 
-def opened(tab: Chromium, running: page.Running) -> None:
+def opened(tab: Chromium, running: page.ServedPage) -> None:
     tab.open(running.url)
     tab.until("document.querySelectorAll('#cards .card').length === 4 && document.querySelector('#weak') && pageKeys")
 
