@@ -140,7 +140,7 @@ def test_answers_of_other_libraries_are_compared_with_today_s(project):
     folder.rename(folder.with_name("older"))
     report = audited(project)
     (result,) = report.folders
-    assert result.moved == {"torch": ("1.0.0", libraries.library_version("torch"))} and not result.failed and report.checked == 100
+    assert result.moved == {"torch": ("1.0.0", libraries.library_version("torch"))} and not result.failed and report.checked == 116
     assert project.run().counters["answers computed"] == 12
     assert [f.failed for f in audited(project).folders] == [False, False] and len(audited(project, sample=40).folders) == 2
 
