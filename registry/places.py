@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def project_root(start: Path | None = None) -> Path | None:
     """Return the first folder from `start` upwards with `params.yaml` and `specs/`, else None."""
-    here = Path.cwd() if start is None else start.resolve()  # that of the process has no links
+    here = Path.cwd() if start is None else start.resolve()  # Path.cwd() is already resolved
     return next((folder for folder in (here, *here.parents) if (folder / "params.yaml").is_file() and (folder / "specs").is_dir()), None)
 
 
@@ -19,8 +19,6 @@ def is_checkout(root: Path) -> bool:
 
 def project_folder(folder: str) -> Path | None:
     """Return `folder` in the user's project; None outside one and in a checkout of Qualm.
-
-    None outside of every project and in a checkout of Qualm.
 
     Args:
         folder: from the root, such as `runners/plugins/metrics`.

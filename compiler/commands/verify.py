@@ -182,7 +182,7 @@ def _finish(root: Path, target: ReviewTarget) -> None:
 
 
 def _published(entry: str, added: Added | None) -> str:
-    """Return the line that says which version of an entry was published; None means that nothing was new."""
+    """Return the line on the published version of an entry; None: nothing was new."""
     if added is None:
         return say.DECISIONS_UNCHANGED.format(entry=entry)
     return say.DECISIONS_PUBLISHED.format(entry=entry, outcome=added.outcome, version=added.entry.version)

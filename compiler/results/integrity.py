@@ -58,10 +58,7 @@ def report_changed(root: Path, paths: Iterable[str | Path]) -> list[str]:
 
 
 def may_publish(root: Path, paths: Iterable[str | Path], force: bool) -> bool:
-    """Return whether results may be published: none changed, or `force`; report others.
-
-    Changed and unrecorded results are reported on standard error.
-    """
+    """Return True if no result changed, or with `force`; report changed and unrecorded ones."""
     paths = list(paths)
     if report_changed(root, paths):
         if not force:

@@ -52,7 +52,7 @@ def cluster_resources(on: str, settings: Settings) -> dict[str, float]:
     """Return what a cluster, or this machine, offers: `CPU`, `GPU`, `memory` in bytes.
 
     Raises:
-        ProjectError: Ray is not installed, or the cluster cannot be open_cluster.
+        ProjectError: Ray is not installed, or the cluster cannot be reached.
     """
     if on == HERE:
         return {"CPU": float(usable_cores()), "GPU": float(len(visible_gpus())), "memory": FREE * total_memory()}

@@ -94,7 +94,7 @@ class LogReader:
 
 
 def environment(root: Path, base: Mapping[str, str]) -> dict[str, str]:
-    """Return `base` and a DVC configuration that verifies the hash of every download.
+    """Write a DVC configuration that verifies every download; return `base` with its folder.
 
     It is set at the level of the system's configuration, so that the user's own files stay as they are.
     """

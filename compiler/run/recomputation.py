@@ -125,21 +125,21 @@ class Recomputation:
         from qualm.runners.runtime.stage import stage_of
 
         stage = stage_of(f"{self._plan.spec}/{planned.name}", planned.as_json(), self._project.settings)
-        question = open_inference(stage)
+        job = open_inference(stage)
         label = str(stage.params["model"]["label"])
-        if hasattr(question.model, "lookup"):
+        if hasattr(job.model, "lookup"):
             return
         rows = [
             [row for row, sample in enumerate(dataset.samples) if not selection.samples or sample["sample_id"] in selection.samples]
-            for dataset in question.datasets
+            for dataset in job.datasets
         ]
-        variants = [variant for variant in question.variants if not selection.variants or variant.name in selection.variants]
+        variants = [variant for variant in job.variants if not selection.variants or variant.name in selection.variants]
         if not any(rows) or not variants:
             return
-        datasets = [dataset.only(some) for dataset, some in zip(question.datasets, rows, strict=True)]
-        asker = Asker(question.model, engine(question.module), datasets, variants, question.needs, stage)
+        datasets = [dataset.only(some) for dataset, some in zip(job.datasets, rows, strict=True)]
+        asker = Asker(job.model, engine(job.module), datasets, variants, job.needs, stage)
         cells, _ = asker.survey()
-        store = open_store(asker, {"label": label, "plugin": question.module})
+        store = open_store(asker, {"label": label, "plugin": job.module})
         wanted = [(cell.place, part) for cell in cells for part in asker.parts(cell.options)]
         keys = stored_keys(asker, store, wanted)
         kept = [key for key in dict.fromkeys(keys) if key != UNKNOWN]
@@ -147,7 +147,7 @@ class Recomputation:
             return
         for _, part in wanted:
             self._counts["sampled answers" if draw_of(part) else "signals" if is_signal(part) else "answers"] += 1
-        self._is_served |= isinstance(question.model, Remote)
+        self._is_served |= isinstance(job.model, Remote)
         self._places |= {(label, datasets[c.place.dataset].name, asker.name(c.place), variants[c.place.variant].name) for c in cells}
         self._found.append((planned, store, kept))
 

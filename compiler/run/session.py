@@ -155,7 +155,7 @@ class Session:
         return code
 
     def _run_parallel(self, parallel: ParallelStages, options: list[str]) -> tuple[int, bool]:
-        """Run stages in parallel; return the first failed status or 0, and if a command failed."""
+        """Run stages in parallel; return (first failed status or 0, whether a command failed)."""
         before = parallel.dependencies()
         waiting = longest_chain_first(list(before), before)
         keep_going = bool({"-k", "--keep-going"} & {*options})

@@ -36,7 +36,7 @@ def fitted_uses(reader: SpecReader, section: str, kind: type[Use], models: Seque
 
 
 def models_meant(reader: SpecReader, names: Sequence[str], models: Sequence[str], path: Path_) -> tuple[str, ...]:
-    """Return the sorted labels of the named models; a name means its whole sweep, once."""
+    """Return the sorted labels of the named models; a name stands for all of its sweep."""
     named: set[str] = set()
     for i, name in enumerate(names):
         if reader.unknown(name, {*models, *(m.split("@")[0] for m in models)}, "models", "finetunes"):

@@ -213,7 +213,10 @@ def tuned_models(spec: str, finetunes: Iterable[FinetuneUse], models: Iterable[M
 
 
 def _tuned(spec: str, tuned: FinetuneUse, by_label: Mapping[str, ModelUse], plugin: Plugin, args: dict[str, Any]) -> ModelUse:
-    """Return a fine-tuned model: it keeps its base's dtype, and an adapter needs its base."""
+    """Return the model that a fine-tune makes, loaded by `plugin` with the base's dtype.
+
+    An adapter needs its base's files beneath it.
+    """
     place = f"results/{spec}/models/{slug(tuned.ref.label)}"
     bases = [by_label[name] for name in tuned.models if name in by_label]
     dtype = {name: base.ref.args[name] for base in bases if base.ref.plugin == plugin for name in ("dtype",) if name in args}

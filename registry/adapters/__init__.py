@@ -43,7 +43,7 @@ def _end(error: AdapterError) -> None:
 
 @dataclass(frozen=True)
 class AdapterContext:
-    """What the `data` stage gives an adapter: files, seed, selection, and callbacks."""
+    """Inputs of an adapter from the `data` stage: files, seed, selection and callbacks."""
 
     folder: Path
     """The dataset folder being written, not yet published. `samples.parquet` and `images/` in it belong to the stage."""

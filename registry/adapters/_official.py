@@ -86,13 +86,13 @@ def read_rows(
         raise AdapterError(f"{path}: not a table of text: {error} (expected {expected})") from error
 
 
-def _header(path: Path, what: str, head: list[str], columns: Collection[str]) -> None:
+def _header(path: Path, expected: str, head: list[str], columns: Collection[str]) -> None:
     if head and head[0].lstrip().lower().startswith(("<!doctype", "<html")):
-        raise AdapterError(f"{path}: expected {what}, got a web page: the download met a login or error page, fetch it again")
+        raise AdapterError(f"{path}: expected {expected}, got a web page: the download met a login or error page, fetch it again")
     twice = sorted({name for name in head if head.count(name) > 1})
     if not head or twice:
         got = f"columns twice: {', '.join(twice)}" if twice else "an empty file"
-        raise AdapterError(f"{path}: expected {what} with a header, got {got}")
+        raise AdapterError(f"{path}: expected {expected} with a header, got {got}")
     if missing := [name for name in columns if not columns_containing(head, [name])]:
         raise AdapterError(f"{path}: expected the columns {', '.join(columns)}; missing {', '.join(missing)}; it has: {', '.join(head)}")
 

@@ -18,14 +18,14 @@ POINTER = 64
 class TablePictures:
     """Images in a table's cells, each yielded once; ids are digests of the bytes."""
 
-    def __init__(self, path: Path, context: AdapterContext, what: str) -> None:
+    def __init__(self, path: Path, context: AdapterContext, expected: str) -> None:
         """Index the rows that hold the images of other rows.
 
         Args:
             path: a table with the columns `index` and `image`.
-            what: description of the table, for messages.
+            expected: description of the table, for messages.
         """
-        self.path, self._what, self._sent = path, what, context.sent
+        self.path, self._expected, self._sent = path, expected, context.sent
         self._silent = replace(context, bad=lambda error: None, place=[])
         self._pictures_by_row: dict[str, str] = {}
         self.pointed_at = {row["image"] for _, row in self._rows() if len(row["image"]) <= POINTER}
@@ -33,7 +33,7 @@ class TablePictures:
 
     def _rows(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield (place, row) of the valid rows; faults are reported with the questions."""
-        return read_rows(self.path, self._what, ("index", "image"), self._silent)
+        return read_rows(self.path, self._expected, ("index", "image"), self._silent)
 
     def read(self, index: str, cell: str, where: str) -> tuple[str, Image | None]:
         """Return (id, undecoded image) of a row; None for an image that was given before."""

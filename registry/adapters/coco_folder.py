@@ -63,7 +63,7 @@ def coco_folder(
             "leave these out, or say `per: annotation`"
         )
     for split, prefix, path in files_by_split(source, files):
-        names, classes = pictures(path, context), _classes(path)
+        names, classes = image_file_names(path, context), _classes(path)
         before = picture_prefix(images, prefix)
         samples = _annotations(path, columns, names, classes, split, prefix, before, context)
         for where, sample in _merge_by_image(samples, prefix, before) if per == "image" else samples:
@@ -74,7 +74,7 @@ def coco_folder(
                 )
 
 
-def pictures(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
+def image_file_names(path: Path, context: AdapterContext | None = None) -> dict[str, str]:
     """Return {image id: file name} of an annotation file."""
     names: dict[str, str] = {}
     for where, record in read_records(path, "a COCO-style annotation file", "images", context):

@@ -158,7 +158,7 @@ class Address(_Strict):
 
 
 class Members(_Strict):
-    """Where an archive's members go: which folder of it, and into which of the entry."""
+    """Folder of an archive to unpack, and the folder of the entry that its files go into."""
 
     strip: Pattern = "."
     """Folder in the archive whose content is taken; `.` = all of it."""
@@ -176,7 +176,7 @@ class SingleFiles(_Strict):
 
 
 class Fetch(_Strict):
-    """Where to fetch the official files: a hub repository, plain addresses, or both."""
+    """Sources of the official files: a hub repository, plain addresses, or both."""
 
     repo: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")] | None = None
     """OWNER/NAME on the hub; a model's where the card is of a model."""

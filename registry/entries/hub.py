@@ -52,7 +52,7 @@ def page(repo: str, kind: Kind) -> str:
 
 
 def listing(repo: str, revision: str, patterns: Sequence[str], kind: Kind = "dataset") -> Listing:
-    """Return the files of a hub repository that fit the patterns, at a commit.
+    """Return the files of a hub repository that fit the patterns, at a commit, branch or tag.
 
     Raises:
         FetchError: there is none, or the hub does not answer.

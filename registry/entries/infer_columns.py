@@ -290,9 +290,9 @@ def _columnar(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _coco(path: Path) -> Iterator[dict[str, Any]]:
-    from qualm.registry.adapters.coco_folder import pictures
+    from qualm.registry.adapters.coco_folder import image_file_names
 
-    names = pictures(path)
+    names = image_file_names(path)
     for _, record in read_records(path, "a COCO-style annotation file", "annotations"):
         if isinstance(record, dict):
             yield {**record, "file_name": names.get(str(record.get("image_id")), "")}

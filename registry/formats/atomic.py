@@ -91,7 +91,7 @@ def publish(finished: Path, target: Path) -> None:
         OSError: it cannot be moved; what stood there does so still.
     """
     create_folder(target.parent)
-    finished = _copy_to_file_system(target, finished)
+    finished = _move_beside(target, finished)
     if not (finished.is_dir() and os.path.lexists(target)):
         finished.replace(target)
         return
@@ -112,7 +112,7 @@ def partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name[:100]}.{os.urandom(8).hex()}{PARTIAL}")
 
 
-def _copy_to_file_system(target: Path, finished: Path) -> Path:
+def _move_beside(target: Path, finished: Path) -> Path:
     """Move `finished` beside the target if on another file system; return where it is."""
     if finished.stat().st_dev == target.parent.stat().st_dev:
         return finished

@@ -239,11 +239,11 @@ def _check_text(value: Any, text: str, begin: int, end: int, path: Path, line: i
 class _Reader:
     """Forward-only JSON reader that holds only the text of the current value."""
 
-    def __init__(self, path: Path, handle: TextIO, what: str, once: bool = False) -> None:
+    def __init__(self, path: Path, handle: TextIO, what: str, unique_keys: bool = False) -> None:
         self.path, self._handle, self._what = path, handle, what
         self._text, self._at = "", 0
         self._lines, self._counted = 1, 0
-        self._decoder = json.JSONDecoder(object_pairs_hook=reject_duplicate_keys if once else None)
+        self._decoder = json.JSONDecoder(object_pairs_hook=reject_duplicate_keys if unique_keys else None)
 
     def line(self) -> int:
         self._lines += self._text.count("\n", self._counted, self._at)

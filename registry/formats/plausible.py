@@ -67,7 +67,7 @@ def top_log_probabilities(values: Any) -> list[list[float]] | ImplausibleReason:
 
 
 def top_token_texts(values: Any) -> list[list[str]] | ImplausibleReason:
-    """Return the texts of the likeliest tokens at each position.
+    """Return the texts of the likeliest tokens at each position, or why they are impossible.
 
     >>> top_token_texts([["a", ""], ["b"]]), top_token_texts([["a", 1]])
     ([['a', ''], ['b']], "not lists of texts: [['a', 1]]")

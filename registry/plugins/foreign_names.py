@@ -124,7 +124,7 @@ def _also_known_as(file: Path) -> tuple[str, ...]:
 
 @cache
 def _declared_names(file: Path, *_stamp: int) -> tuple[str, ...]:
-    """Read the names, cached by the file's stamp: finding one name reads the files of all plugins."""
+    """Read the names, once per stamp: finding one name reads the files of all plugins."""
     try:
         others = registry.constants_of(file)[0].get("ALSO_KNOWN_AS", ())
     except PluginError:

@@ -73,12 +73,11 @@ def read_facts(path: Path, name: str) -> Facts:
     """Return (imports, assets) of a module's file, cached until the file changes."""
     # The stamp is part of the cache's key: a long-lived process (tests, `qualm view`) sees edits.
     state = path.stat()
-    return _named(path, name, state.st_mtime_ns, state.st_size)
+    return _read_facts(path, name, state.st_mtime_ns, state.st_size)
 
 
 @cache
-def _named(path: Path, name: str, *_stamp: int) -> Facts:
-    """Return (imports, assets) of a module's file; `_stamp` is part of the cache's key."""
+def _read_facts(path: Path, name: str, *_stamp: int) -> Facts:
     return facts(textfiles.read_text(path), path, name)
 
 

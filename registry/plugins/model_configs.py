@@ -37,7 +37,7 @@ def plain_reason(config: Mapping[str, Any]) -> str:
 
 
 def unavailable_columns(columns: Iterable[str], config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a text `COLUMN, and REASON` for each column that such a model cannot give."""
+    """Yield what such a model cannot give, with the reason: all internals, or single columns."""
     inside = [parse_internal(column) for column in columns if is_internal(column)]
     if any(what.kind != ENDS for what in inside) and (reason := plain_reason(config)):
         yield f"hidden states, attention, gradients or evidence; it is read by plain passes, which give none, since {reason}"

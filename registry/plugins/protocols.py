@@ -158,9 +158,9 @@ class Model(Plugin, Protocol):
 
 
 class Finetune(Plugin, Protocol):
-    """Contract of fine-tunes: what is trained, on which batches, and how it is saved.
+    """Contract of fine-tunes: return a `TrainingRecipe` with module, batches and saving.
 
-    It returns a `TrainingRecipe` (`qualm.runners.contracts.finetunes`).
+    `qualm.runners.contracts.finetunes` has the class.
 
     - `batches(step)` depends only on step and seed, so that training continues after a kill. `share(step, part, parts)`, if given, returns
       one of several shares of that batch, for several devices or gradient accumulation; the mean of their losses is the batch's loss.

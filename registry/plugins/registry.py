@@ -369,7 +369,7 @@ def _entry_points() -> Any:
 
 @cache
 def _installed(kind: str) -> tuple[dict[str, tuple[Path, str]], dict[str, str]]:
-    """Return other packages' plugins, {name: (file, module)}, and {name: fault} of broken."""
+    """Return ({name: (file, module)}, {name: fault}) of the plugins of other packages."""
     files: dict[str, tuple[Path, str]] = {}
     lost: dict[str, str] = {}
     for point in _entry_points().select(group=f"qualm.{kind}"):

@@ -88,7 +88,7 @@ class Record:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a recording, from the spec: fields, run, task, filter."""
+    """Options of a recording in the spec: names of its fields, run, task and filter."""
 
     fields: Mapping[str, str] = field(default_factory=dict)
     """Our word -> the recording's field: id, question, choices, target, category."""
@@ -176,7 +176,7 @@ GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 
 
 def verdict(values: Any, names: Iterable[str] = VERDICTS) -> dict[str, float]:
-    """Return {"verdict": 0 to 1} of the first of `names` that a row has; {} if there is none.
+    """Return {"verdict": number} of the first of `names` that a row has; {} if there is none.
 
     A metric may hold its number in an object, as lmms-eval's do: `{"mme_score": {"score": 1.0, ...}}`.
 

@@ -22,7 +22,7 @@ TEXTS = tuple(f.name for f in _COLUMNS if pa.types.is_string(f.type))
 NESTED = tuple(f.name for f in _COLUMNS if pa.types.is_list(f.type) and pa.types.is_list(f.type.value_type))
 """Columns that are a list per position."""
 SPELLED = tuple(f.name for f in _COLUMNS if f.name in NESTED and pa.types.is_string(f.type.value_type.value_type))
-"""Those whose lists hold texts."""
+"""Columns of NESTED whose lists hold texts."""
 COLUMNS = (*TEXTS, *LISTS, *NUMBERS)
 """Every column of GENERATIONS but its key."""
 

@@ -28,7 +28,7 @@ def silhouette(scene: Scene, objects: Iterable[int]) -> np.ndarray:
 
 
 def traces(scene: Scene, objects: Collection[int]) -> np.ndarray:
-    """Return the mask of pixels that change visibly without these objects and their shadows."""
+    """Return the mask of pixels that show these objects or change visibly without them."""
     before, after = (render(s).astype(np.int16) for s in (scene, remove_objects(scene, objects)))
     pixels: np.ndarray = (np.abs(before - after).max(axis=-1) > 8) | silhouette(scene, objects)
     return pixels

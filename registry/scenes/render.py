@@ -26,7 +26,7 @@ _SHADOW = (0.46, 0.44)
 
 @dataclass(frozen=True)
 class _View:
-    """What images of one level share: oversampled rays, and the empty table."""
+    """Camera rays (oversampled) and background of the empty table, for all images of a level."""
 
     pixels: int
     over: int

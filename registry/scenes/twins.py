@@ -119,7 +119,10 @@ def _draw_signs(category: str) -> Callable[[np.random.Generator, Scene, tuple[in
 
 
 def _renamed(rng: np.random.Generator, scene: Scene, pair: tuple[int, int], held_out: bool | None) -> Scene | None:
-    """Recolour the two objects so that each has a unique name; None if no colors are free."""
+    """Recolour the two objects so that each has a unique name; None if that is impossible.
+
+    `held_out` restricts the colours to those held out from training (True) or the others (False).
+    """
     for i in pair:
         shape = scene["objects"][i]["shape"]
         taken = {o["color"] for k, o in enumerate(scene["objects"]) if k != i and o["shape"] == shape}

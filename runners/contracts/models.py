@@ -54,7 +54,7 @@ class Part:
     """One part of a model's response to a request; missing values are None."""
 
     text: str | None = None
-    """Of top_tokens, JSON: for each position the texts of the likeliest tokens."""
+    """Text of the part; of `top_tokens` a JSON list: for each position the texts of the likeliest tokens."""
     tokens: list[int] | None = None
     """Generated token ids, including end-of-sequence."""
     logprobs: list[float] | None = None

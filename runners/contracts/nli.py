@@ -14,7 +14,7 @@ Pair = tuple[str, str]
 
 
 Logits = tuple[float, ...]
-"""Of one pair: entailment, neutral, contradiction; or entailment, no entailment; or one cosine."""
+"""Values of a pair: logits of entailment, neutral and contradiction, or of entailment and no entailment; or one cosine."""
 
 
 Floats = NDArray[np.float64]

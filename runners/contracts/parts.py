@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from qualm.registry import SHOWN_DRAWS
+from qualm.registry.formats.plausible import ImplausibleReason, top_token_texts
 from qualm.registry.plugins.internals import Internal, is_internal, parse_internal
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -94,3 +96,24 @@ def family_of(kind: str) -> str:
     ('answers', 'draws', 'signals')
     """
     return "draws" if kind == "draw" else "signals" if is_signal(kind) else "answers"
+
+
+def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
+    """Return the likeliest tokens' log-probabilities by position; None if a stored part has none, or malformed ones."""
+    k = int(numbers[0]) if numbers else 0
+    if not logprobs or k < 2 or len(logprobs) % k:
+        return None
+    rows = [list(logprobs[at : at + k]) for at in range(0, len(logprobs), k)]
+    return rows if all(row == sorted(row, reverse=True) for row in rows) else None
+
+
+def read_top_tokens(text: str | None) -> list[list[str]] | None:
+    """Return the texts of the likeliest tokens by position; None if a stored part has none, or malformed ones."""
+    try:
+        rows = top_token_texts(json.loads(text or "null"))
+        if isinstance(rows, ImplausibleReason) or not rows or min(map(len, rows)) < 2:
+            return None
+        "".join(map("".join, rows)).encode()  # fails for half a surrogate pair
+    except (ValueError, RecursionError):
+        return None
+    return rows

@@ -18,6 +18,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from qualm.registry.plugins.registry import PluginError
 from qualm.runners.contracts.models import ModelError, Part, Remote, draw_of
+from qualm.runners.contracts.parts import read_top_tokens
 from qualm.runners.data.answers import StoredAnswers, open_segments, to_rows
 from qualm.runners.data.maintenance import Holding, list_holdings
 from qualm.runners.inference import batch_plan
@@ -27,7 +28,6 @@ from qualm.runners.inference.keys import UNKNOWN, stored_keys
 from qualm.runners.inference.local import answer_all
 from qualm.runners.inference.open_inference import open_inference
 from qualm.runners.inference.requests import Asker, SampleVariant
-from qualm.runners.inference.run import read_top_tokens
 from qualm.runners.runtime.code_digest import engine
 from qualm.runners.runtime.records import RecordError
 from qualm.runners.runtime.stage import Stage, StageError
@@ -217,13 +217,13 @@ def _folders_of_model(asker: Asker, usable: Mapping[str, Holding]) -> dict[str, 
 
 def _looked_up(stage: Stage, usable: Mapping[str, Holding], seed: int) -> tuple[Asker, dict[str, Holding], list[SampleVariant]]:
     """Return a stage's asker, folders that may hold its answers, and random samples."""
-    question = open_inference(stage)
-    rows = [(i, row) for i, dataset in enumerate(question.datasets) for row in range(len(dataset))]
+    job = open_inference(stage)
+    rows = [(i, row) for i, dataset in enumerate(job.datasets) for row in range(len(dataset))]
     some = set(random.Random(f"{seed} {stage.key}").sample(rows, min(ROWS, len(rows))))  # noqa: S311 - a sample, no secret
-    datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(question.datasets)]
-    asker = Asker(question.model, engine(question.module), datasets, question.variants, question.needs, stage)
-    mine = {} if hasattr(question.model, "lookup") else _folders_of_model(asker, usable)
-    return asker, mine, asker.survey()[0] if mine and not isinstance(question.model, Remote) else []
+    datasets = [dataset.only([row for row in range(len(dataset)) if (i, row) in some]) for i, dataset in enumerate(job.datasets)]
+    asker = Asker(job.model, engine(job.module), datasets, job.variants, job.needs, stage)
+    mine = {} if hasattr(job.model, "lookup") else _folders_of_model(asker, usable)
+    return asker, mine, asker.survey()[0] if mine and not isinstance(job.model, Remote) else []
 
 
 def _stored(asker: Asker, shelf: _Shelf, cells: Sequence[SampleVariant]) -> Iterator[tuple[SampleVariant, str, bytes]]:
@@ -358,7 +358,10 @@ def _branch(one: Sequence[int] | None, other: Sequence[int] | None) -> int | Non
 
 
 def _is_mostly_equal(stored: str | None, computed: str | None) -> bool:
-    """Return whether the likeliest tokens differ as about equally likely ones do: behind the first, in order, or by less than half."""
+    """Return whether each position has the same first token and at least half of its tokens in common.
+
+    About equally likely tokens change places by rounding.
+    """
     one, other = read_top_tokens(stored), read_top_tokens(computed)
     if not one or not other or len(one) != len(other):
         return False

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
 def checks() -> dict[str, Check]:
     """Return all checks by name in their order: of words, then of numbers."""
-    from qualm.runners.inference import check_numbers as numbers
-    from qualm.runners.inference import check_words as words
+    from qualm.runners.inference import check_numbers, check_words
 
-    return {**words.CHECKS, **numbers.CHECKS}
+    return {**check_words.CHECKS, **check_numbers.CHECKS}
 
 
 def examine(tested: ModelUnderTest) -> Iterator[CheckResult]:

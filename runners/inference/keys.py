@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qualm.runners.data.answers import Store, StoredAnswers
     from qualm.runners.inference.requests import Asker, Place, SampleVariant
 
-_CHUNK = 2048
+CHUNK_CELLS = 2048
 UNKNOWN = bytes(32)
 """Key of a signal whose answer is not stored; nothing is stored under it."""
 
@@ -84,8 +84,8 @@ def origins(asker: Asker, cells: Sequence[SampleVariant], store: Store) -> dict[
     """Return what a stage asks, and the number of its answers in each folder of the store."""
     folders: dict[str, Counter[str]] = {}
     counts_by_variant: dict[str, Counter[str]] = {}
-    for start in range(0, len(cells), _CHUNK):
-        some = [(cell, part) for cell in cells[start : start + _CHUNK] for part in asker.parts(cell.options)]
+    for start in range(0, len(cells), CHUNK_CELLS):
+        some = [(cell, part) for cell in cells[start : start + CHUNK_CELLS] for part in asker.parts(cell.options)]
         keys = stored_keys(asker, store, [(cell.place, part) for cell, part in some])
         for (_, part), folder in zip(some, store.origins(keys), strict=True):
             if not folder:  # not answered yet

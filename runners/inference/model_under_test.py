@@ -68,8 +68,6 @@ class ModelUnderTest:
 
     @cached_property
     def plain(self) -> Plain:
-        from qualm.runners.inference.model_under_test import Plain
-
         return Plain(self.model)
 
     def request(self, case: Case, parts: Sequence[str] = (ANSWER,)) -> Request:

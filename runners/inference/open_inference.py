@@ -15,7 +15,7 @@ from qualm.runners.data.splits import rule
 from qualm.runners.runtime.stage import Stage, StageError
 
 OPENER = f"{__name__}:open_inference"
-"""Where a worker finds `open_inference`."""
+"""Address by which a worker imports `open_inference`."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +37,27 @@ def open_inference(stage: Stage) -> InferenceJob:
 
     Raises:
         StageError: the model does not give what is needed, or a dataset cannot be read.
-        ModelError: the model cannot be had.
+        ModelError: the model cannot be opened.
     """
     chosen = stage.params["model"]
     plugin = get("models", chosen["plugin"])
-    needs = frozenset(stage.params["needs"])
-    lacking = {given_by(word) for word in needs} - gives(plugin, chosen["args"])
+    needs, given = frozenset(stage.params["needs"]), gives(plugin, chosen["args"])
+    lacking = {given_by(word) for word in needs} - given
     if lacking:
         raise StageError(
             f"model '{chosen['label']}': plugin {plugin.name} does not give {', '.join(sorted(lacking))}, which the spec needs; "
             "`leave_out:` what reads it"
         )
     datasets = [DatasetFolder(name, Path(folder), rule(stage.params, name)) for name, folder in stage.inputs["datasets"].items()]
-    if "option_logits" not in gives(plugin, chosen["args"]) and not stage.params.get(IN_WORDS):
-        _open_only(chosen["label"], plugin.name, datasets)
+    if "option_logits" not in given and not stage.params.get(IN_WORDS):
+        _refuse_multiple_choice(chosen["label"], plugin.name, datasets)
     folder = stage.inputs.get("model")
     context = ModelContext(chosen["label"], Path(folder) if folder else None, chosen.get("dtype"), stage.settings)
     variants = read_variants(stage.params["variants"], stage.inputs.get("perturbed"))
     return InferenceJob(load("models", plugin.name)(context, **chosen["args"]), plugin.module, datasets, variants, needs)
 
 
-def _open_only(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
+def _refuse_multiple_choice(label: str, plugin: str, datasets: list[DatasetFolder]) -> None:
     """Refuse multiple-choice questions, which are scored by their options' logits."""
     for dataset in datasets:
         chosen = next((s["sample_id"] for s in dataset.samples if s["choices"]), None)

@@ -5,7 +5,6 @@ All prompts and images are digested and looked up in the store; missing answers 
 resumes, and its tables equal those of an undisturbed one. The stages `infer` and `finetune` use this.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,12 +16,13 @@ import pyarrow as pa
 from qualm.registry import NO_JSON_ANSWER
 from qualm.registry.sample import GENERATIONS, GREEDY
 from qualm.runners.contracts.models import ANSWER, COLUMNS, OPTIONS, PARTS, Remote, draw_of, internal_of, is_signal
+from qualm.runners.contracts.parts import read_top_logprobs, read_top_tokens
 from qualm.runners.data.answers import LostError, Store
 from qualm.runners.data.dataset import DatasetFolder, Variant
 from qualm.runners.data.maintenance import tidy
 from qualm.runners.inference import batch_plan, driver
 from qualm.runners.inference.batch_size import sizes
-from qualm.runners.inference.keys import origins, stored_keys
+from qualm.runners.inference.keys import CHUNK_CELLS, origins, stored_keys
 from qualm.runners.inference.local import answer_all, follow
 from qualm.runners.inference.remote import ask_all
 from qualm.runners.inference.requests import Asker, SampleVariant
@@ -41,8 +41,12 @@ _FIELD = {
     "option_logits": "numbers",
 }
 """Column -> field of the part that fills it; `logprobs` by default."""
-_ONE_NUMBER = frozenset({"p_true", "p_true_sampling", "p_yes"})
-_CHUNK = 2048
+_READERS: dict[str, tuple[list[str], Callable[..., Any]]] = {
+    "top_logprobs": (["logprobs", "numbers"], read_top_logprobs),
+    "top_tokens": (["text"], read_top_tokens),
+    **dict.fromkeys(("p_true", "p_true_sampling", "p_yes"), (["numbers"], lambda numbers: next(iter(numbers or ()), None))),
+}
+"""Column -> fields of the part that its value is read from, and the function that reads it."""
 _LEAVE_OUT = "Correct the data, or leave these samples out by `where:` of the dataset, such as `sample_id not in ('ID', 'ID')`"
 
 
@@ -52,7 +56,7 @@ def table(asker: Asker, number: int, cells: Sequence[SampleVariant], store: Stor
     Args:
         cells: of the dataset, in the order of the rows.
     """
-    mine = [cells[at : at + _CHUNK] for at in range(0, len(cells), _CHUNK)]
+    mine = [cells[at : at + CHUNK_CELLS] for at in range(0, len(cells), CHUNK_CELLS)]
     return pa.concat_tables([GENERATIONS.empty_table(), *(_rows(asker, number, some, store) for some in mine)])
 
 
@@ -111,45 +115,17 @@ def _column(name: str, filled: Sequence[tuple[int, int]], total: int, stored: pa
     if not filled:
         return pa.nulls(total, kind)
     row, place = np.array(filled).T
-    if name == "top_logprobs":
-        of_row: list[list[list[float]] | None] = [None] * total
-        for r, part in zip(row.tolist(), stored.select(["logprobs", "numbers"]).take(pa.array(place)).to_pylist(), strict=True):
-            of_row[r] = read_top_logprobs(part["logprobs"], part["numbers"])
-        return pa.array(of_row, kind)
-    if name == "top_tokens":
-        texts: list[list[list[str]] | None] = [None] * total
-        for r, text in zip(row.tolist(), stored["text"].take(pa.array(place)).to_pylist(), strict=True):
-            texts[r] = read_top_tokens(text)
-        return pa.array(texts, kind)
-    if name in _ONE_NUMBER:
-        values: list[float | None] = [None] * total
-        for r, numbers in zip(row.tolist(), stored["numbers"].take(pa.array(place)).to_pylist(), strict=True):
-            values[r] = next(iter(numbers or ()), None)
+    if name in _READERS:
+        fields, read = _READERS[name]
+        values: list[Any] = [None] * total
+        for r, part in zip(row.tolist(), stored.select(fields).take(pa.array(place)).to_pylist(), strict=True):
+            values[r] = read(*(part[field] for field in fields))
         return pa.array(values, kind)
     # An index with holes: masked places become null, with no loop over rows in Python.
     source = np.full(total, -1)
     source[row] = place
     column = stored[_FIELD.get(name, "logprobs")].combine_chunks()
     return column.take(pa.array(source, mask=source < 0)).cast(kind)
-
-
-def read_top_logprobs(logprobs: Sequence[float] | None, numbers: Sequence[float] | None) -> list[list[float]] | None:
-    """Return the likeliest tokens' log-probabilities by position; None if a stored part has none, or malformed ones."""
-    k = int(numbers[0]) if numbers else 0
-    if not logprobs or k < 2 or len(logprobs) % k:
-        return None
-    rows = [list(logprobs[at : at + k]) for at in range(0, len(logprobs), k)]
-    return rows if all(row == sorted(row, reverse=True) for row in rows) else None
-
-
-def read_top_tokens(text: str | None) -> list[list[str]] | None:
-    """Return the texts of the likeliest tokens by position; None if a stored part has none, or malformed ones."""
-    try:
-        rows = json.loads(text or "null")
-        "".join(token for row in rows for token in row).encode()  # fails for what is no text, or half a surrogate pair
-    except (TypeError, ValueError, RecursionError):
-        return None
-    return rows if rows and isinstance(rows, list) and all(isinstance(row, list) and len(row) > 1 for row in rows) else None
 
 
 _LATE_SECONDS = 90.0

@@ -16,8 +16,8 @@ FINISHES = ("length", "content_filter", "refusal")
 """Values of the column `finish`, in the order of the table."""
 
 
-def count_endings(results: Report) -> Sheet | None:
-    """Return a table of cut, filtered, refused and empty answers by model; None if none."""
+def endings_table(results: Report) -> Sheet | None:
+    """Return a table of cut, filtered, refused and empty answers by model and dataset; None if none."""
     rows = []
     for model, files in results.stage.inputs.get("generations", {}).items():
         for dataset, path in files.items():
@@ -39,4 +39,4 @@ def count_endings(results: Report) -> Sheet | None:
 
 
 ASSETS = ["templates/endings.html"]
-SECTION = Section("endings", say.ENDINGS, count_endings, "endings.html")
+SECTION = Section("endings", say.ENDINGS, endings_table, "endings.html")

@@ -30,19 +30,19 @@ def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) ->
         StageError: no such sample or variant, or the model's answers are recorded.
         ModelError: the model cannot be had.
     """
-    question = open_inference(stage)
-    if hasattr(question.model, "lookup"):
+    job = open_inference(stage)
+    if hasattr(job.model, "lookup"):
         raise StageError(f"model '{stage.params['model']['label']}': its answers are recorded; nothing is sent")
-    folder = next(d for d in question.datasets if d.name == dataset)
+    folder = next(d for d in job.datasets if d.name == dataset)
     rows = [row for row, one in enumerate(folder.samples) if sample in (None, one["sample_id"])]
-    variants = [v for v in question.variants if v.name == variant]
+    variants = [v for v in job.variants if v.name == variant]
     if not variants:
         raise StageError(
-            f"expected a variant of dataset '{dataset}', got '{variant}'; there are: {', '.join(v.name for v in question.variants)}"
+            f"expected a variant of dataset '{dataset}', got '{variant}'; there are: {', '.join(v.name for v in job.variants)}"
         )
     if not rows:
         raise StageError(f"dataset '{dataset}': models answer no sample '{sample}'; its first is '{folder.samples[0]['sample_id']}'")
-    asker = Asker(question.model, engine(question.module), [folder.only(rows[:1])], variants, question.needs, stage)
+    asker = Asker(job.model, engine(job.module), [folder.only(rows[:1])], variants, job.needs, stage)
     cells, broken = asker.survey()
     if not cells:
         raise StageError("; ".join(broken) or f"variant '{variant}' does not apply to this sample")
@@ -50,9 +50,9 @@ def model_input(stage: Stage, dataset: str, sample: str | None, variant: str) ->
     row = asker.datasets[0].samples[0]
     images = _images(request, picture_ids(row["image_id"]))
     contents = {"sample": row["sample_id"], "images": images}
-    if isinstance(question.model, Remote):
-        return {**contents, "body": question.model.body(request, images, asker.decoding)}  # type: ignore[attr-defined]
-    return {**contents, "text": _with_images(request.prompt, getattr(question.model, "image_marks", ()), images)}
+    if isinstance(job.model, Remote):
+        return {**contents, "body": job.model.body(request, images, asker.decoding)}  # type: ignore[attr-defined]
+    return {**contents, "text": _with_images(request.prompt, getattr(job.model, "image_marks", ()), images)}
 
 
 def _images(request: Request, names: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ LOCAL = Path(".qualm")
 
 
 ANSWERS = "answers"
-"""Key of a stage's record: the origins of its answers (`qualm.runners.inference.keys`)."""
+"""Key of a stage's record: the origins of its answers (`qualm.runners.inference.keys.origins`)."""
 
 
 class StageError(ProjectError):

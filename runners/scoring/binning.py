@@ -61,8 +61,6 @@ def bin_of(confidence: Floats, bins: int, convention: str) -> NDArray[np.int64]:
 def bin_membership(confidence: Floats, bins: int, convention: str) -> Floats:
     """Return a read-only (n, k) 0/1 matrix: which of the k non-empty bins each row is in.
 
-    By each row's `confidence` and the bin `convention`.
-
     A value, its interval and its test are of the same confidences, so those of few rows are remembered.
     """
     if len(confidence) > REMEMBERED:

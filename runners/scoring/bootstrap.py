@@ -49,7 +49,7 @@ class Recorder(Weights):
 
     For one or more tasks, whose rows are concatenated; the metric's result is the point estimate of each.
 
-    It notes which columns a metric sums; a metric sums the same ones for every resample.
+    A metric sums the same columns for every resample.
     """
 
     def __init__(self, *sizes: int) -> None:

@@ -127,7 +127,7 @@ class Cell:
         return [name for name in self.uncertainties if name in self.clean_uncertainties]
 
     def without_reference(self) -> Cell:
-        """Return the cell with NaN in every column that depends on the reference answer."""
+        """Return a copy that treats every reference answer as unknown: NaN, with the reason."""
         gone = {
             name: np.full_like(values, np.nan)
             for name, values in self.columns.items()

@@ -79,7 +79,7 @@ class Family:
 
 
 def describe_correction(settings: Mapping[str, Any], study: str = SPANS[STUDY]) -> str:
-    """Return a phrase that names the correction of p-values and the family of tests.
+    """Return a phrase naming correction and family; "not corrected for their number" without one.
 
     Args:
         settings: `correction` and `family`, as under `compare:`.

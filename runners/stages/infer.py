@@ -46,15 +46,15 @@ def run(stage: Stage) -> None:
     check_slices(stage)
     check_calibration(stage)
     try:
-        question = open_inference(stage)
-        model, datasets = question.model, question.datasets
-        rehearse(question.variants, datasets, stage.seed)
+        job = open_inference(stage)
+        model, datasets = job.model, job.datasets
+        rehearse(job.variants, datasets, stage.seed)
         if hasattr(model, "lookup"):
-            _check_no_blind_variants(label, question.variants)
+            _check_no_blind_variants(label, job.variants)
             tables = [_look_up(model, dataset, stage) for dataset in datasets]
         else:
             how = {"label": label, "together": True, "also": partial(_write_internals, stage), "opener": OPENER}
-            tables = answer_tables(model, question.module, datasets, question.variants, question.needs, stage, **how)
+            tables = answer_tables(model, job.module, datasets, job.variants, job.needs, stage, **how)
     except ModelError as error:
         raise StageError(str(error)) from error
     if not is_first():  # another process of this stage: the first one writes

@@ -224,15 +224,13 @@ def _probes(
     """Yield (dataset, its classifiers by label); a classifier is None if it cannot be trained.
 
     Labels tell training on all datasets from training on the others alone.
-
-    None if there is nothing to learn from.
     """
-    everywhere = _trained_on(stage, probe, model, probe.label, "", list(training_data), training_data, weights)
+    everywhere = _train_classifier(stage, probe, model, probe.label, "", list(training_data), training_data, weights)
     for name in training_data:
         classifiers = [(probe.label, list(training_data), everywhere)]
         if probe.options["transfer"] and len(training_data) > 1:
             label, others = f"{probe.label}@{ELSEWHERE}", [other for other in training_data if other != name]
-            classifiers.append((label, others, _trained_on(stage, probe, model, label, name, others, training_data, weights)))
+            classifiers.append((label, others, _train_classifier(stage, probe, model, label, name, others, training_data, weights)))
         for label, learnt, (facts, _) in classifiers:
             from_ = ", ".join(other for other in learnt if training_data[other].n)
             rows.append({"probe": label, "model": model, "dataset": name, "learnt_from": from_, **facts})
@@ -241,20 +239,23 @@ def _probes(
         yield name, {label: classify for label, _, (_, classify) in classifiers}
 
 
-def _trained_on(
+def _train_classifier(
     stage: Stage,
     probe: ProbeTask,
     model: str,
     label: str,
     name: str,
-    learnt: list[str],
+    training_datasets: list[str],
     training_data: Mapping[str, TrainingData],
     weights: dict[str, Any],
 ) -> tuple[dict[str, Any], Classifier | None]:
-    """Train a classifier on the datasets `learnt`; return training facts, and it or None."""
+    """Train a probe on some datasets; return (row of facts on its training, the classifier).
+
+    Without a classifier, the facts hold the reason in `why`.
+    """
     from qualm.runners.training.probe import trained, validated
 
-    own = [training_data[other] for other in learnt if training_data[other].n]
+    own = [training_data[other] for other in training_datasets if training_data[other].n]
     facts: dict[str, Any] = dict.fromkeys(PROBE_FITS.names[4:]) | {"n": sum(one.n for one in own), "n_groups": 0}
     if not own:
         return facts | {"why": "there are no answers to learn from"}, None
@@ -285,8 +286,6 @@ def best_split(values: Floats) -> float | None:
     """Return the threshold with the least squared error around the means of both sides.
 
     None where all values are equal.
-
-    None where all are equal.
 
     >>> best_split(np.array([0.0, 0.1, 1.0, 1.1]))
     0.1

@@ -48,6 +48,18 @@ def model_folder(artifact: str | None, hub: str | None, revision: str | None) ->
         raise FolderError(f"{hub} at {revision} is not on this disk; `qualm fetch SPEC` brings it") from None
 
 
+def complete_folder(artifact: str | None, hub: str | None, revision: str | None) -> Path:
+    """Return the local folder of a model with config and weights.
+
+    Raises:
+        FolderError: as for `model_folder`, or the folder is incomplete.
+    """
+    folder = model_folder(artifact, hub, revision)
+    if fault := folder_fault(folder):
+        raise FolderError(fault)
+    return folder
+
+
 def unpinned(hub: str, revision: str | None) -> str:
     """Return why the revision of a hub model is no commit, empty if it is one."""
     if COMMIT.fullmatch(revision or ""):

@@ -82,9 +82,13 @@ def top_tokens(logits: torch.Tensor, answers: Sequence[Sequence[int]]) -> list[l
         scores = to_double(logits[row, logits.shape[1] - len(ids) :])
         best = scores.topk(k, dim=-1)
         own = scores.gather(1, torch.tensor(list(ids), dtype=torch.int64, device=scores.device)[:, None])
-        is_best = (own == best.values[:, :1]).squeeze(1).tolist()
-        positions = zip(best.indices.tolist(), ids, is_best, strict=True)
-        by_row.append([[token, *(other for other in top if other != token)][:k] if best_ else top for top, token, best_ in positions])
+        is_likeliest = (own == best.values[:, :1]).squeeze(1).tolist()
+        by_row.append(
+            [
+                [token, *(other for other in top if other != token)][:k] if first else top
+                for top, token, first in zip(best.indices.tolist(), ids, is_likeliest, strict=True)
+            ]
+        )
     return by_row
 
 

@@ -23,8 +23,6 @@ def without_each(text: str, ends: Floats) -> list[str]:
 def relevances(context: EstimatorContext, texts: Sequence[str], ends: Rows, similarity: str, nli: Any) -> Rows:
     """Return each token's relevance in [0, 1]: 1 - likeness of the answer without it.
 
-    `ends` holds, per token, the number of characters up to its end.
-
     Args:
         texts: the answers.
         ends: number of characters of the answer up to the end of each token.

@@ -1,7 +1,7 @@
 """Claim-conditioned probability (Fadeeva et al., Findings of ACL 2024), as LM-Polygraph computes it for whole answers."""
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -56,35 +56,35 @@ def claim_conditioned_probability(
         function_words: compare articles, pronouns, prepositions and the like too, or give the answer's English ones CCP = 1, as the paper
             does.
         k: likeliest tokens of each position; fewer where fewer are stored (20, or a server's `logprobs`).
-        form: U as above, or -sum_t ln CCP_t in nats, in [0, inf), which tells apart long answers.
+        form: U as above, or -sum_t ln CCP_t in nats, in [0, inf), which does not saturate for long answers.
     """
     model = context.nli(nli)
     values = np.full(len(top_tokens), np.nan)
     for start in range(0, len(values), CHUNK):
-        answers = top_tokens[start : start + CHUNK]
-        texts = [[[*_texts(position, before, compared)] for position, before in _positions(answer, k)] for answer in answers]
+        answers = list(zip(top_tokens[start : start + CHUNK], top_logprobs[start : start + CHUNK], strict=True))
+        texts = [_texts(tokens, logprobs, k, compared, function_words) for tokens, logprobs in answers]
         pairs = dict.fromkeys(pair for answer in texts for row in answer for other in row[1:] for pair in _asked(row[0], other))
         verdicts = dict(zip(pairs, np.argmax(model.logits(list(pairs)), axis=1).tolist(), strict=True))
-        for number, (answer, tokens, logprobs) in enumerate(zip(texts, answers, top_logprobs[start : start + CHUNK], strict=True), start):
-            if not answer or min(map(len, answer)) < 2 or [len(row) for row in logprobs] != [len(row) for row in tokens]:
-                continue
-            skipped = [function_words == "skipped" and _word(row[0]).casefold() in FUNCTION_WORDS for row in tokens]
-            steps = zip(answer, logprobs, skipped, strict=True)
-            values[number] = -sum(0.0 if skip else _log_ccp(position, row[: len(position)], verdicts) for position, row, skip in steps)
+        for number, (answer, (_, logprobs)) in enumerate(zip(texts, answers, strict=True), start):
+            if answer:
+                steps = zip(answer, logprobs, strict=True)
+                values[number] = -sum(_log_ccp(position, row[: len(position)], verdicts) for position, row in steps)
     return (values if form == "log" else -np.expm1(-values)) + 0.0
 
 
-def _positions(answer: Positions, k: int) -> Iterator[tuple[Sequence[str], str]]:
-    """Yield the k likeliest tokens of each position and the answer before it."""
-    before = ""
-    for position in answer:
-        yield position[:k], before
-        before += "".join(position[:1])
+def _texts(tokens: Positions, logprobs: Sequence[Floats], k: int, compared: str, function_words: str) -> list[list[str]]:
+    """Return the texts that are compared at each position, the answer's own first; [] if an answer has no value.
 
-
-def _texts(position: Sequence[str], before: str, compared: str) -> Iterator[str]:
-    for token in position:
-        yield _word(token) if compared == "tokens" else (before + token).strip()
+    A skipped function word has no alternatives, so that its CCP is 1.
+    """
+    if any(len(row) < 2 for row in tokens) or [len(row) for row in logprobs] != [len(row) for row in tokens]:
+        return []
+    texts, before = [], ""
+    for row in tokens:
+        is_skipped = function_words == "skipped" and _word(row[0]).casefold() in FUNCTION_WORDS
+        texts.append([_word(token) if compared == "tokens" else (before + token).strip() for token in row[: 1 if is_skipped else k]])
+        before += row[0]
+    return texts
 
 
 def _word(token: str) -> str:

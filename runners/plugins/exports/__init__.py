@@ -43,7 +43,7 @@ class DatasetCredits:
 
 @dataclass
 class ExportContext:
-    """What an export reads: the results, selected models and datasets, and the target folder."""
+    """Inputs of an export: the results, selected models and datasets, and the target folder."""
 
     folder: Path
     spec: str

@@ -143,7 +143,7 @@ def _metrics(entry: ExportEntry) -> dict[str, float | None]:
 
 
 def _label(name: str) -> str:
-    """Return the name without commas, which separate metric and filter in the harnesses."""
+    """Return the name with semicolons for commas, which separate metric and filter in the harnesses."""
     return name.replace(",", ";")
 
 

@@ -22,7 +22,7 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.chat_template import DEFAULT_DATE, fix_date, parse_date
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
+from qualm.runners.inference.hf.folder import FolderError, complete_folder, folder_digest
 from qualm.runners.inference.hf.layout import common
 from qualm.runners.inference.hf.plain import plain_reason
 from qualm.runners.inference.hf.rows import Network, Rows, first_stop
@@ -63,12 +63,9 @@ def hf(
         GeneratorError: files are missing, or there is no chat template.
     """
     try:
-        folder = model_folder(artifact, hub, revision)
+        folder = complete_folder(artifact, hub, revision)
     except FolderError as error:
         raise GeneratorError(f"generator hf: {error}") from None
-    fault = folder_fault(folder)
-    if fault:
-        raise GeneratorError(f"generator hf: {fault}")
     return HfGenerator(hub or folder.name, folder, dtype or "float32", context.settings.device, context.settings.batch)
 
 

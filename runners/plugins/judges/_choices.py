@@ -46,7 +46,7 @@ OUTSIDE = -2
 
 @dataclass(frozen=True, slots=True)
 class OptionReading:
-    """What a reply to a multiple-choice question says: an option's index, or an abstention.
+    """Reading of a reply to a multiple-choice question: an option's index, or an abstention.
 
     Neither if the reply cannot be read.
     """
@@ -418,7 +418,7 @@ def read(reply: str, choices: Sequence[str], question: str = "") -> OptionReadin
 
 
 def _polar(choices: Sequence[str]) -> dict[str, int]:
-    """Return the indices of options "yes" and "no" by word; {} unless two of at most three."""
+    """Return {"yes": i, "no": j}; {} unless at most three options hold one yes and one no."""
     found = [polarity(choice) for choice in choices]
     return (
         {"yes": found.index("yes"), "no": found.index("no")} if len(choices) <= 3 and found.count("yes") == found.count("no") == 1 else {}
@@ -472,7 +472,7 @@ def _opening(reply: _Reply) -> int | None:
 
 
 def _concluded(reply: _Reply) -> int | None:
-    """Return the index of the option in the last conclusion; None if there is none."""
+    """Return the index of the option in the last conclusion; None without one, SEVERAL if not one."""
     if result := _RESULT.search(reply.text):
         return reply.place(result[1])
     for k in range(len(reply.named) - 1, -1, -1):
@@ -487,7 +487,7 @@ def _only(places: set[int]) -> int:
 
 
 def _measured(reply: _Reply) -> int | None:
-    """Return the index of the option with the highest percentage or rank; None without any."""
+    """Return the index of the option with the highest share or rank; None without any, SEVERAL if tied."""
     for pattern, total, option, number in ((_OF_PERCENT, 100.0, 2, 1), (_PERCENT, 100.0, 1, 2), (_PROBABILITY, 1.0, 1, 2)):
         shares = {reply.place(m[option]): float(m[number]) for m in pattern.finditer(reply.text)}
         shares = {place: share for place, share in shares.items() if place >= 0}
@@ -507,7 +507,7 @@ def _measured(reply: _Reply) -> int | None:
 
 
 def _judged_one_by_one(reply: _Reply) -> int | None:
-    """Return the index of the only option not rejected while the others are; None if not so."""
+    """Return the option left over, or alone affirmed, when others are rejected; else None."""
     denied = {place for n in reply.flat() if n.is_denied for place in n.places}
     affirmed = {n.place for n in reply.flat() if n.counts} - denied - {SEVERAL, OUTSIDE}
     remaining = set(range(reply.n)) - denied

@@ -118,7 +118,7 @@ def rate_number(question: str, references: Sequence[Quantity], reply: str, toler
         lambda candidates: _candidates(without_code(text)) if stated is None else candidates,
         _without_bounds,
         lambda candidates: [c for c in candidates if all(c.quantity.value != q.value for q in quantities(plain_math(question)))],
-        lambda candidates: [c for c in candidates if _is_of_kind(c.quantity, references)],
+        lambda candidates: [c for c in candidates if _may_answer(c.quantity, references)],
         lambda candidates: [c for c in candidates if c.quantity.unit in asked_units],
         lambda candidates: _in_last_sentence([c for c in candidates if _CONCLUDES.match(c.sentence)]),
         lambda candidates: [c for c in candidates if _is_counted(c, question)],
@@ -165,8 +165,11 @@ def _singular(word: str) -> str:
     return word.removesuffix("s").removesuffix("e")
 
 
-def _is_of_kind(quantity: Quantity, references: Sequence[Quantity]) -> bool:
-    """Return true if a number may be of the kind of a reference, such as a year or a unit's."""
+def _may_answer(quantity: Quantity, references: Sequence[Quantity]) -> bool:
+    """Return true if a number has the kind of a reference, or references are plain and it is no year.
+
+    Kinds are years, the physical quantities of units, and plain numbers.
+    """
     kind, kinds = _kind(quantity), {_kind(reference) for reference in references}
     return kind in kinds or (kinds == {""} and kind != "year")
 

@@ -115,7 +115,7 @@ def is_english(text: str) -> bool:
 
 
 def is_foreign(text: str) -> bool:
-    """Return true if a lower-case text has more foreign than English function words."""
+    """Return true if a lower-case text has at least two foreign function words, and more than English."""
     foreign = len(_FOREIGN.findall(text))
     return foreign > 1 and foreign > len(_ENGLISH.findall(text))
 

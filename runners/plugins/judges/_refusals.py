@@ -321,7 +321,7 @@ _INSTEAD = re.compile(
 
 
 class Role(Enum):
-    """What a clause of a reply does: commit, abstain, hedge..."""
+    """Function of a clause in a reply: commit, abstain, hedge..."""
 
     ABSTAINS = "abstains"
     DOUBTS = "doubts"
@@ -340,7 +340,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReplyAbstention:
-    """Whether a reply abstains, and whether it hedges."""
+    """Two facts about a reply: does it abstain, and does it hedge?"""
 
     abstains: bool
     hedges: bool
@@ -899,7 +899,7 @@ def _abstains(clauses: Sequence[_Clause], parsed: Asked, announced: bool) -> boo
 
 
 def _leads(clause: _Clause, parsed: Asked) -> bool:
-    """Return true if the reply's first clause is a plain statement on the matter."""
+    """Return true if a clause is a plain statement on the matter."""
     return (
         clause.role is Role.OTHER
         and bool(parsed.text)
@@ -914,7 +914,7 @@ def _leads(clause: _Clause, parsed: Asked) -> bool:
 
 
 def _is_committed_despite(clauses: Sequence[_Clause], i: int) -> bool:
-    """Return true if clause `i` contrasts, concludes or guesses: "still, ...", "I guess"."""
+    """Return true if its sentence contrasts, concludes or guesses up to clause `i`: "I guess"."""
     begun = [c for c in clauses[: i + 1] if c.sentence == clauses[i].sentence]
     return any(c.guesses or phrases.BUT.search(c.text) or phrases.CONCLUDES.search(c.text) for c in begun)
 

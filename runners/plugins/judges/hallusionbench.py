@@ -61,10 +61,10 @@ def _sentence(references: list[str]) -> str:
     return " ".join(sentences or [r for r in references if r.casefold() != UNCLEAR])
 
 
-def code(reply: str | None, on_failure: str) -> float | None:
-    """Return the rating for the code in a reply; None if it has none and is unscored.
+def rate_code(reply: str | None, on_failure: str) -> float | None:
+    """Return the rating that a reply's code stands for; None if `on_failure` leaves it unscored.
 
-    >>> [code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
+    >>> [rate_code(text, "unscored") for text in ("Incorrect.", "It is correct", "unclear", "well", None)]
     [0.0, 1.0, 2.0, None, None]
     """
     text = (reply or "").lower()
@@ -79,7 +79,7 @@ def _judgement(question: str, references: list[str], prediction: str, reply: str
     declines = is_refusal(prediction, question)
     if not references:
         return Judgement(float(declines), declines)
-    verdict = code(reply, on_failure)
+    verdict = rate_code(reply, on_failure)
     if verdict is None:
         return Judgement(None, declines, reply, parse_ok=False)
     right = verdict == CORRECT or (verdict == OPEN and UNCLEAR in references)

@@ -13,13 +13,13 @@ AMBER_COUNT = 0.001
 
 
 def positives(said: Floats, truth: Floats, positive: str) -> tuple[Floats, Floats]:
-    """Return two masks: where "yes" (or `positive`) was said, and where it is the reference."""
+    """Return two masks: where `positive` was said, and where it is the reference."""
     of_said, of_truth = ((column == ANSWERS[positive]).astype(np.float64) for column in (said, truth))
     return of_said, of_truth
 
 
 def share(part: Floats, whole: Floats, convention: str) -> Floats:
-    """Return `part / whole`, NaN where whole is 0; or AMBER's percentage, over whole + 0.001."""
+    """Return `part / whole`, NaN where whole is 0; or AMBER's share, over whole + 0.001, to 0.1%."""
     return ratio(part, whole) if convention == "exact" else rounded(part / (whole + AMBER_COUNT))
 
 

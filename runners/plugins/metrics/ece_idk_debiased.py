@@ -48,5 +48,5 @@ def ece_idk_debiased(
 
 
 def bounds() -> tuple[float, float]:
-    """Return the lowest and highest possible value; the squared estimate may be negative."""
+    """Return the bounds of the error, 0 and 1; an estimate of its square may be below 0."""
     return 0.0, 1.0

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from qualm.registry.formats.faults import Fault
 from qualm.registry.formats.picture_lists import picture_ids
 from qualm.registry.recordings.parts import RecordingFile, choose, find_parts
-from qualm.registry.recordings.record import BLIND, LETTERS, PER_TOKEN, ReadOptions, Record, RecordingError, blind_id
+from qualm.registry.recordings.record import BLIND, LETTERS, ReadOptions, Record, RecordingError, blind_id
 from qualm.registry.recordings.signals import COLUMNS
 from qualm.runners.contracts.models import ModelError
+from qualm.runners.inference.thoughts import PER_TOKEN as TOKEN_COLUMNS
 from qualm.runners.prompts.thinking import NO_ANSWER, REASONS, UNPARTED, Thinking, split_thinking
 
 ADAPTER = "recorded_samples"
@@ -285,8 +286,7 @@ def answered(columns: Columns, thinking: Thinking) -> Columns:
     thought, answer = split_thinking(columns.get("text") or "", thinking.tags)
     if thought is None:
         return columns
-    of_tokens = (*PER_TOKEN, "image_divergence", "uniform_divergence", "top_logprobs", "top_tokens")
-    rest = {name: value for name, value in columns.items() if name not in of_tokens}
+    rest = {name: value for name, value in columns.items() if name not in TOKEN_COLUMNS}
     return {**rest, "text": answer, "thinking": thought, **({"no_answer": REASONS[NO_ANSWER]} if answer is None else {})}
 
 

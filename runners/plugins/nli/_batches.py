@@ -13,27 +13,22 @@ from qualm.runners.contracts.models import ModelError
 from qualm.runners.contracts.nli import Floats, NliContext, NliError
 from qualm.runners.inference.devices import out_of_memory, torch_device
 from qualm.runners.inference.hf.double import computing
-from qualm.runners.inference.hf.folder import FolderError, folder_digest, folder_fault, model_folder
+from qualm.runners.inference.hf.folder import FolderError, complete_folder, folder_digest
 from qualm.runners.inference.hf.weights import silence, whole_module
 from qualm.runners.runtime.code_digest import engine_digest
 
 CHUNK_TEXTS = 8192
 """Texts, or pairs, tokenized at a time; only lengths of all are held."""
-TOKENS_PER_PROMPT = {"cpu": 24}
-"""Tokens per prompt of `batch_size` that a batch holds, padding included; more gain nothing there."""
-ELSEWHERE = 512
-"""Tokens per prompt on other devices."""
+CPU_TOKENS_PER_PROMPT, TOKENS_PER_PROMPT = 24, 512
+"""Tokens per prompt of `batch_size` that a batch holds, padding included, on the CPU (more gain nothing there) and on other devices."""
 
 
 def find_folder(plugin: str, artifact: Any, hub: str | None, revision: str | None) -> Path:
     """Return the folder of a model; NliError if it is not here or incomplete."""
     try:
-        folder = model_folder(artifact, hub, revision)
+        return complete_folder(artifact, hub, revision)
     except FolderError as error:
         raise NliError(f"nli {plugin}: {error}") from None
-    if fault := folder_fault(folder):
-        raise NliError(f"nli {plugin}: {fault}")
-    return folder
 
 
 class BatchedModel(ABC):
@@ -44,21 +39,25 @@ class BatchedModel(ABC):
     expected: str
     """Kind of model, for messages."""
     label: str
+    """Name of its results in counters."""
     unit: str
-    """Names of the plugin and of its inputs in counters and messages."""
+    """Name of an input in counters and messages."""
     gives: str
+    """Name of its values in messages, in the plural."""
     unused = ""
     """Prefix of weights that its files may lack."""
 
-    def __init__(self, plugin: str, name: str, folder: Path, settled_by: Any, dtype: str, context: NliContext) -> None:
-        """`settled_by`: the parameters, beside `dtype`, that results depend on."""
+    def __init__(self, plugin: str, name: str, folder: Path, parameters: Any, dtype: str, context: NliContext) -> None:
+        """`parameters`: those that results depend on, beside `dtype`."""
         self.folder, self.dtype = folder, dtype
         self.settings, self.counters = context.settings, context.counters
         self.name = f"{plugin} ({name})"
-        material = [plugin, folder_digest(folder), settled_by, dtype, engine_digest(type(self).__module__)]
+        material = [plugin, folder_digest(folder), parameters, dtype, engine_digest(type(self).__module__)]
         self.identity = hashlib.sha256(json.dumps(material).encode()).hexdigest()
         self.tokens = 0
         """Tokens per batch; halved when the device has too little memory."""
+        self._limit = 0
+        """Tokens of an input that the model reads; known when it is loaded."""
         self._model: Any = None
         self._tokenizer: Any = None
 
@@ -148,7 +147,7 @@ class BatchedModel(ABC):
         tokenizer.padding_side = "right"
         self._tokenizer, self._limit = tokenizer, token_limit(tokenizer, model.config)
         self._model = model.to(device := torch_device(self.settings.device, self.dtype))
-        self.tokens = self.settings.batch * TOKENS_PER_PROMPT.get(device.partition(":")[0], ELSEWHERE)
+        self.tokens = self.settings.batch * (CPU_TOKENS_PER_PROMPT if device == "cpu" else TOKENS_PER_PROMPT)
 
 
 def _columns(inputs: Sequence[tuple[str, ...]]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from qualm.runners.contracts.nli import Floats, Logits, NliContext, NliEngine, NliError, Pair
+from qualm.runners.contracts.nli import Logits, NliContext, NliEngine, NliError, Pair
 from qualm.runners.plugins.nli._batches import CHUNK_TEXTS, BatchedModel, find_folder
 from qualm.runners.runtime.precision import stored_value
 
@@ -48,7 +48,7 @@ def embedding(
     folder = find_folder("embedding", artifact, hub, revision)
     if fault := pooling_fault(folder, pooling):
         raise NliError(f"nli embedding: {fault}")
-    return Encoder(hub or folder.name, folder, pooling, dtype or "float32", context)
+    return CosineEncoder(hub or folder.name, folder, pooling, dtype or "float32", context)
 
 
 def pooling_fault(folder: Path, pooling: str) -> str:
@@ -68,8 +68,8 @@ def pooling_fault(folder: Path, pooling: str) -> str:
     return f"{file} says {', '.join(chosen) or 'no pooling'}, the spec says {pooling}; {known}"
 
 
-class Encoder(BatchedModel):
-    """See `qualm.runners.contracts.nli.NliEngine`; one number per pair, the cosine."""
+class CosineEncoder(BatchedModel):
+    """NLI engine whose only value for a pair is the cosine of the two embeddings."""
 
     classes = 1
     loader, expected, unused = "AutoModel", "a text encoder", "pooler."
@@ -84,13 +84,9 @@ class Encoder(BatchedModel):
         for start in range(0, len(pairs), CHUNK_TEXTS):
             some = pairs[start : start + CHUNK_TEXTS]
             texts = sorted({text for pair in some for text in pair})
-            of = dict(zip(texts, self.embed(texts), strict=True))
-            yield [(start + i, (stored_value(float(np.clip(of[a] @ of[b], -1.0, 1.0))),)) for i, (a, b) in enumerate(some)]
-
-    def embed(self, texts: Sequence[str]) -> list[Floats]:
-        """Return embeddings (d,) of length 1, in order; NliError on failure."""
-        found = dict(row for batch in self.in_batches([(text,) for text in texts]) for row in batch)
-        return [found[i] for i in range(len(texts))]
+            vectors = {texts[i]: vector for batch in self.in_batches([(text,) for text in texts]) for i, vector in batch}
+            cosines = (float(np.clip(vectors[a] @ vectors[b], -1.0, 1.0)) for a, b in some)
+            yield [(start + i, (stored_value(cosine),)) for i, cosine in enumerate(cosines)]
 
     def compute(self, batch: Any) -> Any:
         """Return the embeddings (n, d) of length 1."""

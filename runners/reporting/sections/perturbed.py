@@ -167,12 +167,12 @@ def _changed(row: dict[str, Any]) -> str:
     return say.CHANGED_INPUTS.format(n=row["n_changed"], value=rounded(of), interval=aside(between(of)))
 
 
-def _attribution_grids(frame: pl.DataFrame, validated_models: list[str]) -> list[HeatMap]:
+def _attribution_grids(frame: pl.DataFrame, trusted: list[str]) -> list[HeatMap]:
     """Return heat maps by model: datasets and known modality against attributed modality.
 
-    Samples of unknown modality are shown only if attribution is validated.
+    Samples of unknown modality are shown only of models in `trusted`, whose attribution is validated.
     """
-    rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(validated_models))
+    rows = frame.filter(pl.col("truth").is_not_null() | pl.col("model").is_in(trusted))
     return [_attribution_grid(rows.filter(pl.col("model") == model), model) for model in rows["model"].unique(maintain_order=True)]
 
 

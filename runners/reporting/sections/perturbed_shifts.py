@@ -32,7 +32,7 @@ def sweeps(results: Report) -> list[Figure]:
         figures += _figures(say.ACCURACY_BY_STRENGTH.format(dataset=brief(dataset)), plain, "model", models, results.palette)
         for model in models:
             of = here.filter((pl.col("model") == model) & pl.col("metric").str.starts_with(REFLECTION))
-            parts = _parts(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
+            parts = _split_evenly(of["estimator"].unique(maintain_order=True).to_list(), len(SERIES))
             for place, some in enumerate(parts, 1):
                 which = f" ({place} of {len(parts)})" if len(parts) > 1 else ""
                 title = say.URR_BY_STRENGTH.format(model=brief(model), dataset=brief(dataset), which=which)
@@ -45,10 +45,10 @@ def sweeps(results: Report) -> list[Figure]:
     return figures
 
 
-def _parts(names: list[str], max_names: int) -> list[list[str]]:
-    """Return names split into the fewest, about equally large lists of at most `max_names`.
+def _split_evenly(names: list[str], max_names: int) -> list[list[str]]:
+    """Split names into as few lists of at most `max_names` as possible, of about equal size.
 
-    >>> _parts(list("abcdefghi"), 8)
+    >>> _split_evenly(list("abcdefghi"), 8)
     [['a', 'b', 'c', 'd', 'e'], ['f', 'g', 'h', 'i']]
     """
     many = -(-len(names) // max_names)

@@ -387,7 +387,7 @@ class CostTable:
 
 def cost_table(results: Report) -> CostTable | None:
     """Return the paper's Table 6, accuracy on answerable questions; None if unmeasured."""
-    columns = [(d, label) for d in results.datasets for label in _headline_labels(results, d)]
+    columns = [(d, label) for d in results.datasets for label in _cost_columns(results, d)]
     if not columns or len(results.models) < 2 or not any(a.plugin == "answerable_accuracy" for _, a in columns):
         return None
     table = CostTable(
@@ -397,8 +397,8 @@ def cost_table(results: Report) -> CostTable | None:
     return table
 
 
-def _headline_labels(results: Report, dataset: str) -> list[Label]:
-    """Return the metrics that represent a dataset in the table of costs.
+def _cost_columns(results: Report, dataset: str) -> list[Label]:
+    """Return the metric labels that stand for a dataset in the table of costs.
 
     A benchmark with metrics of its own has these, a dataset of answerable questions has its accuracy. With unanswerable
     questions it is the accuracy on the answerable ones, and the accuracy on all unless the questions form contrastive pairs.

@@ -315,12 +315,15 @@ def weighted_threshold(scores: Floats, share: Floats, weights: Weights, alpha: f
 
 
 def nodes(limits: Floats, always_included: tuple[float, ...], max_nodes: int = NODES) -> tuple[Floats, Ints]:
-    """Return at most `max_nodes` thresholds, and (B,) the index of each resample's nearest."""
+    """Return at most `max_nodes` thresholds plus `always_included`, and (B,) the nearest's index.
+
+    The index is that of the threshold nearest to each resample's limit.
+    """
     distinct, which = np.unique(limits, return_inverse=True)
     if len(distinct) <= max_nodes:
         return distinct, which
     order = np.argsort(limits, kind="stable")
-    # The middle of each of `most` equally large parts of the sorted thresholds.
+    # The middle of each of `max_nodes` equally large parts of the sorted thresholds.
     middles = limits[order[(np.arange(max_nodes) * len(order) + len(order) // 2) // max_nodes]]
     chosen = np.unique(np.concatenate([middles, always_included]))
     place = np.clip(np.searchsorted(chosen, limits), 1, len(chosen) - 1) if len(chosen) > 1 else np.zeros(len(limits), dtype=np.int64)

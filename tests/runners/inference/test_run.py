@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from qualm.registry.sample import GENERATIONS
+from qualm.runners.contracts import parts
 from qualm.runners.contracts.models import ModelContext, Part
 from qualm.runners.data.answers import LostError, Store, read_about
 from qualm.runners.data.dataset import DatasetFolder, read_variants
@@ -259,8 +260,8 @@ def test_every_column_and_row(folders):
     ],
 )
 def test_malformed_likeliest_tokens_are_undefined(logprobs, numbers):
-    assert run.read_top_logprobs(logprobs, numbers) is None
-    assert run.read_top_logprobs([-1.0, -2.0], [2.0]) == [[-1.0, -2.0]]
+    assert parts.read_top_logprobs(logprobs, numbers) is None
+    assert parts.read_top_logprobs([-1.0, -2.0], [2.0]) == [[-1.0, -2.0]]
 
 
 @pytest.mark.parametrize(
@@ -271,8 +272,8 @@ def test_malformed_likeliest_tokens_are_undefined(logprobs, numbers):
     ],
 )  # fmt: skip
 def test_malformed_texts_of_likeliest_tokens_are_undefined(text):
-    assert run.read_top_tokens(text) is None
-    assert run.read_top_tokens('[["a", ""], ["b", "c", "d"]]') == [["a", ""], ["b", "c", "d"]]
+    assert parts.read_top_tokens(text) is None
+    assert parts.read_top_tokens('[["a", ""], ["b", "c", "d"]]') == [["a", ""], ["b", "c", "d"]]
 
 
 def test_columns_that_nobody_needs_are_null_but_for_the_text(folders):
@@ -296,7 +297,7 @@ def test_the_data_set_and_variant_of_a_cell(folders):
 def test_cells_are_taken_in_pieces_that_leave_no_trace(folders, monkeypatch, chunk):
     asker, cells, store = filled(folders, ALL, draws=2)
     whole = table(asker, 0, cells[:3], store)
-    monkeypatch.setattr(run, "_CHUNK", chunk)
+    monkeypatch.setattr(run, "CHUNK_CELLS", chunk)
     assert table(asker, 0, cells[:3], store).to_pylist() == whole.to_pylist()
 
 

@@ -1,7 +1,7 @@
 """How answers ended: counted by model and dataset, and no table where all ended by themselves."""
 
 from qualm.registry.sample import GENERATIONS
-from qualm.runners.reporting.endings import count_endings
+from qualm.runners.reporting.endings import endings_table
 from qualm.runners.runtime.records import write_table
 from tests.runners.reporting.made_results import frame, made_results
 
@@ -15,7 +15,7 @@ def sheet(tmp_path, **rows):
     for name, of in rows.items():
         write_table(tmp_path / f"{name}.parquet", frame(of, GENERATIONS).to_arrow().cast(GENERATIONS), GENERATIONS, {})
         files[name] = str(tmp_path / f"{name}.parquet")
-    return count_endings(made_results(inputs={"generations": {"gpt": files}}))
+    return endings_table(made_results(inputs={"generations": {"gpt": files}}))
 
 
 def test_greedy_answers_to_clean_inputs_are_counted_by_how_they_ended(tmp_path):
@@ -27,4 +27,4 @@ def test_greedy_answers_to_clean_inputs_are_counted_by_how_they_ended(tmp_path):
 
 
 def test_where_all_ended_by_themselves_there_is_no_table(tmp_path):
-    assert sheet(tmp_path, d=[row(), row("length", draw=1)]) is None and count_endings(made_results()) is None
+    assert sheet(tmp_path, d=[row(), row("length", draw=1)]) is None and endings_table(made_results()) is None

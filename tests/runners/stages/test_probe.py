@@ -136,7 +136,7 @@ def test_five_of_each_class_are_enough(tmp_path, monkeypatch, wrong, why):
     task = probe._probe(asked())
     weights = {}
     of = stage("probe", {}, {}, [])
-    facts, classify = probe._trained_on(of, task, "m", "p_ik", "", ["a", "b"], {"a": own, "b": probe.TrainingData()}, weights)
+    facts, classify = probe._train_classifier(of, task, "m", "p_ik", "", ["a", "b"], {"a": own, "b": probe.TrainingData()}, weights)
     measured = [facts.pop(f"val_{name}") for name in ("accuracy", "calibration_error", "auroc")]
     assert facts == {"n": 12, "n_groups": 6, "share": wrong / 12, "threshold": None, "why": why}
     assert measured == [None] * 3 or (not why and all(0 <= value <= 1 for value in measured)), "the group held out may be of one kind"

@@ -71,7 +71,7 @@ def serve(place: str, python: str) -> None:
     listening.listen()
     signal.signal(signal.SIGCHLD, reap)
     print("ready", flush=True)
-    while sys.stdin not in select.select([sys.stdin, listening], [], [])[0]:  # it ends with whoever started this server
+    while sys.stdin not in select.select([sys.stdin, listening], [], [])[0]:  # standard input ends with the test run
         connection, _ = listening.accept()
         asked, files, *_ = socket.recv_fds(connection, 1 << 20, 3)
         if os.fork() == 0:

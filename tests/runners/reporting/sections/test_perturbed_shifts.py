@@ -86,8 +86,8 @@ def test_mean_uncertainty_is_folded_a_figure_per_estimator(drawn):
 
 
 def test_estimators_in_parts():
-    assert shifts._parts([], 8) == [] and shifts._parts(["a"], 8) == [["a"]]
-    assert shifts._parts(list("abc"), 2) == [["a", "b"], ["c"]] and shifts._parts(list("abcd"), 3) == [["a", "b"], ["c", "d"]]
+    assert shifts._split_evenly([], 8) == [] and shifts._split_evenly(["a"], 8) == [["a"]]
+    assert shifts._split_evenly(list("abc"), 2) == [["a", "b"], ["c"]] and shifts._split_evenly(list("abcd"), 3) == [["a", "b"], ["c", "d"]]
 
 
 def test_without_sweeps_there_are_no_figures(drawn):
