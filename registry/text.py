@@ -100,6 +100,15 @@ def _texts_in(value: Any) -> int:
     return sum(map(_texts_in, value)) if isinstance(value, list | tuple | set) else isinstance(value, str | bytes)
 
 
+def count(n: int, singular: str, plural: str = "") -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "stage"), count(2000, "stage"), count(2, "entry", "entries")
+    ('1 stage', '2,000 stages', '2 entries')
+    """
+    return f"{n:,} {singular if n == 1 else plural or f'{singular}s'}"
+
+
 def format_size(n: int | None) -> str:
     if n is None:
         return "-"

@@ -243,12 +243,9 @@ def _table(rows: list[Holding], current: Users) -> None:
         engine = _engine(h)
         why = current.state(h)
         state = engine if not why else f"[yellow]{engine} {why[:7]}[/]"
-        stages = ", ".join(h.stages[:2])
-        if len(h.stages) > 2:
-            stages = say.AND_MORE.format(first=stages, n=len(h.stages) - 2)
         numbers = [f"{n:,}" if n else "-" for n in (*counts.values(), h.segments)]
         grid.add(str(h.about.get("label", "unknown")), Text.from_markup(state), *numbers, format_size(h.bytes), _ago(h.last_use))
-        users.append((f"{h.about.get('label', 'unknown')} {engine}", stages))
+        users.append((f"{h.about.get('label', 'unknown')} {engine}", say.list_some(h.stages, 2)))
     grid.print(Console())
     out.print(f"\n{say.USED_BY}")
     print_labelled(out, users)

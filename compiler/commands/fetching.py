@@ -117,7 +117,7 @@ def _bring(item: FetchItem, done: dict[str, str], failures: dict[str, str], as_j
 def _require_acceptance(items: Sequence[FetchItem], accepted: bool) -> None:
     """Raise ProjectError unless all licence terms are accepted, by option or in the terminal."""
     for item in (item for item in items if item.bring is not None and item.terms and not accepted):
-        typer.echo(say.TERMS_OF.format(name=item.what, terms=item.terms, licence=item.licence))
+        typer.echo(f"{item.what}: {item.terms} ({item.licence})")
         if not (sys.stdin.isatty() and typer.confirm(say.ACCEPT_TERMS)):
             raise ProjectError(f"{item.what}: nothing was fetched; say --accept-licence if you accept its licence ({item.licence})")
 

@@ -125,8 +125,9 @@ def _print_block(out: Console, title: str, text: str) -> None:
 
 def export_command(plugin: Plugin) -> str:
     """Return an example `qualm export` command for an export plugin."""
-    options = "".join(f" -O {p.name}={json.dumps(p.default)}" for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
-    return say.EXPORT_COMMAND.format(format=plugin.name.replace("_", "-"), options=options.replace('"', ""))
+    defaults = ((p.name, p.default) for p in plugin.parameters if isinstance(p.default, str | int | float | bool))
+    options = "".join(f" -O {name}={json.dumps(default)}" for name, default in defaults).replace('"', "")
+    return f"qualm export SPEC OUT --to {plugin.name.replace('_', '-')}{options}"
 
 
 def _in_a_spec(plugin: Plugin) -> Iterator[str]:
@@ -136,7 +137,7 @@ def _in_a_spec(plugin: Plugin) -> Iterator[str]:
     if named:
         yield ""
     if "my-card" in named:
-        yield say.NEW_CARD_COMMAND.format(adapter=plugin.name)
+        yield f"qualm data new my-card --from FOLDER --adapter {plugin.name}"
     yield from (f"{name}: {meaning}" for name, meaning in named.items())
 
 

@@ -55,35 +55,33 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-RUN, LOOK, PEOPLE, FIND, SHARE = say.PANEL_RUN, say.PANEL_LOOK, say.PANEL_PEOPLE, say.PANEL_FIND, say.PANEL_SHARE
-
 COMMANDS: dict[str, tuple[str, Callable[..., None]]] = {
-    "init": (RUN, specs.init),
-    "new": (RUN, specs.new),
-    "validate": (RUN, pipeline.validate),
-    "plan": (RUN, pipeline.plan),
-    "power": (RUN, results.power),
-    "prompt": (RUN, prompts.prompt),
-    "compile": (RUN, pipeline.compile_),
-    "fetch": (RUN, fetching.fetch),
-    "run": (RUN, pipeline.run),
-    "show": (LOOK, results.show),
-    "view": (LOOK, viewing.view),
-    "compare": (LOOK, results.compare),
-    "diff": (LOOK, results.diff),
-    "experiments": (LOOK, results.experiments),
-    "stats": (LOOK, results.stats),
-    "graph": (LOOK, origins.graph),
-    "lineage": (LOOK, origins.lineage),
-    "verify": (PEOPLE, people.verify),
-    "judges": (PEOPLE, people.judges),
-    "calibrate": (PEOPLE, people.calibrate),
-    "ls": (FIND, specs.ls),
-    "schema": (FIND, specs.schema),
-    "share": (SHARE, sharing.share),
-    "export": (SHARE, sharing.export),
-    "cite": (SHARE, origins.cite),
-    "clean": (SHARE, specs.clean),
+    "init": (say.PANEL_RUN, specs.init),
+    "new": (say.PANEL_RUN, specs.new),
+    "validate": (say.PANEL_RUN, pipeline.validate),
+    "plan": (say.PANEL_RUN, pipeline.plan),
+    "power": (say.PANEL_RUN, results.power),
+    "prompt": (say.PANEL_RUN, prompts.prompt),
+    "compile": (say.PANEL_RUN, pipeline.compile_),
+    "fetch": (say.PANEL_RUN, fetching.fetch),
+    "run": (say.PANEL_RUN, pipeline.run),
+    "show": (say.PANEL_LOOK, results.show),
+    "view": (say.PANEL_LOOK, viewing.view),
+    "compare": (say.PANEL_LOOK, results.compare),
+    "diff": (say.PANEL_LOOK, results.diff),
+    "experiments": (say.PANEL_LOOK, results.experiments),
+    "stats": (say.PANEL_LOOK, results.stats),
+    "graph": (say.PANEL_LOOK, origins.graph),
+    "lineage": (say.PANEL_LOOK, origins.lineage),
+    "verify": (say.PANEL_PEOPLE, people.verify),
+    "judges": (say.PANEL_PEOPLE, people.judges),
+    "calibrate": (say.PANEL_PEOPLE, people.calibrate),
+    "ls": (say.PANEL_FIND, specs.ls),
+    "schema": (say.PANEL_FIND, specs.schema),
+    "share": (say.PANEL_SHARE, sharing.share),
+    "export": (say.PANEL_SHARE, sharing.export),
+    "cite": (say.PANEL_SHARE, origins.cite),
+    "clean": (say.PANEL_SHARE, specs.clean),
 }
 _FURTHER = {"run": {"allow_extra_args": True, "ignore_unknown_options": True}}
 """Settings of commands that pass unknown options on: `qualm run` to DVC."""
@@ -125,9 +123,9 @@ def complete_app() -> typer.Typer:
     from qualm.compiler.commands.doctor import app as doctor
     from qualm.registry.entries.cli import app as data
 
-    app.add_typer(data, name="data", rich_help_panel=FIND)
-    app.add_typer(doctor, name="doctor", rich_help_panel=FIND)
-    app.add_typer(cached, name="cache", rich_help_panel=SHARE)
+    app.add_typer(data, name="data", rich_help_panel=say.PANEL_FIND)
+    app.add_typer(doctor, name="doctor", rich_help_panel=say.PANEL_FIND)
+    app.add_typer(cached, name="cache", rich_help_panel=say.PANEL_SHARE)
     for command in (c for group in (app, data, doctor, cached) for c in group.registered_commands):
         command.help = _filled((command.callback and command.callback.__doc__) or "")
     return app

@@ -77,7 +77,7 @@ def clean(
     if left is None or not left.places:
         raise ProjectError(f"nothing is left of '{name}' here; `qualm compile --check` names deleted specs that left something")
     for place in left.places:
-        typer.echo((say.REMOVED if yes else say.WOULD_REMOVE).format(path=place))
+        typer.echo((say.FILE_REMOVED if yes else say.WOULD_REMOVE).format(path=place))
     if yes:
         remove(project.root, left)
     else:

@@ -26,10 +26,7 @@ def advice(missing: Mapping[str, list[str]]) -> str:
     if not missing:
         return ""
     stages = dict.fromkeys(name for names in missing.values() for name in names)
-    some_stages = ", ".join(list(stages)[:3])
-    if len(stages) > 3:
-        some_stages = say.AND_MORE.format(first=some_stages, n=len(stages) - 3)
-    return say.EXTRAS_MISSING.format(stages=some_stages, command=install_line(*missing))
+    return say.EXTRAS_MISSING.format(stages=say.list_some(stages, 3), command=install_line(*missing))
 
 
 def _extras(stage: PlannedStage) -> set[str]:

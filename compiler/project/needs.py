@@ -74,7 +74,7 @@ def format_needs(missing: Sequence[Need]) -> Iterator[str]:
             yield f"  {title}:"
         width = max((len(n.what) for n in mine), default=0)
         for need in mine:
-            yield say.NEED.format(what=need.what.ljust(width), how=need.how, stages=say.count(len(need.stages), "stage"))
+            yield f"    {need.what.ljust(width)}  {need.how} ({say.count(len(need.stages), 'stage')})"
 
 
 def _of_cluster(stage: PlannedStage, settings: Settings) -> Iterator[str]:

@@ -51,12 +51,8 @@ def _difference(before: str, plan: Plan) -> str:
         "gone": old.keys() - new.keys(),
         "changed": {name for name in new.keys() & old.keys() - {SPEC_STAGE} if new[name] != old[name]},
     }
-    return "; ".join(f"{word}: {_some(sorted(names))}" for word, names in sides.items() if names) or say.SPEC_CONTENT
-
-
-def _some(names: list[str]) -> str:
-    first = ", ".join(names[:3])
-    return say.MORE_STAGES.format(first=first, n=len(names) - 3) if len(names) > 3 else first
+    listed = {word: say.list_some(sorted(names), 3) + " stages" * (len(names) > 3) for word, names in sides.items() if names}
+    return "; ".join(f"{word}: {stages}" for word, stages in listed.items()) or say.SPEC_CONTENT
 
 
 def _what_to_type(root: Path, spec: str) -> str:

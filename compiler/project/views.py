@@ -73,7 +73,7 @@ def _print_forecast(action: Action, stages: Sequence[str], reasons: Sequence[str
         meaning, of_several = say.STAGE_WAITS, say.STAGES_WAIT
     names = ", ".join(f"[bold]{stage}[/]" for stage in stages)
     if len(stages) == 1:
-        console().print(say.ONE_STAGE.format(sign=sign, stage=names, action=meaning))
+        console().print(f"{sign} {names} {meaning}")
     else:
         console().print(say.SEVERAL_STAGES.format(sign=sign, n=len(stages), action=of_several, stages=names))
     for reason in reasons:
@@ -87,11 +87,10 @@ def print_kept(stages: Sequence[KeptAnswers]) -> None:
         if stage.computed is None:
             out.print(say.STORED_UNKNOWN.format(stage=stage.stage, why=escape("; ".join(stage.why))))
         elif stage.computed or stage.why:
-            counts = "; ".join([describe_kept(stage), *map(escape, stage.why)])
-            out.print(say.STORED_OF_STAGE.format(stage=stage.stage, counts=counts))
+            out.print(f"{stage.stage}: {'; '.join([describe_kept(stage), *map(escape, stage.why)])}")
     counted_stages = [stage for stage in stages if stage.computed is not None]
     if counted_stages:
-        out.print(say.STORED_TOTAL.format(counts=describe_kept(total(counted_stages))))
+        out.print(f"[bold]{describe_kept(total(counted_stages))}[/]")
 
 
 def describe_kept(answers: KeptAnswers) -> str:
@@ -133,7 +132,7 @@ def print_estimates(estimates: Sequence[StageEstimate], verbose: bool = False) -
         each = "" if e.samples else say.EACH_QUESTION
         took = "" if e.seconds is None else say.ESTIMATE_TIME.format(duration=duration(e.seconds), source=e.by) + each
         inside = say.ESTIMATE_STATES.format(gib=e.stored / 2**30) + each if e.stored else ""
-        out.print(say.ESTIMATE_OF_STAGE.format(stage=e.stage, questions=many, memory=escape(room), states=inside, time=took))
+        out.print(f"    {e.stage}{many}: {escape(room)}{inside}{took}")
         for line in e.arithmetic if verbose else ():
             out.print(f"        {escape(line)}")
     for why, stages in unknown.items() if not verbose else ():

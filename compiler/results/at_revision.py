@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from qualm.compiler.plan.plan import PlannedStage, leaves, writers
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.scores import results_in
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError, nearest
 from qualm.registry.formats import atomic
 from qualm.registry.system.dvc_files import cache_folder, parse_lock, read_config
@@ -176,7 +177,7 @@ def _folder(project: Project, name: str, place: str, objects: Mapping[str, tuple
         elif damaged := damaged_objects(project.root, md5):
             raise ProjectError(f"{name}: {path} is damaged in DVC's cache: {damaged[0]}; remove that file, and `--pull` fetches it")
     if lacking:
-        some = f"{', '.join(lacking[:3])}{f' and {len(lacking) - 3} more' if len(lacking) > 3 else ''}"
+        some = say.list_some(lacking, 3)
         if pull:
             raise ProjectError(
                 f"{name}: neither in DVC's cache here nor on the default remote: {some}; "

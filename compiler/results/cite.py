@@ -18,6 +18,7 @@ from qualm.registry.plugins.registry import Plugin
 from qualm.registry.system.git import output
 
 SOFTWARE = "qualm"
+TITLE = "{Qualm}: benchmarks of what vision-language models know that they do not know"
 
 
 @dataclass
@@ -134,4 +135,4 @@ def _plugins(resolved: Resolved) -> Iterator[Plugin]:
 def _software(project: Project) -> str:
     commit = output(project.root, "rev-parse", "HEAD")
     note = f",\n  note={{commit {commit.strip()[:12]}}}" if commit else ""
-    return f"@software{{{SOFTWARE},\n  title={{{say.SOFTWARE_TITLE}}}{note}\n}}"
+    return f"@software{{{SOFTWARE},\n  title={{{TITLE}}}{note}\n}}"

@@ -67,7 +67,7 @@ def _table(rows: Sequence[Mapping[str, Any]], level: float | None) -> list[str]:
     if not rows:
         return []
     interval = f" ({level:.0%} interval)" if level else ""
-    lines = [say.COMMENT_COLUMNS.format(interval=interval), "|---|---|---|---|---:|---:|---:|---:|---|"]
+    lines = [f"| model | dataset | variant | metric | old | new | change{interval} | p | |", "|---|---|---|---|---:|---:|---:|---:|---|"]
     for row in rows[:ROWS]:
         names = " | ".join(_cell(row[name]) for name in ("model", "dataset", "variant", "metric"))
         between = "" if row["low"] is None else f" ({_signed(row['low'])} to {_signed(row['high'])})"

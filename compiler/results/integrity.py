@@ -139,6 +139,6 @@ def _read_lock(file: Path, modified: int, size: int) -> dict[str, Any]:
 
 def _named(outputs: list[str]) -> str:
     """Return some of the outputs' names as words, with the number of the others."""
-    more = len(outputs) - MAX_NAMES
-    names = ", ".join(outputs[:MAX_NAMES]) if more > 0 else " and ".join(filter(None, (", ".join(outputs[:-1]), outputs[-1])))
-    return f"{names} and {more} more" if more > 0 else names
+    if len(outputs) > MAX_NAMES:
+        return say.list_some(outputs, MAX_NAMES)
+    return " and ".join(filter(None, (", ".join(outputs[:-1]), outputs[-1])))

@@ -9,6 +9,7 @@ from rich.tree import Tree
 from qualm.compiler.plan.plan import marker
 from qualm.compiler.project.checkout import Project
 from qualm.compiler.results.integrity import report_changed
+from qualm.compiler.spec import sentences as say
 from qualm.compiler.spec.errors import ProjectError
 from qualm.registry.system.console import Console
 from qualm.registry.system.dvc_files import find_dvc_file, read_lock
@@ -123,7 +124,7 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         tree.add(f"tracked by {node['tracked_by']}  [dim]{(node['tracked_md5'] or '')[:8]}[/]")
     if "stage" in node:
         parameters = f", parameters {escape(brief)}" if (brief := _brief(node["params"])) else ""
-        tree.add(f"made by [yellow]{node['stage']}[/], {_files(len(node['code']))}{parameters}")
+        tree.add(f"made by [yellow]{node['stage']}[/], {say.count(len(node['code']), 'code file')}{parameters}")
         if node.get("answers"):
             from qualm.runners.inference.keys import in_words
 
@@ -131,10 +132,6 @@ def _tree(node: dict[str, Any], parent: Tree | None = None) -> Tree:
         for child in node["inputs"]:
             _tree(child, tree)
     return tree
-
-
-def _files(n: int) -> str:
-    return f"{n:,} code file{'s' if n != 1 else ''}"
 
 
 def _brief(params: dict[str, Any]) -> str:

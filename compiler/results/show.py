@@ -130,8 +130,7 @@ def show_coverage(rows: Sequence[Row], console: Console) -> None:
     for row, text in coverages:
         if not text.endswith("within"):
             where = [row["dataset"], *(x for x, usual in ((row["variant"], "clean"), (row["slice"], "all")) if x != usual)]
-            value, metric, model = format_measure(row["value"]), row["metric"], row["model"]
-            console.print(Text(say.COVERAGE_OUTSIDE.format(place=" · ".join(where), model=model, metric=metric, value=value, band=text)))
+            console.print(Text(f"{' · '.join(where)}, {row['model']}: {row['metric']} {format_measure(row['value'])} ({text})"))
     if within := sum(text.endswith("within") for _, text in coverages):
         console.print(Text(say.COVERAGES_WITHIN.format(n=within, of=len(coverages)), style="dim"))
 

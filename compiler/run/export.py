@@ -280,8 +280,7 @@ def _place(folder: Path, out: Path, force: bool) -> list[Path]:
     files = sorted(p.relative_to(folder) for p in folder.rglob("*") if p.is_file())
     there = [f for f in files if (out / f).exists() or (out / f).is_symlink()]
     if there and not force:
-        some = ", ".join(map(str, there[:3])) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
-        raise ProjectError(f"{out}: would replace {some}; choose another folder, or --force")
+        raise ProjectError(f"{out}: would replace {say.list_some(map(str, there), 3)}; choose another folder, or --force")
     for file in files:
         atomic.publish(folder / file, out / file)
     if Path(NOTICE) not in files:

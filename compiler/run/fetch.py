@@ -220,8 +220,7 @@ def _host(card: Card) -> str:
         return card.source.split("/")[2] if "//" in card.source else card.source
     if card.fetch.repo:
         return f"hub:{card.fetch.repo}"
-    first, *others = dict.fromkeys(one.url.split("/")[2] for one in card.fetch.urls.values())
-    return say.AND_MORE.format(first=first, n=len(others)) if others else first
+    return say.list_some(dict.fromkeys(one.url.split("/")[2] for one in card.fetch.urls.values()), 1)
 
 
 def _model(root: Path, repo: str, revision: str | None, upgrade: bool) -> FetchItem:

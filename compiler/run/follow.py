@@ -100,7 +100,7 @@ class Follower:
         self._line.remove_task(running.task)
         if how:
             seconds = time.monotonic() - running.since
-            self._say(say.STAGE_DONE.format(stage=self._named(stage), outcome=how, seconds=seconds), style)
+            self._say(f"{self._named(stage)}: {how} ({seconds:.1f} s)", style)
 
     def _named(self, stage: str) -> str:
         """Format a stage as `[ 3/12] judge`, or `[ 3/12] SPEC/judge`; data have no number."""

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -121,7 +121,7 @@ def _send(root: Path, store: RemoteStore, outcome: ShareResult) -> None:
     outcome.obstacles += _unsent(damaged, failed, needed, paths, needed.keys() - there - sent - damaged, outcome.to.name)
     in_git = ever_tracked(root)
     if lost := {h for h in history.keys() - there - here - needed.keys() if history[h] not in in_git}:
-        what = say.SHARE_LOST_HISTORY.format(objects=_objects(len(lost)), names=_named(lost, history))
+        what = say.SHARE_LOST_HISTORY.format(objects=say.count(len(lost), "object"), names=_named(lost, history))
         outcome.obstacles.append(Obstacle("history", what, say.SHARE_LOST_HISTORY_TODO, blocks=False))
     if unreadable:
         what = say.SHARE_UNREADABLE_HISTORY.format(files=", ".join(sorted(unreadable)))
@@ -134,18 +134,14 @@ def _unsent(
     damaged: set[str], failed: set[str], needed: Mapping[str, str], paths: Mapping[str, str], lacking: set[str], remote: str
 ) -> Iterator[Obstacle]:
     if damaged:
-        what = say.SHARE_DAMAGED_HERE.format(objects=_objects(len(damaged)), names=_named(damaged, paths))
+        what = say.SHARE_DAMAGED_HERE.format(objects=say.count(len(damaged), "object"), names=_named(damaged, paths))
         yield Obstacle("damaged", what, say.SHARE_DAMAGED_HERE_TODO, blocks=bool(damaged & needed.keys()))
     if lacking:
-        what = say.SHARE_MISSING.format(objects=_objects(len(lacking)), names=_named(lacking, paths))
+        what = say.SHARE_MISSING.format(objects=say.count(len(lacking), "object"), names=_named(lacking, paths))
         yield Obstacle("missing", what, say.SHARE_MISSING_TODO)
     if unsent := failed - needed.keys():
-        what = say.SHARE_UNSENT.format(objects=_objects(len(unsent)), names=_named(unsent, paths))
+        what = say.SHARE_UNSENT.format(objects=say.count(len(unsent), "object"), names=_named(unsent, paths))
         yield Obstacle("missing", what, say.SHARE_UNSENT_TODO.format(remote=remote))
-
-
-def _objects(n: int) -> str:
-    return say.count(n, "object")
 
 
 def _named(hashes: Collection[str], paths: Mapping[str, str]) -> str:
@@ -170,7 +166,7 @@ def _rehearse(root: Path, store: RemoteStore, outcome: ShareResult, repair: bool
             outcome.repaired = sorted(intact - store.put(intact))
         outcome.damaged = sorted(lost.difference(outcome.repaired))
         if outcome.damaged:
-            what = say.SHARE_DAMAGED_THERE.format(objects=_objects(len(outcome.damaged)), names=_named(outcome.damaged, needed))
+            what = say.SHARE_DAMAGED_THERE.format(objects=say.count(len(outcome.damaged), "object"), names=_named(outcome.damaged, needed))
             outcome.obstacles.append(Obstacle("damaged", what, say.SHARE_DAMAGED_THERE_TODO))
         elif pulled.returncode and not lost:
             what = say.SHARE_PULL_FAILED.format(error=pulled.stderr.strip())
@@ -214,7 +210,7 @@ def _show(outcome: ShareResult, request: ShareRequest) -> None:
         out.print(f"{sign} {escape(finding.what)}\n    {escape(finding.todo)}")
     name = f"[bold]{escape(outcome.to.name)}[/] ({escape(outcome.to.url)})"
     if outcome.repaired:
-        out.print(say.SHARE_REPLACED.format(remote=name, objects=_objects(len(outcome.repaired))))
+        out.print(say.SHARE_REPLACED.format(remote=name, objects=say.count(len(outcome.repaired), "object")))
     if outcome.sent is None:
         if request.dry:
             out.print((say.SHARE_READY if outcome.good else say.SHARE_NOT_READY).format(remote=name))
@@ -222,9 +218,11 @@ def _show(outcome: ShareResult, request: ShareRequest) -> None:
             out.print(say.SHARE_NOT_SENT.format(remote=name))
         return
     runs = say.NO_RUN_RECORDS if outcome.runs is None else say.RUN_RECORDS.format(n=outcome.runs)
-    out.print(say.SHARE_SENT.format(remote=name, objects=_objects(outcome.sent), runs=runs, needed=_objects(outcome.needed)))
+    out.print(
+        say.SHARE_SENT.format(remote=name, objects=say.count(outcome.sent, "object"), runs=runs, needed=say.count(outcome.needed, "object"))
+    )
     if outcome.good:
-        out.print(say.SHARE_CHECKED if outcome.checked else say.SHARE_THERE_BY_NAME)
+        out.print(say.SHARE_NOTHING_RUNS.format(how=say.SHARE_CHECKED if outcome.checked else say.SHARE_THERE_BY_NAME))
 
 
 SECRETS = (
@@ -310,9 +308,7 @@ def out_of_date(forecasts: dict[str, list[Forecast]]) -> Iterator[Obstacle]:
     """Yield an obstacle for each spec of which a fresh clone would run stages."""
     for spec, stages in forecasts.items():
         if stages:
-            first = "; ".join(f"{f.stage}: {f.reasons[0]}" for f in stages[:3])
-            if len(stages) > 3:
-                first = say.AND_MORE.format(first=first, n=len(stages) - 3)
+            first = say.list_some((f"{f.stage}: {f.reasons[0]}" for f in stages), 3, separator="; ")
             what = say.SHARE_OUT_OF_DATE.format(spec=spec, n=len(stages), first=first)
             yield Obstacle("out of date", what, say.SHARE_OUT_OF_DATE_TODO.format(spec=spec))
 
@@ -324,7 +320,7 @@ def _uncommitted(root: Path) -> Iterator[Obstacle]:
         if path and (state != "??" or path.split("/")[0] in CHECKED_FOLDERS or records_hashes(path)):
             changed.append(path)
     if changed:
-        yield Obstacle("uncommitted", say.SHARE_UNCOMMITTED.format(files=_some(changed)), say.SHARE_UNCOMMITTED_TODO)
+        yield Obstacle("uncommitted", say.SHARE_UNCOMMITTED.format(files=say.list_some(changed, MAX_LISTED)), say.SHARE_UNCOMMITTED_TODO)
 
 
 def _settings(root: Path, to: ShareTarget) -> Iterator[Obstacle]:
@@ -364,15 +360,9 @@ def _pipelines(project: Project, specs: list[str]) -> Iterator[Obstacle]:
         and (project.root / path).exists()
     )
     if lost:
-        yield Obstacle("not in git", say.SHARE_NOT_IN_GIT.format(files=_some(lost)), say.SHARE_NOT_IN_GIT_TODO)
+        yield Obstacle("not in git", say.SHARE_NOT_IN_GIT.format(files=say.list_some(lost, MAX_LISTED)), say.SHARE_NOT_IN_GIT_TODO)
 
 
 def _in_git(root: Path, folder: Path) -> bool:
     top = Path(git(root, "rev-parse", "--show-toplevel").strip()).resolve()
     return top in folder.resolve().parents and output(root, "check-ignore", "--no-index", str(folder)) is None
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    first = ", ".join(listed[:MAX_LISTED])
-    return say.AND_MORE.format(first=first, n=len(listed) - MAX_LISTED) if len(listed) > MAX_LISTED else first

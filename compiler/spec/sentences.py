@@ -4,14 +4,20 @@ A text in braces is a field, which `str.format` fills in. Tags in brackets (`[bo
 are raised, help texts where the commands and options are declared, and sentences of `qualm data` in `registry/entries/sentences.py`.
 """
 
+from collections.abc import Iterable
 
-def count(n: int, singular: str, plural: str = "") -> str:
-    """Return a number with its noun.
+from qualm.registry.text import count as count
 
-    >>> count(1, "stage"), count(2000, "stage"), count(2, "entry", "entries")
-    ('1 stage', '2,000 stages', '2 entries')
+
+def list_some(names: Iterable[str], limit: int, separator: str = ", ") -> str:
+    """Return the first `limit` names, and how many more there are.
+
+    >>> list_some(["a", "b"], 2), list_some(["a", "b", "c"], 2)
+    ('a, b', 'a, b and 1 more')
     """
-    return f"{n:,} {singular if n == 1 else plural or f'{singular}s'}"
+    listed = list(names)
+    first, n = separator.join(listed[:limit]), len(listed) - limit
+    return f"{first} and {n:,} more" if n > 0 else first
 
 
 # All commands
@@ -19,7 +25,6 @@ def count(n: int, singular: str, plural: str = "") -> str:
 INTERRUPTED = "interrupted"
 NEXT_COMMAND = "next: {command}"
 WROTE_FILE = "wrote {file}"
-AND_MORE = "{first} and {n:,} more"
 MORE_LINES = "  and {n:,} more"
 
 # qualm --help
@@ -63,7 +68,6 @@ STAGE_WAITS = "waits for what is missing"
 STAGES_WAIT = "wait for what is missing"
 STAGE_UP_TO_DATE = "is up to date"
 STAGES_UP_TO_DATE = "are up to date"
-ONE_STAGE = "{sign} {stage} {action}"
 SEVERAL_STAGES = "{sign} {n} stages {action}: {stages}"
 MORE_REASONS = "and {n} more (-v)"
 PLAN_COUNTS = {"run": "to run", "restore": "to restore", "perhaps": "perhaps to run", "blocked": "blocked", "unchanged": "up to date"}
@@ -81,8 +85,6 @@ NOTE = "Note: {note}"
 # qualm plan: stored answers
 
 STORED_UNKNOWN = "{stage}: stored answers: {why}"
-STORED_OF_STAGE = "{stage}: {counts}"
-STORED_TOTAL = "[bold]{counts}[/]"
 STORED_KEPT = "{stored} kept{origin}, {computed} to compute"
 STORED_KEPT_AT_MOST = "{stored} kept{origin}, at most {computed} to compute"
 STORED_FROM_VERSION = " from version {version}"
@@ -110,7 +112,6 @@ NEEDS = {
     "extra": "parts of Qualm to install",
 }
 """Headings of what the user must provide, by kind and in this order."""
-NEED = "    {what}  {how} ({stages})"
 ADD_BY_OTHER_SPEC = "`qualm plan {spec}` says what it lacks; or `dvc pull` where it has run"
 ITS_FILES = "its files"
 ADD_BY_FETCH = "`qualm fetch {spec}`"
@@ -127,7 +128,6 @@ NO_SHA256 = "'{value}' is not a SHA-256; the spec must give that of {file}"
 ESTIMATES_TITLE = (
     "[bold]What inference takes at most[/] (estimates; what is stored is not computed again; -v shows the arithmetic, --gpu a card's time)"
 )
-ESTIMATE_OF_STAGE = "    {stage}{questions}: {memory}{states}{time}"
 ESTIMATE_QUESTIONS = ", {n:,} questions"
 ESTIMATE_MEMORY = "{gib:.3g} GiB in batches of {batch}"
 ESTIMATE_TIME = ", {duration} ({source})"
@@ -233,7 +233,6 @@ FILES_IN_STEP = "{n} files in step, nothing to write"
 
 PIPELINE_CHANGED = "qualm: {path} changed ({changes}): {todo}"
 SPEC_CONTENT = "what the spec is made of"
-MORE_STAGES = "{first} and {n} more stages"
 REPEAT_IN_WORKSPACE = "make the same change in your workspace, run `qualm compile {spec}`, commit, and queue the experiment again"
 REPEAT_COMMAND = "it is compiled now, run the same command again"
 FILE_FROM_SPEC = "{path}: written from specs/{spec}.yaml"
@@ -244,7 +243,6 @@ NEEDS_NO_FILES = "{title}: needs no files from outside"
 ADDRESSES_NOT_TRIED = "[bold]addresses not tried when their cards were written[/]: {names}"
 TO_FETCH = "to fetch: {n} of {of}, {size}"
 TO_FETCH_AND_UNKNOWN = "to fetch: {n} of {of}, {size}, and {unknown:,} files of unknown size"
-TERMS_OF = "{name}: {terms} ({licence})"
 ACCEPT_TERMS = "Do you accept this?"
 FETCHED_PINNED = "commits and checksums are pinned in {file}; commit it with registry/data/*.dvc, and everyone gets the same files"
 NOT_FETCHED = "not fetched, for the reasons above: {names}"
@@ -280,7 +278,6 @@ WAIT_OR_STOP = "{busy}; wait until it has ended, or stop it, and run this again"
 STARTING_DVC = "starting DVC"
 STAGE_DAMAGED_FILE = "{path}: damaged: its content is not the recorded one; moved to {aside}, to be restored or made again"
 DVC_SAYS = "dvc: {error}"
-STAGE_DONE = "{stage}: {outcome} ({seconds:.1f} s)"
 
 # qualm run --again
 
@@ -302,7 +299,6 @@ INTERVALS = "{levels} intervals, each by itself"
 INTERVALS_BY_RESAMPLES = "{levels} intervals, each by itself, from {resamples} resamples of whole groups"
 AND = " and "
 OR = " or "
-COVERAGE_OUTSIDE = "{place}, {model}: {metric} {value} ({band})"
 COVERAGES_WITHIN = "{n:,} of {of:,} coverages shown lie within their target's band"
 WARNING = "WARNING "
 NOT_RUN_HERE = "not known: it was not run here"
@@ -329,7 +325,7 @@ NO_CONFIDENCE = "none"
 # The page of qualm view
 
 TESTS_OF_THE_RUN = "{test} tests over whole groups, {correction}. These are the tests of the run."
-NO_MODELS_COMPARED = "The spec compares no models; `compare: {{baseline: MODEL}}` in the spec tests each against MODEL."
+NO_MODELS_COMPARED = "The spec compares no models; `compare: {baseline: MODEL}` in the spec tests each against MODEL."
 ESTIMATOR_TESTS = "Tests of the paired difference over resamples of whole groups, {correction}."
 NO_ESTIMATORS_COMPARED = "A test needs two estimators with values of one model, and {groups} groups of questions."
 ALL_TESTS = "all tests of this comparison"
@@ -389,7 +385,6 @@ N_TIED = "{n:,} statistically tied"
 N_WITHOUT_TEST = "{n:,} without a test"
 N_NEW = "{n:,} new"
 N_GONE = "{n:,} gone"
-COMMENT_COLUMNS = "| model | dataset | variant | metric | old | new | change{interval} | p | |"
 COMMENT_MORE = "… and {n:,} more."
 
 # Results that differ from dvc.lock
@@ -449,8 +444,6 @@ PLUGINS_THAT_MENTION = "no plugin is called '{name}'; these speak of it:"
 NO_HELP = "(no help)"
 ON_COMMAND_LINE = "On the command line"
 IN_A_SPEC = "In a spec"
-EXPORT_COMMAND = "qualm export SPEC OUT --to {format}{options}"
-NEW_CARD_COMMAND = "qualm data new my-card --from FOLDER --adapter {adapter}"
 PLACEHOLDERS = {
     "my-model": "an entry of registry/data/ (`qualm data ls`), or SPEC:MODEL",
     "my-answers": "an entry of registry/data/ with recorded answers",
@@ -520,11 +513,9 @@ SHARE_NOT_SENT = "nothing was sent to {remote}; `--anyway` sends it as it is"
 SHARE_SENT = "{remote}: {objects} sent, {runs}; a clone needs {needed}"
 RUN_RECORDS = "{n:,} records of runs"
 NO_RUN_RECORDS = "no records of runs"
-SHARE_CHECKED = "[green]a clone of this commit runs nothing[/] (cloned, pulled and verified). A colleague types: git clone ..., qualm run"
-SHARE_THERE_BY_NAME = (
-    "[green]a clone of this commit runs nothing[/] (all there by name; `--check` clones, pulls and verifies). "
-    "A colleague types: git clone ..., qualm run"
-)
+SHARE_NOTHING_RUNS = "[green]a clone of this commit runs nothing[/] ({how}). A colleague types: git clone ..., qualm run"
+SHARE_CHECKED = "cloned, pulled and verified"
+SHARE_THERE_BY_NAME = "all there by name; `--check` clones, pulls and verifies"
 
 # qualm export
 
@@ -542,11 +533,9 @@ EXPORT_LEAVES_OUT = "qualm: not in the {format} files: {what} ({n:,})"
 CITED_SOFTWARE_FOR = "the compiler, its runners, and the benchmark {spec} as declared at that commit"
 NOTHING_TO_CITE = "% nothing on record to cite for {what}\n"
 CARD_SAYS = ", whose card says: {words}"
-SOFTWARE_TITLE = "{Qualm}: benchmarks of what vision-language models know that they do not know"
 
 # qualm clean
 
-REMOVED = "removed: {path}"
 WOULD_REMOVE = "would remove: {path}"
 CLEAN_REMOVES = "`qualm clean {spec} --yes` removes this"
 

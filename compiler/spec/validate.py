@@ -18,6 +18,7 @@ from qualm.registry.entries.paper_prompts import how_to_fill
 from qualm.registry.plugins import foreign_names
 from qualm.registry.plugins.registry import NAME_PATTERN, PROMPTS, REQUIRED, Parameter, PluginError, PromptFile
 from qualm.registry.plugins.validation import validator
+from qualm.registry.text import count
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -131,7 +132,7 @@ def _expected(detail: Any) -> str:
         return f"a number {sign} {context[key]}"
     if kind in ("too_short", "too_long"):
         bound, n = ("at least", context["min_length"]) if kind == "too_short" else ("at most", context["max_length"])
-        return f"{bound} {n} {'entry' if n == 1 else 'entries'}"
+        return f"{bound} {count(n, 'entry', 'entries')}"
     return _EXPECTED.get(kind) or str(detail["msg"]).removeprefix("Input should be ")
 
 

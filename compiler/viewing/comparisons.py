@@ -38,7 +38,7 @@ def comparisons(results: Results, params: Mapping[str, Any]) -> dict[str, Any]:
             "note": say.TESTS_OF_THE_RUN.format(test=PAIRED_TEST.capitalize(), correction=describe_correction(settings))
             if settings
             else "",
-            "none": "" if settings else say.NO_MODELS_COMPARED.format(),
+            "none": "" if settings else say.NO_MODELS_COMPARED,
         },
         "estimators": {
             "tests": _tests(results, "estimator_comparisons"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from qualm.registry.entries import sentences as say
 from qualm.registry.system.git import output
-from qualm.registry.text import format_size, plain, quoted
+from qualm.registry.text import count, format_size, plain, quoted
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -166,7 +166,7 @@ def report(added: Added) -> None:
     print(outcome.format(name=entry.name, previous=previous, version=entry.version, files=files, size=size))
     for split, records in sorted(inspection.splits.items()):
         counts = f"{records[0]:,} records" if len(set(records)) == 1 else f"{min(records):,} to {max(records):,} records"
-        print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{len(records):,} file{'s' if len(records) > 1 else ''}")
+        print(f"  {split}: {counts} in {'each of ' if len(records) > 1 else ''}{count(len(records), 'file')}")
     if entry.details is not None and entry.details.caveat:
         print(f"  {entry.details.caveat}")
     if inspection.skipped:
@@ -199,7 +199,7 @@ def next_commands(added: Added) -> list[str]:
 def commit_command(entry: Entry) -> str:
     """Return the git command that commits an entry's record, and a new or changed card."""
     files = [_record(entry), _from_here(entry.root / "registry" / "data" / ".gitignore"), *_new_card(entry)]
-    return say.COMMITS.format(files=shlex.join(files), message=shlex.quote(f"Data: {entry.name}"))
+    return f"git add {shlex.join(files)} && git commit -m {shlex.quote(f'Data: {entry.name}')}"
 
 
 def _record(entry: Entry) -> str:

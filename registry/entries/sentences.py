@@ -34,7 +34,6 @@ NOT_ON_CARD = "  not named by the card: {n:,} files, {first} the first"
 READS_RECORDS = "qualm data check {name}{options}   # reads every record"
 SHOWS_CHANGES = "qualm data diff {name}@{version}{options}   # what the new version changes"
 PUSHES = "dvc push {file}   # for others to pull"
-COMMITS = "git add {files} && git commit -m {message}"
 
 # qualm data diff
 

@@ -21,6 +21,9 @@ SENTENCES = {sentences: USERS, data_sentences: DATA_COMMANDS}
 ROOMS = ("commands", "project", "results", "run", "viewing")
 DECLARATIONS = ("typer.Option", "typer.Argument", "typer.Typer", "re.compile", "re.split", "re.match", "re.fullmatch")
 """Calls whose texts are help or patterns, besides those of errors."""
+MARKUP = ("<", "  node [", "{Qualm}: ", "| model |")
+"""Beginnings of HTML and SVG, DOT, BibTeX, and a table in Markdown."""
+COMMAND_LINES = ("qualm ", "git ")
 
 
 def fields(text: str) -> set[str]:
@@ -81,5 +84,5 @@ def test_no_printed_sentence_stands_elsewhere(room: str) -> None:
 
 
 def is_markup(text: str) -> bool:
-    """Return True for the content of files, HTML, SVG, DOT, media types, patterns, and the one message of DVC that is looked for."""
-    return text.endswith("\n") or text.startswith(("<", "  node [", "Unable to pull data")) or "; charset=" in text or "\\." in text
+    """Return True for the content of files, markup, media types, patterns, commands, and the one message of DVC that is looked for."""
+    return text.startswith((*MARKUP, *COMMAND_LINES, "Unable to pull data")) or text.endswith("\n") or "; charset=" in text or "\\." in text

@@ -94,7 +94,8 @@ def test_version() -> None:
 
 def test_commands_stand_in_groups() -> None:
     text = qualm("--help").stdout
-    assert all(f"─ {panel} ─" in text for panel in (main.RUN, main.LOOK, main.PEOPLE, main.FIND, main.SHARE)) and "─ Commands ─" not in text
+    panels = {panel for panel, _ in main.COMMANDS.values()}
+    assert len(panels) == 5 and all(f"─ {panel} ─" in text for panel in panels) and "─ Commands ─" not in text
 
 
 def every_command() -> list[tuple[list[str], str]]:
