@@ -36,8 +36,8 @@ def example(plugin: Plugin) -> dict[str, Any]:
     if plugin.kind in NESTED:
         host, parameter = _host(plugin.kind)
         return _placed(host, {**_arguments(host), parameter: _value(plugin)})
-    beside = {"metrics": _sections_for, "estimators": _perturbed, "probes": _learnt_from}.get(plugin.kind)
-    return {**_placed(plugin, _arguments(plugin)), **(beside(plugin) if beside else {})}
+    further_sections = {"metrics": _sections_for, "estimators": _perturbed, "probes": _learnt_from}.get(plugin.kind)
+    return {**_placed(plugin, _arguments(plugin)), **(further_sections(plugin) if further_sections else {})}
 
 
 def text(part: dict[str, Any]) -> str:

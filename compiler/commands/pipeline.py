@@ -92,14 +92,16 @@ def plan(
     paid += text_costs(compiled, [s for s in compiled.stages if s.name in active], project.root, project.settings)
     spent = spending(project.root, project.settings.store, compiled.spec)
     stored_answers = list(kept_answers(compiled, forecasts, project.root, project.settings))
-    beside = None
+    parallel_run = None
     if jobs is not None or on is not None:
         from qualm.compiler.project.parallel import forecast_parallel
         from qualm.compiler.run.cluster import check_address, cluster_resources
 
         check_address(on)
         cluster = cluster_resources(on, project.settings) if on else None
-        beside = forecast_parallel(compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster)
+        parallel_run = forecast_parallel(
+            compiled, forecasts, estimates, project.root, project.settings, jobs or project.settings.jobs, cluster
+        )
     if as_json:
         answers = {k.stage: k.as_json() for k in stored_answers}
         takes = {e.stage: e.as_json() for e in estimates} | {
@@ -114,7 +116,7 @@ def plan(
             }
             for f in forecasts
         ]
-        print_json(stages if beside is None else {"stages": stages, "together": beside.as_json()})
+        print_json(stages if parallel_run is None else {"stages": stages, "together": parallel_run.as_json()})
     else:
         from qualm.compiler.project.pair_counts import pair_counts
         from qualm.compiler.project.views import (
@@ -135,8 +137,8 @@ def plan(
         print_needs(missing)
         for note in training_prompt_notes(resolved):
             typer.echo(say.NOTE.format(note=note))
-        if beside is not None:
-            print_parallel_run(beside, on)
+        if parallel_run is not None:
+            print_parallel_run(parallel_run, on)
     if exit_code and any(f.action != "unchanged" for f in forecasts):
         raise typer.Exit(1)
 

@@ -81,10 +81,10 @@ class Layout:
         makes = len(self.data) + len(self.whole) + sum(len(s.recipes) for s in r.pairs) + len(r.finetunes) + len(self.perturbed)
         return makes + len(r.models) * len(self.evaluated) + sum(kind.is_single for kind in stage_kinds().values())
 
-    def is_of_project(self, path: Path) -> bool:
-        """Return True for the project's own files, not for installed packages."""
+    def project_path(self, path: Path) -> str | None:
+        """Return a project file's path from the root; None for any other file."""
         below = _below(path, self.root)
-        return below is not None and "site-packages" not in below.split("/")
+        return None if below is None or "site-packages" in below.split("/") else below
 
     @property
     def answered(self) -> dict[str, Any]:
@@ -154,10 +154,10 @@ class Layout:
             # Costly stages depend on declared versions of our code; cheap ones on every byte, since running them again is harmless.
             by_name = by_version if costly else lambda *of: ({}, closure(*of))
             engine, files = by_name(modules, self.code_root, self.sources)
-            project_files = {name: path for name, path in files.items() if self.is_of_project(path)}
+            paths = {name: self.project_path(path) for name, path in files.items()}
             # DVC cannot track installed files: their digest among the parameters stands for them.
-            elsewhere = {name: path for name, path in files.items() if name not in project_files}
-            code = tuple(sorted(filter(None, (_below(path, self.root) for path in project_files.values()))))
+            elsewhere = {name: files[name] for name, path in paths.items() if path is None}
+            code = tuple(sorted(path for path in paths.values() if path is not None))
             self._codes[modules, costly] = code, content_digest(elsewhere) if elsewhere else "", engine
         return self._codes[modules, costly]
 

@@ -266,6 +266,6 @@ def _sources(layout: Layout, stages: Sequence[PlannedStage]) -> tuple[str, ...]:
     )
     pins = [layout.root / lock.FILE] if hub_models(stages) else []
     files = (*layout.resolved.files, *cards, *plugins, *ours, *pins)
-    tracked = {path.relative_to(layout.root).as_posix() for path in files if layout.is_of_project(path) and path.is_file()}
+    tracked = {below for path in files if (below := layout.project_path(path)) is not None and path.is_file()}
     prompts = {path for stage in stages for path in stage.deps if path.startswith(f"{PROMPTS}/")}
     return tuple(sorted({*tracked, *prompts, *(path for stage in stages for path in stage.code)}))

@@ -195,7 +195,9 @@ def every(kind: str) -> list[Plugin]:
     """Return all valid plugins of a kind; warn about the invalid ones."""
     plugins = []
     present, broken = files(kind), _broken(kind)
-    for name in names(kind):
+    for fault in broken.values():
+        warn(fault)
+    for name in sorted(present):
         try:
             plugins.append(_get(kind, name, present, broken))
         except PluginError as error:
