@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import httpx
 
+from qualm.registry.entries import sentences as say
 from qualm.registry.entries.lock import FetchError
 from qualm.registry.formats import atomic, textfiles
 from qualm.registry.formats.disk_errors import explain_error
@@ -130,7 +131,7 @@ def _download(file: RemoteFile, target: Path, web: httpx.Client, progress: Calla
                     f"{file.url}: {host} cannot be reached ({why}); check the network and the address, the same command goes on"
                 ) from error
             if attempt + 1 < MAX_TRIES:
-                print(f"{file.name}: waiting for {host} ({why}); trying again in {wait:.0f} s", file=sys.stderr, flush=True)
+                print(say.WAITING_FOR_HOST.format(file=file.name, host=host, why=why, seconds=wait), file=sys.stderr, flush=True)
             else:
                 raise FetchError(f"{file.url}: no answer, or none to the end ({why}); the same command goes on where it stopped") from error
         else:

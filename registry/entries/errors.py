@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from qualm.registry.text import complain, print_json
+from qualm.registry.entries import sentences as say
+from qualm.registry.text import complain, count, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +27,13 @@ def refuse(name: str, source: str, error: AddError, as_json: bool) -> NoReturn:
         changes = {str(change.what): {"before": change.before, "now": change.now} for change in error.recounts}
         print_json({"outcome": "failed", "name": name, "problems": list(error.problems), "excusable": excusable, "recounts": changes})
     else:
-        complain(f"nothing was added: {n} problem{'s' if n > 1 else ''}", *(f"  {p}" for p in error.problems))
+        complain(say.NOTHING_ADDED.format(problems=count(n, "problem")), *(f"  {p}" for p in error.problems))
         if error.recounts:
             command = f"qualm data add {name} --from {shlex.quote(source)} --new-version"
-            print(f"Your data have changed? Take them as a new version, with these counts in the card:\n  {command}", file=sys.stderr)
+            print(say.DATA_CHANGED.format(command=command), file=sys.stderr)
         elif excusable:
-            which = "" if excusable == n else f" ({excusable:,} of these {n:,})"
-            advice = f"--skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
-            print(f"A part of the dataset, on purpose? {advice}", file=sys.stderr)
+            which = "" if excusable == n else say.SOME_EXCUSABLE.format(excusable=excusable, n=n)
+            print(say.ON_PURPOSE.format(which=which), file=sys.stderr)
     raise typer.Exit(1)
 
 
@@ -50,5 +50,5 @@ def known_errors() -> Iterator[None]:
         complain(str(error))
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        complain("interrupted; nothing was changed")
+        complain(say.INTERRUPTED)
         raise typer.Exit(130) from None

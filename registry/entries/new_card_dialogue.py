@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from qualm.registry.entries import sentences as say
 from qualm.registry.entries.infer_columns import SUFFIXES, NewCardError, propose
 from qualm.registry.entries.new_card import DESCRIPTIONS, Ask, SamplePreview, ask_mapping, try_out, write
 from qualm.registry.formats import pictures
@@ -33,7 +34,8 @@ def new_card(
         raise NewCardError(f"--adapter {adapter}: expected one of {', '.join(SUFFIXES)}")
     overrides = _options(adapter or "image_table", [g for g in assignments if g.startswith("files=")])
     proposal = propose(folder, adapter, overrides.get("files"))
-    print(f"{folder}: read as {proposal.adapter}, {', '.join(f'{split}: {pattern}' for split, pattern in proposal.args['files'].items())}")
+    files = ", ".join(f"{split}: {pattern}" for split, pattern in proposal.args["files"].items())
+    print(say.READ_AS.format(folder=folder, adapter=proposal.adapter, files=files))
     for note in proposal.notes:
         print(f"  {note}")
     for column, example in proposal.columns.items():
@@ -45,12 +47,12 @@ def new_card(
     facts = {key: about.get(key) or ask(key, "", help) for key, help in DESCRIPTIONS.items()}
     for number, preview in enumerate(try_out(folder, proposal.adapter, args), 1):
         _show(number, preview)
-    if asks and not typer.confirm("Are these read as they should be?", default=True):
+    if asks and not typer.confirm(say.READ_RIGHT, default=True):
         raise NewCardError(f"nothing was written; `-O NAME=VALUE` sets any of `qualm ls datasets {proposal.adapter}` beforehand")
     path = write(name, folder, proposal, args, facts, cards, force)
     print(f"wrote {path}")
-    print(f"next: qualm data add {name} --from {shlex.quote(str(folder))}")
-    print(f"      then in a spec: datasets: {{{name.replace('-', '_')}: {{card: {name}}}}}")
+    print(say.NEXT_ADD.format(name=name, folder=shlex.quote(str(folder))))
+    print(say.THEN_IN_A_SPEC.format(dataset=name.replace("-", "_"), name=name))
 
 
 def _options(adapter: str, assignments: Sequence[str]) -> dict[str, Any]:
@@ -87,10 +89,11 @@ def _show(number: int, preview: SamplePreview) -> None:
 def _pictures(preview: SamplePreview) -> str:
     ids = picture_ids(preview.sample.image_id)
     if not preview.images:
-        return "no image" if not ids else "the image of the one before" if len(ids) == 1 else "images of those before"
+        return say.NO_IMAGE if not ids else say.IMAGE_OF_PREVIOUS if len(ids) == 1 else say.IMAGES_OF_PREVIOUS
     shown = "; ".join(map(_picture, preview.images[:SHOWN]))
-    more = f"; and {len(ids) - SHOWN} more" if len(ids) > SHOWN else ""
-    return f"{len(ids)} images: {shown}{more}" if len(ids) > 1 else shown
+    if len(ids) > SHOWN:
+        shown = say.MORE_IMAGES.format(images=shown, n=len(ids) - SHOWN)
+    return say.N_IMAGES.format(n=len(ids), images=shown) if len(ids) > 1 else shown
 
 
 def _picture(image: Image) -> str:
@@ -98,7 +101,7 @@ def _picture(image: Image) -> str:
     try:
         about = pictures.facts(data)
     except pictures.PictureError:
-        return f"{name}, NOT A PICTURE: {format_size(len(data))} that begin with {data[:16]!r}"
+        return say.NOT_A_PICTURE.format(file=name, size=format_size(len(data)), start=data[:16])
     return f"{name}, {about.format} {about.width} x {about.height}, {format_size(len(data))}"
 
 

@@ -1,13 +1,16 @@
 """All fixed sentences that `qualm data` prints, by command: to read in one go, and to translate.
 
 A text in braces is a field, which `str.format` fills in. Tags in brackets (`[bold]`) are Rich markup. Messages of errors stand where they
-are raised, help texts where the commands and options are declared.
+are raised, and help texts where the commands and options are declared. Problems and notes on a user's data stand where they are found,
+since most of them become messages of errors.
 """
 
 # All commands
 
+INTERRUPTED = "interrupted; nothing was changed"
 AND_MORE_LISTED = "{indent}and {n:,} more (--json lists them)"
 IN_PART = "taken in by --skip-bad: files were left out, or there are not as many records as the card expects"
+WAITING_FOR_HOST = "{file}: waiting for {host} ({why}); trying again in {seconds:.0f} s"
 
 # qualm data ls
 
@@ -24,8 +27,27 @@ NUMBERS_OF_WHOLE = "{meaning}; the numbers of splits and files below are those o
 ASKS_TERMS = "; asks you to accept its terms (--accept-licence)"
 ADDRESSES_NOT_TRIED = "; addresses not tried when the card was written"
 
+# qualm data new
+
+READ_AS = "{folder}: read as {adapter}, {files}"
+READ_RIGHT = "Are these read as they should be?"
+NEXT_ADD = "next: qualm data add {name} --from {folder}"
+THEN_IN_A_SPEC = "      then in a spec: datasets: {{{dataset}: {{card: {name}}}}}"
+NO_IMAGE = "no image"
+IMAGE_OF_PREVIOUS = "the image of the one before"
+IMAGES_OF_PREVIOUS = "images of those before"
+N_IMAGES = "{n} images: {images}"
+MORE_IMAGES = "{images}; and {n} more"
+NOT_A_PICTURE = "{file}, NOT A PICTURE: {size} that begin with {start!r}"
+
 # qualm data add
 
+NOTHING_ADDED = "nothing was added: {problems}"
+DATA_CHANGED = "Your data have changed? Take them as a new version, with these counts in the card:\n  {command}"
+ON_PURPOSE = (
+    "A part of the dataset, on purpose? --skip-bad lets other counts and single bad files pass{which}, and notes it with the entry."
+)
+SOME_EXCUSABLE = " ({excusable:,} of these {n:,})"
 ADDED = "{name}: added version {version}, {files:,} files, {size}"
 REPLACED = "{name}: replaced version {previous} by version {version}, {files:,} files, {size}"
 UNCHANGED = "{name}: already here, nothing changed: version {version}, {files:,} files, {size}"

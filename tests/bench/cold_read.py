@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator
 
 from tests.bench.house import PACKAGES, ROOT
+from tests.support.checks.sources import fixed_texts, syntax_nodes
 
 
 def functions() -> Iterator[tuple[str, str]]:
@@ -45,20 +46,10 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 def messages() -> Iterator[tuple[str, str]]:
     """Yield place and text of every fixed sentence in the code, `...` for what is filled in."""
-    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        nodes = [*ast.walk(tree)]
-        hidden = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings, and parts of longer texts
-        hidden |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in nodes:
-            if isinstance(node, ast.JoinedStr):
-                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
-                text = node.value
-            else:
-                continue
+    for file, nodes in syntax_nodes(*PACKAGES).items():
+        for node, text in fixed_texts(nodes):
             if len(re.findall(r"[A-Za-z]{2,} ", text)) >= 5 and not re.search(r"\\[bsdw]|\(\?", text):
-                yield f"{path.relative_to(ROOT)}:{node.lineno}", " ".join(text.split())
+                yield f"{file}:{node.lineno}", " ".join(text.split())
 
 
 def main() -> None:

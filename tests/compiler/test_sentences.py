@@ -1,9 +1,10 @@
-"""The sentences that commands print: all in one module, each used, and filled in with exactly its fields."""
+"""The sentences that commands and the report print: all in one module each, all used, and filled in with exactly their fields."""
 
 import ast
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -11,78 +12,99 @@ import pytest
 
 from qualm.compiler.spec import sentences
 from qualm.registry.entries import sentences as data_sentences
+from qualm.runners.reporting import sentences as report_sentences
+from tests.support.checks.sources import ROOT, fixed_texts, syntax_nodes
 
-COMPILER = Path(sentences.__file__).parents[1]
-MODULES = [path for path in sorted(COMPILER.rglob("*.py")) if path.name != "sentences.py"]
-USERS = [path for path in MODULES if "from qualm.compiler.spec import sentences as say" in path.read_text(encoding="utf-8")]
-DATA_COMMANDS = [Path(data_sentences.__file__).with_name(name) for name in ("cli.py", "printing.py")]
-SENTENCES = {sentences: USERS, data_sentences: DATA_COMMANDS}
-"""Modules of sentences, and the modules that print them."""
-ROOMS = ("commands", "project", "results", "run", "viewing")
+REPORT = ("runners/reporting/", "runners/stages/report.py")
+ROOMS = {
+    **{room: (f"compiler/{room}/",) for room in ("commands", "project", "results", "run", "viewing")},
+    "data": tuple(f"registry/entries/{name}.py" for name in ("cli", "errors", "new_card_dialogue", "printing")),
+}
+"""Name -> modules that hold no sentences, by the start of their paths."""
 DECLARATIONS = ("typer.Option", "typer.Argument", "typer.Typer", "re.compile", "re.split", "re.match", "re.fullmatch")
 """Calls whose texts are help or patterns, besides those of errors."""
 MARKUP = ("<", "  node [", "{Qualm}: ", "| model |")
 """Beginnings of HTML and SVG, DOT, BibTeX, and a table in Markdown."""
 COMMAND_LINES = ("qualm ", "git ")
+MESSAGE_OF_DVC = "Unable to pull data"
+"""It is looked for, not printed."""
+
+
+def nodes_below(*starts: str) -> dict[str, list[ast.AST]]:
+    """Return the nodes of modules whose paths begin so, without those that hold the sentences."""
+    modules = syntax_nodes("compiler", "registry", "runners")
+    return {file: nodes for file, nodes in modules.items() if file.startswith(starts) and not file.endswith("/sentences.py")}
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A module of sentences, and where they are printed, by the start of paths."""
+
+    module: ModuleType
+    printed_in: tuple[str, ...]
+
+    @property
+    def names(self) -> set[str]:
+        return {name for name in vars(self.module) if name.isupper()}
+
+
+SENTENCES = [
+    pytest.param(Sentences(sentences, ("compiler/",)), id="compiler"),
+    pytest.param(Sentences(data_sentences, ("registry/entries/",)), id="data"),
+    pytest.param(Sentences(report_sentences, REPORT), id="report"),
+]
 
 
 def fields(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-@pytest.mark.parametrize(("module", "users"), SENTENCES.items())
-def test_every_sentence_is_filled_in_with_its_fields(module: ModuleType, users: list[Path]) -> None:
+@pytest.mark.parametrize("of", SENTENCES)
+def test_every_sentence_is_filled_in_with_its_fields(of: Sentences) -> None:
     """The keywords of each `say.SENTENCE.format(...)` are the fields of the sentence."""
     formatted = {
-        f"{path.name}:{node.lineno}": (ast.unparse(node.func).split(".")[1], {str(keyword.arg) for keyword in node.keywords})
-        for path in users
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{file}:{node.lineno}": (ast.unparse(node.func).split(".")[1], {keyword.arg for keyword in node.keywords})
+        for file, nodes in nodes_below(*of.printed_in).items()
+        for node in nodes
         if isinstance(node, ast.Call) and re.fullmatch(r"say\.[A-Z_0-9]+\.format", ast.unparse(node.func))
     }
-    assert len(formatted) > 15
-    wrong = {place: (name, given) for place, (name, given) in formatted.items() if given != fields(getattr(module, name))}
+    checked = {place: (name, given) for place, (name, given) in formatted.items() if None not in given}  # `None`: of `**fields`
+    assert len(checked) > 15
+    wrong = {place: (name, given) for place, (name, given) in checked.items() if given != fields(getattr(of.module, name))}
     assert not wrong, wrong
 
 
-@pytest.mark.parametrize(("module", "users"), SENTENCES.items())
-def test_every_sentence_is_used(module: ModuleType, users: list[Path]) -> None:
-    names = {name for name in vars(module) if name.isupper()}
+@pytest.mark.parametrize("of", SENTENCES)
+def test_every_sentence_is_used(of: Sentences) -> None:
+    templates = Path(report_sentences.__file__).parent.rglob("*.html") if of.module is report_sentences else ()
+    users = [*(ROOT / file for file in nodes_below(*of.printed_in)), *templates]
     used = {name for path in users for name in re.findall(r"\bsay\.([A-Z_0-9]+)\b", path.read_text(encoding="utf-8"))}
-    assert len(names) > 20 and used == names
+    assert len(of.names) > 20 and used == of.names
 
 
-def texts_outside_errors(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and text of strings of four words or more, without docstrings, errors, help and patterns."""
-    exempt = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+def printed_texts(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Yield line and text of strings of four words or more, without errors, help, patterns, markup and commands."""
+    exempt: set[int] = set()
+    for node in nodes:
         called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
         names_expected = isinstance(node, ast.Assign) and "expected" in ast.unparse(node.targets[0])  # part of an error
         if isinstance(node, ast.Raise) or names_expected or called in DECLARATIONS or called.endswith(("Error", "_errors", "Problem")):
             exempt |= {id(inner) for inner in ast.walk(node)}
-        elif isinstance(node, ast.JoinedStr):
-            exempt |= {id(part) for part in node.values}
         elif isinstance(node, ast.Subscript):
             exempt.add(id(node.slice))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            text = node.value
-        else:
-            continue
-        if id(node) not in exempt and len(re.findall(r"[A-Za-z]{2,}", text)) >= 4 and " " in text:
+    for node, text in fixed_texts(nodes):
+        if id(node) not in exempt and len(re.findall(r"[A-Za-z]{2,}", text)) >= 4 and " " in text and not is_markup(text):
             yield node.lineno, text
 
 
-@pytest.mark.parametrize("room", [*ROOMS, "data"])
-def test_no_printed_sentence_stands_elsewhere(room: str) -> None:
-    modules = DATA_COMMANDS if room == "data" else [path for path in MODULES if path.is_relative_to(COMPILER / room)]
-    texts = [(path, line, text) for path in modules for line, text in texts_outside_errors(ast.parse(path.read_text(encoding="utf-8")))]
-    assert modules
-    elsewhere = {f"{path.name}:{line}": text for path, line, text in texts if not is_markup(text)}
-    assert not elsewhere, elsewhere
-
-
 def is_markup(text: str) -> bool:
-    """Return True for the content of files, markup, media types, patterns, commands, and the one message of DVC that is looked for."""
-    return text.startswith((*MARKUP, *COMMAND_LINES, "Unable to pull data")) or text.endswith("\n") or "; charset=" in text or "\\." in text
+    """Return True for the content of files, markup, media types, patterns, commands, and a message of DVC."""
+    return text.startswith((*MARKUP, *COMMAND_LINES, MESSAGE_OF_DVC)) or text.endswith("\n") or "; charset=" in text or "\\." in text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_printed_sentence_stands_elsewhere(room: str) -> None:
+    modules = nodes_below(*ROOMS[room])
+    assert modules
+    elsewhere = {f"{file}:{line}": text for file, nodes in modules.items() for line, text in printed_texts(nodes)}
+    assert not elsewhere, elsewhere

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,3 +19,14 @@ def syntax_nodes(*packages: str) -> dict[str, list[ast.AST]]:
 def _nodes(package: str) -> dict[str, list[ast.AST]]:
     files = sorted(file for file in (ROOT / package).rglob("*.py") if not file.is_symlink())
     return {file.relative_to(ROOT).as_posix(): [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))] for file in files}
+
+
+def fixed_texts(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the strings of a module with their texts, `...` for what is filled in; no docstrings, and no parts of longer texts."""
+    hidden = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    hidden |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield node, "".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in hidden:
+            yield node, node.value
