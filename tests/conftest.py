@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.processes.forks import FOLDER, forks, room_for_forks
+from tests.support.processes.forks import FORKS_VARIABLE, forks, room_for_forks
 
 # While tests are collected, nothing becomes garbage; afterwards a collection need not look through libraries and the list of tests.
 gc.disable()
@@ -46,7 +46,7 @@ settings.load_profile("qualm")
 
 def pytest_configure(config: pytest.Config) -> None:
     # The workers of pytest-xdist have that of their controller. Windows has none.
-    if FOLDER not in os.environ and hasattr(os, "mkfifo"):
+    if FORKS_VARIABLE not in os.environ and hasattr(os, "mkfifo"):
         room = ExitStack()
         room.enter_context(room_for_forks())
         config.add_cleanup(room.close)

@@ -18,8 +18,7 @@ from qualm.compiler.spec import language
 from qualm.registry.entries import card as cards
 from qualm.registry.entries.card import Card, Split
 from qualm.registry.entries.published_models import Published, published, verified
-from qualm.registry.plugins import registry
-from qualm.registry.plugins.registry import COMMANDS, KINDS, ROOT
+from qualm.registry.plugins.registry import KINDS, ROOT
 
 _SPEC_HEAD = """\
 # The spec language
@@ -100,19 +99,13 @@ def reference() -> str:
                 again.setdefault(earlier, []).append(f"`{name}`")
         lines += [f"- {', '.join(names)}: as in {earlier}" for earlier, names in again.items()]
         parts.append("\n".join(lines) + "\n")
-    kinds = {kind: folder for kind, folder in KINDS.items() if kind not in COMMANDS and _own(kind)}
     parts.append("## Plugins\n")
-    parts.append("\n".join(f"- `{kind}`: `{folder}/`, {_described(kind)}" for kind, folder in kinds.items()) + "\n")
+    parts.append("\n".join(f"- `{kind}`: `{KINDS[kind]}/`, {_link(page)}" for kind, page in DESCRIBED_IN.items()) + "\n")
     return "\n".join(parts)
 
 
-def _described(kind: str) -> str:
-    page = DESCRIBED_IN[kind]
+def _link(page: str) -> str:
     return f"[{page.rpartition('/')[2]}]({page})"
-
-
-def _own(kind: str) -> list[str]:
-    return [p.name for p in registry.every(kind) if p.path.is_relative_to(registry.ROOT / KINDS[kind])]
 
 
 def _type(field: FieldInfo) -> str:

@@ -51,8 +51,8 @@ PLUGINS = ("no:cacheprovider", "pytest_benchmark.plugin")
 """Of pytest; what else is installed is left out, for loading it takes longer than most tests."""
 MAP = Path.home() / ".cache" / "qualm-mutants" / "lines.sqlite"
 DECLARED = (
-    "tests/compiler/generated/test_spec_reference.py",
-    "tests/compiler/generated/test_command_line.py",
+    "tests/generated/test_spec_reference.py",
+    "tests/generated/test_command_line.py",
 )
 """Read what is declared from the signatures themselves, so that they execute no line of it."""
 SECONDS = (5.0, 20.0, 60.0)

@@ -112,7 +112,7 @@ class Fork:
         return out, err
 
 
-FOLDER = "QUALM_TEST_FORKS"
+FORKS_VARIABLE = "QUALM_TEST_FORKS"
 """Variable that names the folder of the server of a test run."""
 
 
@@ -123,7 +123,7 @@ def room_for_forks() -> Iterator[None]:
         fifo = Path(folder, "alive")
         os.mkfifo(fifo)
         alive = os.open(fifo, os.O_RDWR)
-        os.environ[FOLDER] = folder
+        os.environ[FORKS_VARIABLE] = folder
         try:
             yield
         finally:
@@ -135,7 +135,7 @@ def forks() -> Forks:
     """Return the server of this test run; whoever asks first starts it."""
     import fcntl
 
-    folder = Path(os.environ[FOLDER])
+    folder = Path(os.environ[FORKS_VARIABLE])
     place, python = folder / "socket", folder / "bin" / "python3"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -149,9 +149,8 @@ def _start(place: Path, python: Path) -> None:
     for program in (python, python.with_name("dvc")):
         program.write_text(CLIENT.format(python=sys.executable, place=str(place)))
         program.chmod(0o755)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DVC_NO_ANALYTICS": "true"}
     command = [sys.executable, "-P", str(SERVER), str(place), str(python), *LIBRARIES]
     with (place.parent / "alive").open() as alive:
-        server = subprocess.Popen(command, cwd=place.parent, env=environment, stdin=alive, stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(command, cwd=place.parent, stdin=alive, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     assert server.stdout.readline() == "ready\n"
