@@ -1,5 +1,6 @@
 """Make an example of each plugin in a spec, as `qualm ls KIND NAME` prints it; a test validates them all."""
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import yaml
@@ -34,8 +35,9 @@ def example(plugin: Plugin) -> dict[str, Any]:
     if plugin.kind == "preparations":
         return {"datasets": {"mine": {"card": "mmbench", "prepare": _value(plugin)}}}
     if plugin.kind in NESTED:
-        host, parameter = _host(plugin.kind)
-        return _placed(host, {**_arguments(host), parameter: _value(plugin)})
+        fixed = {"similarity": "cosine"} if plugin.declares.get("COSINE") else {}
+        host, parameter = _host(plugin.kind, fixed.keys())
+        return _placed(host, {**_arguments(host), **fixed, parameter: _value(plugin)})
     further_sections = {"metrics": _sections_for, "estimators": _perturbed, "probes": _learnt_from}.get(plugin.kind)
     return {**_placed(plugin, _arguments(plugin)), **(further_sections(plugin) if further_sections else {})}
 
@@ -105,11 +107,12 @@ def _dataset(plugin: Plugin) -> dict[str, Any]:
     return {"card": card.name, **{k: v for k, v in _required(plugin).items() if k not in card.args}}
 
 
-def _host(kind: str) -> tuple[Plugin, str]:
+def _host(kind: str, needed: Collection[str]) -> tuple[Plugin, str]:
+    """Return the first plugin that chooses one of this kind and has the needed parameters, and the choosing parameter's name."""
     for section in (k for k in KINDS if k not in NESTED):
         for plugin in registry.every(section):
             for parameter in plugin.parameters:
-                if chosen_kind(parameter.annotation) == kind:
+                if chosen_kind(parameter.annotation) == kind and set(needed) <= {p.name for p in plugin.parameters}:
                     return plugin, parameter.name
     raise LookupError(kind)
 

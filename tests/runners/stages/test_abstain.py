@@ -188,7 +188,7 @@ def test_several_methods_and_only_of_whom_was_said(world):
     control = method("controlled", "risk_control", {"alpha": 0.2, "unit": "group"})
     rules, _ = world.abstain(method(), control, method("nobody", of=["other"]))
     assert [r["method"] for r in rules] == ["thresholded", "controlled"]
-    assert "at most 0.2, by " in rules[1]["statement"]
+    assert "at most 0.2, calibrated on 120 questions" in rules[1]["statement"]
     scores = world.score("accuracy")
     assert {k[0] for k in scores} == {"m", "m+thresholded", "m+controlled"}
 
